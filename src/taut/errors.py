@@ -1,0 +1,82 @@
+"""Checks of what a user hands over: every message names the argument, what came and what was expected."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+__all__ = ["count", "finite", "fraction", "non_negative", "one_of", "positive", "real"]
+
+
+def real(name: str, value: Any) -> float:
+    """The finite real number `value`, as a float."""
+    if isinstance(value, (bool, str, bytes)) or value is None:
+        raise TypeError(f"{name}: got {value!r}; expected a finite real number")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: got {value!r}; expected a finite real number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: got {number}; expected a finite real number")
+    return number
+
+
+def positive(name: str, value: Any) -> float:
+    """The number `value`, which must be above zero."""
+    number = real(name, value)
+    if number <= 0:
+        raise ValueError(f"{name}: got {number:g}; expected a positive number")
+    return number
+
+
+def non_negative(name: str, value: Any) -> float:
+    """The number `value`, which must not be below zero."""
+    number = real(name, value)
+    if number < 0:
+        raise ValueError(f"{name}: got {number:g}; expected a number that is not negative")
+    return number
+
+
+def fraction(name: str, value: Any) -> float:
+    """The number `value`, which must lie strictly between 0 and 1."""
+    number = real(name, value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name}: got {number:g}; expected a number strictly between 0 and 1")
+    return number
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """The whole number `value`, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (numbers.Integral, np.integer)):
+        whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+        if not whole:
+            raise TypeError(f"{name}: got {value!r}; expected a whole number of at least {least}")
+    number = int(value)
+    if number < least:
+        raise ValueError(f"{name}: got {number}; expected a whole number of at least {least}")
+    return number
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """The word `value`, which must be among `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}: got {value!r}; expected one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """The array `value` as NumPy, whose entries must all be finite numbers."""
+    array = np.asarray(value)
+    if array.dtype == object or not (
+        np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)
+    ):
+        raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
+    if np.issubdtype(array.dtype, np.complexfloating):
+        raise TypeError(f"{name}: got complex numbers; expected real ones")
+    if np.issubdtype(array.dtype, np.floating) and not np.all(np.isfinite(array)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: got {array[where]} at index {where}; expected finite numbers only")
+    return array
