@@ -1,0 +1,46 @@
+"""The one engine setting taut needs, made before XLA starts and never against the user's own choice."""
+
+from __future__ import annotations
+
+import os
+
+import jax
+
+__all__ = ["FLAG", "loop_is_compiled", "prepare"]
+
+OPTION = "xla_cpu_small_while_loop_byte_threshold"
+FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
+
+
+def prepare() -> bool:
+    """Ask XLA's CPU backend to compile whole loops, and say whether the request was made.
+
+    The backend compiles a `while` loop into one function only while the loop's buffers are small (1 KiB by
+    default); otherwise it dispatches every operation of every round, up to seven times slower. The threshold is
+    read when the backend starts, so nothing is done once it runs, nor when `XLA_FLAGS` already has an opinion.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_extra_options" in flags or _backend_is_up():
+        return False
+    os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
+    return True
+
+
+def loop_is_compiled() -> bool:
+    """Whether the setting is in the environment (it has an effect only if it was there when XLA started)."""
+    return OPTION in os.environ.get("XLA_FLAGS", "")
+
+
+def _backend_is_up() -> bool:
+    # There is no public question for this; if the private one moves, set the flag: at worst it has no effect.
+    try:
+        from jax._src import xla_bridge
+
+        return bool(xla_bridge.backends_are_initialized())
+    except (ImportError, AttributeError):
+        return False
+
+
+def default_float() -> jax.numpy.dtype:
+    """The float type that the user's JAX settings give to plain numbers."""
+    return jax.numpy.result_type(float)

@@ -1,0 +1,1 @@
+"""Problems written in CVXPY, played as online games: expressions become JAX functions."""

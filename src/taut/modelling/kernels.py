@@ -1,0 +1,269 @@
+"""Convex and concave functions whose JAX derivative is a subgradient everywhere, also where JAX alone fails.
+
+Plain `jax.numpy` gives NaN for the gradient of a norm at zero, of a geometric mean on its boundary, of repeated
+singular values. The functions here carry their own derivative rule (`jax.custom_jvp`, so forward and reverse mode,
+`vmap` and second derivatives all work). At a kink the rule picks one subgradient of a convex function, one
+supergradient of a concave one.
+
+Some concave functions (roots, entropy, geometric means) have an infinite slope on the boundary of their domain,
+where no supergradient exists. There the rule gives a finite slope `s` that obeys the supergradient inequality up to
+a small error, of the order of the square root of machine precision: infinity would turn into NaN as soon as the
+chain rule multiplies it with a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = [
+    "concave_norm",
+    "convex_norm",
+    "cross_entropy",
+    "entropy",
+    "euclidean_norm",
+    "geometric_mean",
+    "huber",
+    "larger",
+    "log_sum_exp",
+    "quadratic",
+    "root",
+    "smaller",
+    "top_sum",
+]
+
+Axes = tuple[int, ...]
+Pair = tuple[jax.Array, jax.Array]
+
+
+def _precision(x: jax.Array) -> tuple[float, float]:
+    """Square root of the machine precision of `x`, and its smallest normal number."""
+    info = jnp.finfo(x.dtype)
+    return float(info.eps) ** 0.5, float(info.tiny)
+
+
+@jax.custom_jvp
+def larger(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Elementwise maximum of two arrays of one shape; at a tie the derivative is that of `a`.
+
+    JAX's own rule splits ties evenly, which costs a division per entry.
+    """
+    return jnp.maximum(a, b)
+
+
+@larger.defjvp
+def _larger_jvp(primals: Pair, tangents: Pair) -> Pair:
+    a, b = primals
+    return jnp.maximum(a, b), jnp.where(a >= b, *tangents)
+
+
+@jax.custom_jvp
+def smaller(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Elementwise minimum of two arrays of one shape; at a tie the derivative is that of `a`."""
+    return jnp.minimum(a, b)
+
+
+@smaller.defjvp
+def _smaller_jvp(primals: Pair, tangents: Pair) -> Pair:
+    a, b = primals
+    return jnp.minimum(a, b), jnp.where(a <= b, *tangents)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def euclidean_norm(x: jax.Array, axes: Axes) -> jax.Array:
+    """Euclidean norm over `axes`, which stay with length one; the subgradient at zero is zero."""
+    return jnp.sqrt(jnp.sum(jnp.square(x), axes, keepdims=True))
+
+
+@euclidean_norm.defjvp
+def _euclidean_norm_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    norm = euclidean_norm(x, axes)
+    return norm, jnp.sum(x * dx, axes, keepdims=True) / jnp.where(norm > 0, norm, 1)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def convex_norm(x: jax.Array, p: float, axes: Axes) -> jax.Array:
+    """The p-norm for p > 1 over `axes`, which stay with length one; the subgradient at zero is zero."""
+    return _scaled_norm(jnp.abs(x), p, axes)[0]
+
+
+@convex_norm.defjvp
+def _convex_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    norm, ratio = _scaled_norm(jnp.abs(x), p, axes)
+    return norm, jnp.sum(jnp.sign(x) * ratio ** (p - 1) * dx, axes, keepdims=True)
+
+
+def _scaled_norm(x: jax.Array, p: float, axes: Axes) -> Pair:
+    """Norm of the entries `x >= 0`, and their ratios to it (zero at the origin).
+
+    Dividing by the largest entry first (for p < 0: the smallest) keeps the powers in range. The result does not
+    depend on that scale, so it is exempt from differentiation.
+    """
+    extreme = (jnp.max if p > 0 else jnp.min)(x, axes, keepdims=True)
+    scale = jax.lax.stop_gradient(jnp.where(extreme > 0, extreme, 1))
+    unit = x / scale
+    total = jnp.sum(unit**p, axes, keepdims=True)
+    size = jnp.where(total > 0, total, 1) ** (1 / p)
+    return jnp.where(extreme > 0, scale * size, 0), unit / size
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def concave_norm(x: jax.Array, p: float, axes: Axes) -> jax.Array:
+    """The "p-norm" for p < 1 over `axes`, which stay with length one: minus infinity unless all `x >= 0`."""
+    inside = jnp.all(x >= 0, axes, keepdims=True)
+    return jnp.where(inside, _scaled_norm(x, p, axes)[0], -jnp.inf)
+
+
+@concave_norm.defjvp
+def _concave_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    small, tiny = _precision(x)
+    largest = jnp.max(x, axes, keepdims=True)
+    # For p < 0 the slope on the boundary is finite and any positive floor far below the other entries shows it.
+    floor = tiny if p < 0 else jnp.where(largest > 0, largest, 1) * small ** (1 / p)
+    _, ratio = _scaled_norm(jnp.where(x > 0, x, floor), p, axes)
+    return concave_norm(x, p, axes), jnp.sum(ratio ** (p - 1) * dx, axes, keepdims=True)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def root(x: jax.Array, p: float) -> jax.Array:
+    """The power `x**p` for 0 < p < 1, with a finite slope at zero."""
+    return jnp.sqrt(x) if p == 0.5 else jnp.power(x, p)
+
+
+@root.defjvp
+def _root_jvp(p: float, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    small, _ = _precision(x)
+    ceiling = float(jnp.finfo(x.dtype).max) ** 0.5
+    steepest = min(p * small ** (1 - 1 / p), ceiling) if (1 / p - 1) * -np.log10(small) < 150 else ceiling
+    inside = jnp.where(x > 0, x, 1)
+    slope = 0.5 / jnp.sqrt(inside) if p == 0.5 else p * jnp.power(inside, p - 1)
+    return root(x, p), jnp.where(x > 0, slope, steepest) * dx
+
+
+@jax.custom_jvp
+def entropy(x: jax.Array) -> jax.Array:
+    """Elementwise `-x log x`, zero at zero and minus infinity below."""
+    inside = jnp.where(x > 0, x, 1)
+    return jnp.where(x >= 0, -inside * jnp.log(inside), -jnp.inf)
+
+
+@entropy.defjvp
+def _entropy_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    return entropy(x), -(_guarded_log(x) + 1) * dx
+
+
+def _guarded_log(x: jax.Array) -> jax.Array:
+    """Logarithm with the floor `log(eps)` at zero and below."""
+    return jnp.log(jnp.where(x > 0, x, float(jnp.finfo(x.dtype).eps)))
+
+
+@jax.custom_jvp
+def cross_entropy(x: jax.Array, y: jax.Array) -> jax.Array:
+    """Elementwise `x log(x / y)`: zero where x = 0 <= y, infinite outside of x, y >= 0."""
+    inside = (x > 0) & (y > 0)
+    a, b = jnp.where(inside, x, 1), jnp.where(inside, y, 1)
+    outside = jnp.where((x == 0) & (y >= 0), 0.0, jnp.inf).astype(x.dtype)
+    return jnp.where(inside, a * jnp.log(a / b), outside)
+
+
+@cross_entropy.defjvp
+def _cross_entropy_jvp(primals: Pair, tangents: Pair) -> Pair:
+    (x, y), (dx, dy) = primals, tangents
+    # At the origin every ratio r gives the subgradient (log r + 1, -r), because the function is homogeneous.
+    ratio = jnp.where(y > 0, x / jnp.where(y > 0, y, 1), 1)
+    return cross_entropy(x, y), (_guarded_log(ratio) + 1) * dx - ratio * dy
+
+
+def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
+    """Logarithm of the sum of exponentials over `axes`, which stay with length one."""
+    shift = jax.lax.stop_gradient(jnp.max(x, axes, keepdims=True))  # the result does not depend on it
+    return jnp.log(jnp.sum(jnp.exp(x - shift), axes, keepdims=True)) + shift
+
+
+@jax.custom_jvp
+def huber(x: jax.Array, width: jax.Array) -> jax.Array:
+    """Elementwise `x**2` up to the scalar `width`, continued by straight lines."""
+    size = jnp.abs(x)
+    inner = jnp.minimum(size, width)
+    return inner * (2 * size - inner)
+
+
+@huber.defjvp
+def _huber_jvp(primals: Pair, tangents: Pair) -> Pair:
+    (x, width), (dx, dwidth) = primals, tangents
+    excess = jax.nn.relu(jnp.abs(x) - width)
+    return huber(x, width), 2 * (jnp.clip(x, -width, width) * dx + excess * dwidth)
+
+
+def top_sum(x: jax.Array, k: float) -> jax.Array:
+    """Sum of the `k` largest entries along the last axis (k may be fractional); ties share their weight evenly."""
+    length = x.shape[-1]
+    if k >= length:
+        return jnp.sum(x, -1)
+    fixed = jax.lax.stop_gradient(x)
+    place = length - int(np.ceil(k))
+    threshold = jnp.sort(fixed, -1)[..., place : place + 1]
+    above, level = fixed > threshold, fixed == threshold
+    rest = (k - jnp.sum(above, -1, keepdims=True)) / jnp.sum(level, -1, keepdims=True)
+    weight = jnp.where(above, 1, jnp.where(level, rest, 0)).astype(x.dtype)
+    return jnp.sum(weight * x, -1)
+
+
+def quadratic(matrix: np.ndarray[Any, Any]) -> Callable[[jax.Array], jax.Array]:
+    """The function `x -> trace(x' P x)` of a vector or matrix, for a constant P.
+
+    With the symmetric part of P the gradient is `2 P x`, which shares its product with the value.
+    """
+    symmetric = (matrix + matrix.T) / 2
+
+    @jax.custom_jvp
+    def form(x: jax.Array) -> jax.Array:
+        return jnp.sum(x * jnp.matmul(symmetric.astype(x.dtype), x))
+
+    @form.defjvp
+    def form_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+        (x,), (dx,) = primals, tangents
+        product = jnp.matmul(symmetric.astype(x.dtype), x)
+        return jnp.sum(x * product), 2 * jnp.sum(product * dx)
+
+    return form
+
+
+def geometric_mean(weights: np.ndarray[Any, Any], axes: Axes) -> Callable[[jax.Array], jax.Array]:
+    """The function `x -> prod(x**weights)` over `axes`, which stay with length one.
+
+    `weights` broadcasts against x and sums to one over `axes`; entries of weight zero may have any sign.
+    """
+    used = weights > 0
+
+    def log_mean(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        logs = jnp.log(jnp.where(used, x, 1))
+        share = jnp.broadcast_to(weights.astype(x.dtype), x.shape)
+        return jnp.sum(jnp.where(used, share * logs, 0), axes, keepdims=True), share * jnp.exp(-logs)
+
+    @jax.custom_jvp
+    def mean(x: jax.Array) -> jax.Array:
+        return jnp.exp(log_mean(x)[0])
+
+    @mean.defjvp
+    def mean_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+        (x,), (dx,) = primals, tangents
+        small, tiny = _precision(x)
+        zero = used & (x <= 0)
+        # Raising the zeros to this floor changes the mean by a factor `small` times the other entries' part.
+        weight = jnp.sum(jnp.where(zero, weights.astype(x.dtype), 0), axes, keepdims=True)
+        floor = jnp.exp(jnp.maximum(np.log(small) / jnp.maximum(weight, tiny), 0.8 * np.log(tiny)))
+        logarithm, slope = log_mean(jnp.where(zero, floor, x))
+        return mean(x), jnp.sum(jnp.exp(logarithm) * slope * dx, axes, keepdims=True)
+
+    return mean

@@ -1,0 +1,157 @@
+"""Streams: the data of all rounds, whatever they come from, as blocks of (seed, round, ...) arrays.
+
+Three sources look alike to the rest of the library: arrays (also memory-mapped), a function `chunk(start, length)` for
+streams longer than memory, and a function `reveal(round, decision, key)`, an adversary that reacts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import errors
+
+__all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream"]
+
+
+class Stream(ABC):
+    """Data of `horizon` rounds for `seeds` independent plays."""
+
+    horizon: int
+    seeds: int
+
+    @abstractmethod
+    def block(self, start: int, length: int) -> Any:
+        """Rounds start..start+length (0-based), as a pytree of NumPy arrays (seed, round, ...)."""
+
+    @property
+    def reacts(self) -> bool:
+        """Whether data depend on the decision, so that no block exists before play."""
+        return False
+
+
+@dataclass(frozen=True)
+class Arrays(Stream):
+    """Data held in arrays, in memory or memory-mapped."""
+
+    data: Any
+    horizon: int
+    seeds: int
+    seed_axis: bool
+
+    def block(self, start: int, length: int) -> Any:
+        """A slice; a memory map is read here and nowhere else."""
+        if self.seed_axis:
+            return jax.tree.map(lambda a: np.asarray(a[:, start : start + length]), self.data)
+        return jax.tree.map(lambda a: np.asarray(a[start : start + length])[None], self.data)
+
+
+@dataclass(frozen=True)
+class Chunks(Stream):
+    """Data made on request by the user's `chunk(start, length)`."""
+
+    function: Callable[[int, int], Any]
+    horizon: int
+    seeds: int
+    seed_axis: bool
+
+    def block(self, start: int, length: int) -> Any:
+        """What the function returns, checked for its shape."""
+        data = self.function(start, length)
+        lead = (self.seeds, length) if self.seed_axis else (length,)
+        for path, leaf in _leaves(data):
+            if np.shape(leaf)[: len(lead)] != lead:
+                raise ValueError(
+                    f"stream: chunk({start}, {length}) returned shape {np.shape(leaf)}{path}; "
+                    f"expected leading axes {lead}"
+                )
+        return jax.tree.map(lambda a: np.asarray(a) if self.seed_axis else np.asarray(a)[None], data)
+
+
+@dataclass(frozen=True)
+class Adversary(Stream):
+    """An adversary `reveal(round, decision, key) -> z`, compiled with the game. `round` counts from 1."""
+
+    function: Callable[[jax.Array, jax.Array, jax.Array], Any]
+    horizon: int
+    seeds: int
+
+    def block(self, start: int, length: int) -> Any:
+        """There is nothing to hand out before the decision is known."""
+        raise ValueError("stream: got reveal(round, decision, key), which reacts to decisions; expected data in arrays")
+
+    @property
+    def reacts(self) -> bool:
+        """Always."""
+        return True
+
+
+def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
+    """Whatever the user calls a stream, checked. See `taut.simulate` for the three forms."""
+    if isinstance(stream, Stream):
+        return stream
+    seeds = None if seeds is None else errors.count("seeds", seeds)
+    horizon = None if horizon is None else errors.count("horizon", horizon)
+    if callable(stream):
+        if horizon is None:
+            raise ValueError("horizon: got None; expected a number of rounds, which a function as stream cannot tell")
+        arguments = _required_arguments(stream)
+        if arguments == 3:
+            return Adversary(stream, horizon, seeds or 1)
+        if arguments == 2:
+            return Chunks(stream, horizon, seeds or 1, seeds is not None)
+        raise TypeError(
+            f"stream: got a function with {arguments} arguments; expected chunk(start, length) or "
+            "reveal(round, decision, key)"
+        )
+    return _arrays(stream, horizon, seeds)
+
+
+def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
+    leaves = _leaves(data)
+    if not leaves:
+        raise ValueError("stream: got no array; expected a pytree of arrays with leading axis round")
+    data = jax.tree.map(lambda a: a if isinstance(a, (np.ndarray, jax.Array)) else np.asarray(a), data)
+    axes = 1 if seeds is None else 2
+    lengths = {}
+    for path, leaf in _leaves(data):
+        if leaf.dtype == object or not (
+            np.issubdtype(leaf.dtype, np.number) or np.issubdtype(leaf.dtype, np.bool_)
+        ):
+            raise TypeError(f"stream: got values of type {leaf.dtype}{path}; expected numbers")
+        if leaf.ndim < axes:
+            raise ValueError(
+                f"stream: got shape {leaf.shape}{path}; expected leading axes "
+                f"{'(round,)' if axes == 1 else '(seed, round)'}"
+            )
+        if seeds is not None and leaf.shape[0] != seeds:
+            raise ValueError(
+                f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected seeds={seeds} of them"
+            )
+        lengths[path] = leaf.shape[axes - 1]
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"stream: got arrays of {sorted(set(lengths.values()))} rounds; expected one number of rounds")
+    rounds = next(iter(lengths.values()))
+    if rounds == 0:
+        raise ValueError("stream: got 0 rounds; expected at least one")
+    if horizon is not None and horizon > rounds:
+        raise ValueError(f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream")
+    return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
+
+
+def _leaves(data: Any) -> list[tuple[str, Any]]:
+    found = jax.tree_util.tree_flatten_with_path(data)[0]
+    return [(f" at {jax.tree_util.keystr(path)}" if path else "", leaf) for path, leaf in found]
+
+
+def _required_arguments(function: Callable[..., Any]) -> int:
+    parameters = inspect.signature(function).parameters.values()
+    return sum(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters
+    )
