@@ -277,6 +277,9 @@ def _second_pass(stamps: np.ndarray, step: int) -> np.ndarray:
         rows = np.flatnonzero((stamps >= two - HOUR) & (stamps < two))
         if gain < 0 or len(rows) < 2 or rows[-1] - rows[0] != len(rows) - 1:
             continue  # rows of that hour elsewhere in the file are out of order, not a second pass
+        around = stamps[max(rows[0] - 1, 0) : rows[-1] + 2]
+        if around[0] >= around[-1]:
+            continue  # a file that runs backwards does not say which pass is which
         times, counts = np.unique(stamps[rows], return_counts=True)
         back = np.flatnonzero(np.diff(stamps[rows]) < 0)
         if len(back) == 1 and 2 * np.sum(counts > 1) >= len(times):  # 01:00 ... 01:55, 01:00 ... 01:55
@@ -355,8 +358,8 @@ def _joined(
 
     again = np.flatnonzero(np.diff(keys) == 0) + 1
     for i in again[values[again] != values[again - 1]]:
-        came = f"{values[i]:g} at {_clock(keys[i], changes)}"
-        other = f"{values[i - 1]:g} as also read, from {parts[owner[i - 1]].path}"
+        came = f"{values[i]} at {_clock(keys[i], changes)}"
+        other = f"{values[i - 1]} as also read, from {parts[owner[i - 1]].path}"
         raise _refusal(parts[owner[i]].path, came, other)
     for index in np.unique(owner[again]):
         mine = again[owner[again] == index]
