@@ -1,1 +1,33 @@
-"""taut."""
+"""taut: online decisions under constraints that must really hold.
+
+Describe a game once (loss, constraints, domain); play it with any learner, in a compiled simulation or live, one round at
+a time; get regret, every kind of violation, the best decision in hindsight and the guarantee, side by side.
+"""
+
+from . import engine as _engine
+
+_engine.prepare()  # before the first array starts XLA
+
+from . import bounds, metrics  # noqa: E402
+from ._version import __version__  # noqa: E402
+from .constants import Constants  # noqa: E402
+from .domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
+from .learners import (  # noqa: E402
+    LEARNERS,
+    ClippedOGD,
+    Doubling,
+    DriftPlusPenalty,
+    Learner,
+    ProjectedOGD,
+    SaddlePoint,
+)
+from .player import Player  # noqa: E402
+from .problem import Problem, log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
+from .run import Run  # noqa: E402
+from .simulate import simulate  # noqa: E402
+
+__all__ = [
+    "LEARNERS", "Ball", "Box", "ClippedOGD", "Constants", "Domain", "Doubling", "DriftPlusPenalty", "L1Ball", "Learner",
+    "Player", "Problem", "Product", "ProjectedOGD", "Run", "SaddlePoint", "Simplex", "__version__", "bounds",
+    "log_sum_exp", "max_of", "metrics", "simulate", "smoothed", "squared", "tightened",
+]  # fmt: skip

@@ -129,11 +129,9 @@ class _Centred(Domain):
     def __init__(self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None) -> None:
         if centre is None and shape is None:
             raise TypeError("shape: got None and no centre; expected one of the two")
-        middle = np.zeros(_shape(shape)) if centre is None else _reals("centre", centre)
-        wanted = _shape(middle.shape if shape is None else shape)
-        if middle.shape != wanted:
-            raise ValueError(f"centre: got shape {middle.shape}; expected the given shape {wanted}")
-        self._set(radius=errors.positive("radius", radius), middle=_frozen(middle), shape=wanted)
+        wanted = _shape(np.shape(centre) if shape is None else shape)
+        middle = _reals("centre", 0 if centre is None else centre, wanted)
+        self._set(radius=errors.positive("radius", radius), middle=middle, shape=wanted)
 
     @property
     def centre(self) -> jax.Array:
@@ -173,15 +171,14 @@ class Ball(_Centred, leaves=("radius", "middle")):
         dtype = _working(x)
         radius, middle = _cast(dtype, self.radius, self.middle)
         offset = x.astype(dtype) - middle
-        # In units of the radius nothing can vanish: the square root sees at least 1, also for its gradient.
-        unit = offset * (1 / radius)
+        # The radius is measured as `small`, a power of two whose square is still safely above the least float:
+        # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
+        # square root sees at least small^2, so that its gradient exists at the centre too.
+        small: float = 2.0 ** ((_finfo(dtype).minexp + _finfo(dtype).nmant + 6) // 2)
+        unit = offset * (small / radius)
         squares = jnp.sum(unit * unit)
-        # A point so far away that its square overflows is measured once more, scaled down by a power of two.
-        down = 2.0 ** -(_finfo(dtype).maxexp // 2 + 8)
-        far = jnp.isinf(squares)
-        norm = jnp.sqrt(jnp.where(far, jnp.sum((unit * down) ** 2), jnp.maximum(squares, 1)))
-        scale = jnp.where(far, jnp.asarray(down, dtype), 1) / norm
-        return jnp.where(squares <= 1, x, (middle + offset * scale).astype(x.dtype))
+        scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2))
+        return (middle + offset * scale).astype(x.dtype)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """A Gaussian direction times radius * u^(1/d), u uniform."""
@@ -241,21 +238,16 @@ class Box(Domain, leaves=("lower", "upper")):
     shape: tuple[int, ...]
 
     def __init__(self, lower: Any, upper: Any, shape: int | Sequence[int] | None = None) -> None:
-        low, high = (_reals(name, value) for name, value in (("lower", lower), ("upper", upper)))
-        if shape is not None:
-            wanted = _shape(shape)
-        elif low.shape or high.shape:
-            wanted = low.shape or high.shape
-        else:
-            raise TypeError("shape: got None with scalar bounds; expected the shape of a decision")
-        for name, bound in (("lower", low), ("upper", high)):
-            if bound.shape not in ((), wanted):
-                raise ValueError(f"{name}: got shape {bound.shape}; expected a scalar or shape {wanted}")
-        low, high = (np.broadcast_to(bound, wanted).copy() for bound in (low, high))
+        if shape is None:
+            shape = np.shape(lower) or np.shape(upper)
+            if not shape:
+                raise TypeError("shape: got None and scalar bounds; expected the shape of a decision")
+        wanted = _shape(shape)
+        low, high = _reals("lower", lower, wanted), _reals("upper", upper, wanted)
         if np.any(low > high):
             at = tuple(int(i) for i in np.argwhere(low > high)[0])
             raise ValueError(f"lower: got {low[at]:g} at index {at}; expected at most upper = {high[at]:g}")
-        self._set(lower=_frozen(low), upper=_frozen(high), shape=_shape(wanted))
+        self._set(lower=low, upper=high, shape=wanted)
 
     @property
     def centre(self) -> jax.Array:
@@ -489,13 +481,13 @@ def _norm(values: Any) -> Any:
     return float(np.linalg.norm(np.ravel(values)))
 
 
-def _reals(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """The finite array `value` in 64 bits."""
-    return errors.finite(name, value).astype(np.float64)
-
-
-def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`array`, no longer writable."""
+def _reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+    """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill `shape`."""
+    array = errors.finite(name, value).astype(np.float64)
+    if shape is not None:
+        if array.shape not in ((), shape):
+            raise ValueError(f"{name}: got shape {array.shape}; expected a scalar or shape {shape}")
+        array = np.broadcast_to(array, shape).copy()
     array.setflags(write=False)
     return array
 

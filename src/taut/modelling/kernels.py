@@ -1,14 +1,14 @@
 """Convex and concave functions whose JAX derivative is a subgradient everywhere, also where JAX alone fails.
 
-Plain `jax.numpy` gives NaN for the gradient of a norm at zero, of a geometric mean on its boundary, of repeated
-singular values. The functions here carry their own derivative rule (`jax.custom_jvp`, so forward and reverse mode,
-`vmap` and second derivatives all work). At a kink the rule picks one subgradient of a convex function, one
-supergradient of a concave one.
+Plain `jax.numpy` gives NaN for the gradient of a norm at zero or of a geometric mean on its boundary. The
+functions here carry their own derivative rule (`jax.custom_jvp`, so forward and reverse mode, `vmap` and
+second derivatives all work). At a kink the rule picks one subgradient of a convex function, one supergradient
+of a concave one.
 
-Some concave functions (roots, entropy, geometric means) have an infinite slope on the boundary of their domain,
-where no supergradient exists. There the rule gives a finite slope `s` that obeys the supergradient inequality up to
-a small error, of the order of the square root of machine precision: infinity would turn into NaN as soon as the
-chain rule multiplies it with a zero.
+Some concave functions (roots, entropy, geometric means) have an infinite slope on the boundary of their
+domain, where no supergradient exists. There the rule gives a finite slope that obeys the supergradient
+inequality up to an error of the order of the square root of machine precision: infinity would turn into NaN
+as soon as the chain rule multiplies it with a zero.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = [
     "huber",
     "larger",
     "log_sum_exp",
+    "power",
     "quadratic",
     "root",
     "smaller",
@@ -43,7 +44,7 @@ Pair = tuple[jax.Array, jax.Array]
 
 def _precision(x: jax.Array) -> tuple[float, float]:
     """Square root of the machine precision of `x`, and its smallest normal number."""
-    info = jnp.finfo(x.dtype)
+    info = np.finfo(x.dtype)
     return float(info.eps) ** 0.5, float(info.tiny)
 
 
@@ -97,19 +98,19 @@ def convex_norm(x: jax.Array, p: float, axes: Axes) -> jax.Array:
 def _convex_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     norm, ratio = _scaled_norm(jnp.abs(x), p, axes)
-    return norm, jnp.sum(jnp.sign(x) * ratio ** (p - 1) * dx, axes, keepdims=True)
+    return norm, jnp.sum(jnp.sign(x) * power(ratio, p - 1) * dx, axes, keepdims=True)
 
 
 def _scaled_norm(x: jax.Array, p: float, axes: Axes) -> Pair:
     """Norm of the entries `x >= 0`, and their ratios to it (zero at the origin).
 
-    Dividing by the largest entry first (for p < 0: the smallest) keeps the powers in range. The result does not
-    depend on that scale, so it is exempt from differentiation.
+    Dividing by the largest entry first (for p < 0: the smallest) keeps the powers in range. The result does
+    not depend on that scale, so it is exempt from differentiation.
     """
     extreme = (jnp.max if p > 0 else jnp.min)(x, axes, keepdims=True)
     scale = jax.lax.stop_gradient(jnp.where(extreme > 0, extreme, 1))
     unit = x / scale
-    total = jnp.sum(unit**p, axes, keepdims=True)
+    total = jnp.sum(power(unit, p), axes, keepdims=True)
     size = jnp.where(total > 0, total, 1) ** (1 / p)
     return jnp.where(extreme > 0, scale * size, 0), unit / size
 
@@ -126,10 +127,19 @@ def _concave_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents:
     (x,), (dx,) = primals, tangents
     small, tiny = _precision(x)
     largest = jnp.max(x, axes, keepdims=True)
-    # For p < 0 the slope on the boundary is finite and any positive floor far below the other entries shows it.
-    floor = tiny if p < 0 else jnp.where(largest > 0, largest, 1) * small ** (1 / p)
+    # For p < 0 the slope on the boundary is finite; any positive floor far below the other entries shows it.
+    floor = tiny if p < 0 else jnp.where(largest > 0, largest, 1) * max(small ** (1 / p), tiny**0.5)
     _, ratio = _scaled_norm(jnp.where(x > 0, x, floor), p, axes)
-    return concave_norm(x, p, axes), jnp.sum(ratio ** (p - 1) * dx, axes, keepdims=True)
+    return concave_norm(x, p, axes), jnp.sum(power(ratio, p - 1) * dx, axes, keepdims=True)
+
+
+def power(x: jax.Array, p: float) -> jax.Array:
+    """Elementwise `x**p`; whole exponents become products."""
+    if p == 0:
+        return jnp.ones_like(x)
+    if 0 < p < 1:
+        return root(x, p)
+    return jax.lax.integer_pow(x, int(p)) if float(p).is_integer() else jnp.power(x, p)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -141,9 +151,8 @@ def root(x: jax.Array, p: float) -> jax.Array:
 @root.defjvp
 def _root_jvp(p: float, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
     (x,), (dx,) = primals, tangents
-    small, _ = _precision(x)
-    ceiling = float(jnp.finfo(x.dtype).max) ** 0.5
-    steepest = min(p * small ** (1 - 1 / p), ceiling) if (1 / p - 1) * -np.log10(small) < 150 else ceiling
+    small, tiny = _precision(x)
+    steepest = p * np.exp(min((1 - 1 / p) * np.log(small), -0.5 * np.log(tiny)))
     inside = jnp.where(x > 0, x, 1)
     slope = 0.5 / jnp.sqrt(inside) if p == 0.5 else p * jnp.power(inside, p - 1)
     return root(x, p), jnp.where(x > 0, slope, steepest) * dx
@@ -164,7 +173,7 @@ def _entropy_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
 
 def _guarded_log(x: jax.Array) -> jax.Array:
     """Logarithm with the floor `log(eps)` at zero and below."""
-    return jnp.log(jnp.where(x > 0, x, float(jnp.finfo(x.dtype).eps)))
+    return jnp.log(jnp.where(x > 0, x, float(np.finfo(x.dtype).eps)))
 
 
 @jax.custom_jvp
@@ -206,7 +215,7 @@ def _huber_jvp(primals: Pair, tangents: Pair) -> Pair:
 
 
 def top_sum(x: jax.Array, k: float) -> jax.Array:
-    """Sum of the `k` largest entries along the last axis (k may be fractional); ties share their weight evenly."""
+    """Sum of the `k` largest entries along the last axis, for any k > 0; ties share their weight evenly."""
     length = x.shape[-1]
     if k >= length:
         return jnp.sum(x, -1)
@@ -249,7 +258,7 @@ def geometric_mean(weights: np.ndarray[Any, Any], axes: Axes) -> Callable[[jax.A
     def log_mean(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         logs = jnp.log(jnp.where(used, x, 1))
         share = jnp.broadcast_to(weights.astype(x.dtype), x.shape)
-        return jnp.sum(jnp.where(used, share * logs, 0), axes, keepdims=True), share * jnp.exp(-logs)
+        return jnp.sum(jnp.where(used, share * logs, 0), axes, keepdims=True), share / jnp.where(used, x, 1)
 
     @jax.custom_jvp
     def mean(x: jax.Array) -> jax.Array:

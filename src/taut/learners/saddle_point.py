@@ -1,0 +1,147 @@
+r"""Saddle-point methods: gradient descent in the decision, gradient ascent in the multiplier, both at once.
+
+    L_t(x, lambda) = f_t(x) + sum_i { lambda_i g_i(x) - (theta_t / 2) lambda_i^2 }
+    x_{t+1}      = Pi_B( x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_i(x_t)) )
+    lambda_{t+1} = [ lambda_t + mu_t (g(x_t) - theta_t lambda_t) ]_+
+
+With `clipped` the Lagrangian has [g_i]_+ in place of g_i, in both lines (the paper's Propositions 4 and 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .. import errors
+from ..constants import Constants
+from ..rounds import Round
+from .base import Learner, Weighted, first_round
+from .schedules import Constant, Inverse, Reciprocal, Schedule, power
+
+__all__ = ["SaddlePoint"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SaddlePoint(Learner):
+    r"""x - eta_t (df + lambda dg), lambda <- [lambda + mu_t (g - theta_t lambda)]_+, simultaneously.
+
+    Guarantee: for the signed sum of g_i(x_t), or of [g_i(x_t)]_+ when `clipped`; see the constructors.
+
+    Arguments:
+        eta: step of the decision.
+        mu: step of the multiplier.
+        theta: damping of the multiplier.
+        clipped: whether the Lagrangian has [g]_+ in place of g.
+
+    References: Mahdavi, Jin & Yang, JMLR 13 (2012); Jenatton, Huang & Archambeau, ICML 2016.
+
+    >>> import taut
+    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1)
+    >>> taut.SaddlePoint.jenatton(known).theta
+    InverseRoot(scale=6.0, shift=0.0)
+    """
+
+    eta: Schedule
+    mu: Schedule
+    theta: Schedule
+    clipped: bool = field(default=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "mu", "theta"):
+            if isinstance(getattr(self, name), (int, float)):
+                object.__setattr__(self, name, Constant(getattr(self, name)))
+
+    @classmethod
+    def mahdavi(cls, constants: Constants, horizon: int, clipped: bool = False) -> SaddlePoint:
+        r"""Mahdavi et al. 2012, Theorem 4 (the paper's "OGD").
+
+        a = R sqrt((m+1) G^2 + 2 m D^2), eta = mu = R^2 / (a sqrt(T)), theta = delta eta, with delta the smallest
+        solution of delta >= (m+1) G^2 + 2 delta^2 eta^2. Regret <= a sqrt(T), violation O(T^(3/4)).
+
+        Arguments:
+            constants: R, G_f, G_g, D = max |g| and m are needed; G = max(G_f, G_g).
+            horizon: T. The condition on delta has no solution when T is too short: then this is an error.
+            clipped: Proposition 4, the same rates for the clipped sum.
+        """
+        radius, loss_slope, slope, reach, count = constants.need(
+            "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count"
+        )
+        horizon = errors.count("horizon", horizon)
+        spread = (count + 1) * errors.positive("loss_lipschitz", max(loss_slope, slope)) ** 2
+        a = radius * math.sqrt(spread + 2 * count * reach**2)
+        eta = radius**2 / (a * math.sqrt(horizon))
+        room = 8 * eta**2 * spread
+        if room > 1:
+            least = math.ceil(8 * spread * radius**4 / a**2)
+            raise ValueError(
+                f"horizon: got {horizon}; expected at least {least} for this problem, below which the condition "
+                "delta >= (m+1) G^2 + 2 delta^2 eta^2 of Mahdavi et al. has no solution"
+            )
+        # The smaller root of 2 eta^2 delta^2 - delta + spread, in the form that does not cancel for small eta.
+        delta = 2 * spread / (1 + math.sqrt(1 - room))
+        return cls(Constant(eta), Constant(eta), Constant(delta * eta), clipped)
+
+    @classmethod
+    def jenatton(cls, constants: Constants, beta: float = 0.5, clipped: bool = False) -> SaddlePoint:
+        r"""Jenatton et al. 2016 for convex losses (the paper's "A-OGD"); no horizon needed.
+
+        theta_t = 6 R G / t^beta, eta_t = R / (G t^beta), mu_t = 1 / (theta_t (t+1)). Regret O(T^max(beta, 1-beta)),
+        violation O(T^(1-beta/2)) of the one aggregated constraint; `clipped` is Proposition 5.
+        """
+        radius, slope = _one_constraint(constants)
+        beta = errors.fraction("beta", beta)
+        return cls._adaptive(power(radius / slope, beta), power(6 * radius * slope, beta), clipped)
+
+    @classmethod
+    def jenatton_strongly_convex(
+        cls, constants: Constants, beta: float = 0.5, clipped: bool = False
+    ) -> SaddlePoint:
+        r"""Jenatton et al. 2016 for H-strongly convex losses; no horizon needed.
+
+        theta_t = 6 G^2 / (H t^beta), eta_t = 1 / (H t), mu_t = 1 / (theta_t (t+1)).
+        """
+        _, slope = _one_constraint(constants)
+        (modulus,) = constants.need("strong_convexity")
+        beta = errors.fraction("beta", beta)
+        return cls._adaptive(Inverse(1 / modulus), power(6 * slope**2 / modulus, beta), clipped)
+
+    @classmethod
+    def _adaptive(cls, eta: Schedule, theta: Schedule, clipped: bool) -> SaddlePoint:
+        return cls(eta, Reciprocal(theta, 1.0), theta, clipped)
+
+    def init(self, x1: jax.Array, count: int) -> Weighted:
+        """Play x1 first, with multipliers at zero."""
+        return Weighted(x1, first_round(), jnp.zeros((count,), x1.dtype))
+
+    def step(self, state: Weighted, round: Round) -> Weighted:
+        """Both updates use x_t and lambda_t."""
+        x, t, weight = state
+        excess, pull, _ = round.constraints(x)
+        pulled = weight
+        if self.clipped:
+            pulled = jnp.where(excess > 0, weight, 0)  # d[g]_+ is 0 where g <= 0
+            excess = jnp.maximum(excess, 0)
+        eta, mu, theta = (schedule(t, x.dtype) for schedule in (self.eta, self.mu, self.theta))
+        x_next = round.project(x - eta * (round.gradient(x) + pull(pulled)))
+        return Weighted(x_next, t + 1, jnp.maximum(weight + mu * (excess - theta * weight), 0))
+
+    def multiplier(self, state: Weighted, round: Round) -> jax.Array:
+        """lambda_t."""
+        return state.multiplier
+
+
+def _one_constraint(constants: Constants) -> tuple[float, float]:
+    radius, loss_slope, slope, count = constants.need(
+        "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
+    )
+    if count != 1:
+        raise ValueError(
+            f"constraint_count: got {count}; expected 1, because this method plays one aggregated constraint: "
+            "use taut.max_of(problem)"
+        )
+    return radius, errors.positive("loss_lipschitz", max(loss_slope, slope))

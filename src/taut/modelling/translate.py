@@ -1,0 +1,114 @@
+"""Translation of CVXPY expressions into JAX functions of their variables and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cvxpy as cp
+import jax
+import jax.numpy as jnp
+import numpy as np
+from cvxpy.atoms.atom import Atom
+from cvxpy.expressions.leaf import Leaf
+
+from taut.modelling.atoms import UnsupportedAtom, operands, operation
+from taut.modelling.constant import constant_value
+
+__all__ = ["Evaluate", "translate"]
+
+Values = Mapping[int, jax.Array]
+Evaluate = Callable[[Values, Values], jax.Array]
+_Step = Callable[[list[Any], Values, Any], Any]  # earlier results, values of the leaves, float type -> result
+
+
+def translate(expression: Any) -> Evaluate:
+    """The JAX function `evaluate(variables, parameters)` of a CVXPY expression.
+
+    Both arguments map the `id` of a CVXPY leaf to its value, an array of the leaf's shape. The result has the
+    shape of the expression and the float type of the values. The function is pure and works under `jit`,
+    `vmap` and differentiation; its gradient is a subgradient of a convex expression, a supergradient of a
+    concave one.
+
+    Parts without variables and parameters are evaluated here, once; parts that occur several times in the
+    tree are computed once. Outside of its domain an atom has the value that CVXPY gives it, or an infinite one.
+
+    Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.SUPPORTED`, for complex numbers,
+    and for integer or boolean variables.
+    """
+    if not isinstance(expression, cp.Expression):
+        raise TypeError(
+            f"expression: got {type(expression).__name__}; expected a CVXPY expression "
+            "(objectives and constraints hold theirs as `expr`)"
+        )
+    program = _Program()
+    result = program.place(expression)
+
+    def evaluate(variables: Values, parameters: Values) -> jax.Array:
+        given = {leaf.id: _value_of(leaf, variables, parameters) for leaf in program.leaves}
+        dtype = jnp.result_type(float, *given.values())
+        done: list[Any] = []
+        for step in program.steps:
+            done.append(step(done, given, dtype))
+        return jnp.asarray(done[result])
+
+    return evaluate
+
+
+class _Program:
+    """The nodes of an expression as a list of steps, each after those whose results it reads."""
+
+    def __init__(self) -> None:
+        self.steps: list[_Step] = []
+        self.leaves: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def place(self, expression: Any) -> int:
+        """Position of the step that computes the expression, added if it is not there yet."""
+        key = id(expression)
+        if key not in self._places:
+            step = self._step(expression)
+            self.steps.append(step)
+            self._places[key] = len(self.steps) - 1
+        return self._places[key]
+
+    def _step(self, expression: Any) -> _Step:
+        if isinstance(expression, (cp.Variable, cp.Parameter)):
+            return self._leaf(expression)
+        # Only atoms and leaves can be asked for their value or looked into; operation() refuses the rest.
+        constant = constant_value(expression) if isinstance(expression, (Atom, Leaf)) else None
+        if constant is not None:
+            return _constant(expression, constant)
+        apply = operation(expression)
+        inputs = [self.place(operand) for operand in operands(expression)]
+        return lambda done, given, dtype: apply(*(done[place] for place in inputs))
+
+    def _leaf(self, leaf: Any) -> _Step:
+        wrong = [name for name in ("complex", "imag", "hermitian") if leaf.attributes.get(name)]
+        if isinstance(leaf, cp.Variable):
+            wrong += [name for name in ("boolean", "integer") if leaf.attributes.get(name)]
+        if wrong:
+            kind = type(leaf).__name__.lower()
+            raise UnsupportedAtom(f"a {wrong[0]} {kind}", leaf, "decisions are continuous and data are real")
+        self.leaves.append(leaf)
+        return lambda done, given, dtype: jnp.asarray(given[leaf.id], dtype)
+
+
+def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
+    if np.iscomplexobj(value):
+        raise UnsupportedAtom("a complex constant", expression, "only real numbers are supported")
+    if value.size > 1 and np.all(value == value.flat[0]):
+        single = value.flat[0]
+        return lambda done, given, dtype: jnp.full(value.shape, single, dtype)
+    # A NumPy array stays a literal of the compiled program, where XLA can fold it.
+    return lambda done, given, dtype: value.astype(dtype)
+
+
+def _value_of(leaf: Any, variables: Values, parameters: Values) -> Any:
+    kind, values = ("variable", variables) if isinstance(leaf, cp.Variable) else ("parameter", parameters)
+    if leaf.id not in values:
+        raise ValueError(f"{kind}s: got no value for {leaf.name()}; expected one under its id {leaf.id}")
+    value = values[leaf.id]
+    if np.shape(value) != leaf.shape:
+        raise ValueError(f"{kind}s: got shape {np.shape(value)} for {leaf.name()}; expected {leaf.shape}")
+    return value
