@@ -171,7 +171,7 @@ class Ball(_Centred, leaves=("radius", "middle")):
         dtype = _working(x)
         radius, middle = _cast(dtype, self.radius, self.middle)
         offset = x.astype(dtype) - middle
-        # The radius is measured as `small`, a power of two whose square is still safely above the least float:
+        # The radius is measured as `small`, a power of two whose square is still well above the least float:
         # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
         # square root sees at least small^2, so that its gradient exists at the centre too.
         small: float = 2.0 ** ((_finfo(dtype).minexp + _finfo(dtype).nmant + 6) // 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +13,6 @@ import numpy as np
 
 from . import archive, errors
 from ._version import __version__
-from .constraints import Constraints
-from .domains import Domain
 from .feasibility import check_feasible
 from .learners import Learner
 from .problem import Problem
@@ -24,6 +22,7 @@ from .simulate import first_decision
 __all__ = ["Player", "Tally"]
 
 FORMAT = 1
+_PARTS = ("loss", "loss gradient", "constraints", "next decision")
 Array = np.ndarray[Any, Any]
 
 
@@ -40,10 +39,9 @@ class Tally(NamedTuple):
 
 class _Answer(NamedTuple):
     state: Any
-    loss: jax.Array
-    excess: jax.Array
-    finite: jax.Array
-    """loss, loss gradient, constraints, next decision."""
+    report: jax.Array
+    """One array, because each transfer costs: what was not finite (bits: loss, gradient, constraints, decision), the loss,
+    the excess of each constraint, the next decision."""
 
 
 class Player:
@@ -78,17 +76,19 @@ class Player:
             raise ValueError("count: got None; expected the number of constraints, which depends on the round's data")
         self._count = errors.count("count", count)
         self._state = learner.init(first, self._count)
+        # Numbers are put on the device once: handing them over anew would cost more than the step itself.
+        parts = jax.tree.map(jnp.asarray, (problem.constraints, problem.domain, learner))
+        self._leaves, structure = jax.tree.flatten(parts)
+        self._reveal, self._measure = _reveal(problem.loss, structure), _measure(structure)
         self._dtype = first.dtype
         self._shapes: Any = None
         zero = np.zeros(self._count)
         self._tally = Tally(0, 0.0, zero, zero, zero, zero)
-        self._decision: Array | None = None
+        self._decision: Array = np.asarray(self._state.x)
 
     @property
     def decision(self) -> Array:
         """x_t, what to play now: a NumPy array of its own, which the caller may change."""
-        if self._decision is None:
-            self._decision = np.asarray(self._state.x)
         return self._decision.copy()
 
     @property
@@ -122,32 +122,32 @@ class Player:
             if loss is not None:
                 raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
             answer = self._revealed(z)
-        finite = np.asarray(answer.finite)
-        if not finite.all():
-            what = ("loss", "loss gradient", "constraints", "next decision")[int(np.argmin(finite))]
+        report = np.asarray(answer.report, np.float64)
+        if report[0] != 0:
+            what = next(name for bit, name in enumerate(_PARTS) if int(report[0]) >> bit & 1)
             raise ValueError(f"{what}: got a value that is not finite for this observation; expected finite numbers")
-        self._accept(answer)
-
-    def _accept(self, answer: _Answer) -> None:
-        values = np.asarray(answer.excess, np.float64)
+        values = report[2 : 2 + self._count]
         clipped = np.maximum(values, 0.0)
         old = self._tally
         self._tally = Tally(
-            old.rounds + 1, old.loss + float(answer.loss), old.excess + values, old.violation + clipped,
+            old.rounds + 1, old.loss + report[1], old.excess + values, old.violation + clipped,
             old.squared + clipped * clipped, np.maximum(old.peak, clipped),
         )  # fmt: skip
         self._state = answer.state
-        self._decision = None
+        self._decision = report[2 + self._count :].astype(self._dtype).reshape(self.problem.domain.shape)
 
     def _revealed(self, z: Any) -> _Answer:
-        z = jax.tree.map(self._data, z)
-        shapes = jax.tree.map(np.shape, z)
+        if type(z) is np.ndarray:  # the common case, without walking a tree
+            z, shapes = self._data(z), z.shape
+        else:
+            z = jax.tree.map(self._data, z)
+            shapes = jax.tree.map(np.shape, z)
         if self._shapes is None:
             self._check_shapes(z)
             self._shapes = shapes
         elif shapes != self._shapes:
             raise ValueError(f"z: got data of shape {shapes}; expected {self._shapes}, as in earlier rounds")
-        return _reveal(self.problem.loss)(self.problem.constraints, self.problem.domain, self.learner, self._state, z)
+        return self._reveal(self._leaves, self._state, z)
 
     def _data(self, leaf: Any) -> Array:
         array = leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
@@ -185,9 +185,7 @@ class Player:
                 raise ValueError(f"{name}: got shape {array.shape}; expected {expected}")
             parts[name] = array.astype(self._dtype)
         value = np.asarray(0.0 if loss is None else errors.real("loss", loss), self._dtype)
-        return _measure(
-            self.problem.domain, self.learner, self._state, value, parts["gradient"], parts["excess"], parts["jacobian"]
-        )
+        return self._measure(self._leaves, self._state, value, parts["gradient"], parts["excess"], parts["jacobian"])
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
@@ -234,26 +232,33 @@ class Player:
             structure, [jnp.asarray(new, old.dtype) for new, old in zip(saved_leaves, leaves, strict=True)]
         )
         names = ("excess", "violation", "squared", "peak")
+        player._decision = np.asarray(player._state.x)
         player._tally = Tally(header["rounds"], header["loss"], *(arrays[f"tally/{name}"] for name in names))
         return player
 
 
 @lru_cache(maxsize=256)
-def _reveal(loss: Callable[[jax.Array, Any], Any]) -> Callable[..., _Answer]:
-    """One compiled step a loss function; constraints, domain and learner are traced."""
+def _reveal(loss: Callable[[jax.Array, Any], Any], structure: Any) -> Callable[..., _Answer]:
+    """The compiled step; it takes flat leaves because walking a learner's tree would cost as much as the step."""
 
     @jax.jit
-    def reveal(constraints: Constraints, domain: Domain, learner: Learner, state: Any, z: Any) -> _Answer:
+    def reveal(leaves: list[jax.Array], state: Any, z: Any) -> _Answer:
+        constraints, domain, learner = jax.tree.unflatten(structure, leaves)
         return _answer(learner, state, FullInformation(loss, constraints, domain, z))
 
     return reveal
 
 
-@partial(jax.jit)
-def _measure(
-    domain: Domain, learner: Learner, state: Any, loss: Any, gradient: Any, excess: Any, jacobian: Any
-) -> _Answer:
-    return _answer(learner, state, Observed(loss, gradient, excess, jacobian, domain))
+@lru_cache(maxsize=256)
+def _measure(structure: Any) -> Callable[..., _Answer]:
+    """The same step from measurements."""
+
+    @jax.jit
+    def measure(leaves: list[jax.Array], state: Any, loss: Any, gradient: Any, excess: Any, jacobian: Any) -> _Answer:
+        _, domain, learner = jax.tree.unflatten(structure, leaves)
+        return _answer(learner, state, Observed(loss, gradient, excess, jacobian, domain))
+
+    return measure
 
 
 def _answer(learner: Learner, state: Any, round: Round) -> _Answer:
@@ -261,4 +266,5 @@ def _answer(learner: Learner, state: Any, round: Round) -> _Answer:
     loss, values = round.loss(x), round.constraints(x).values
     after = learner.step(state, round)
     parts = (loss, round.gradient(x), values, after.x)
-    return _Answer(after, loss, values, jnp.stack([jnp.all(jnp.isfinite(part)) for part in parts]))
+    broken = sum((~jnp.all(jnp.isfinite(part))) * 2**bit for bit, part in enumerate(parts))
+    return _Answer(after, jnp.concatenate([jnp.stack([jnp.asarray(broken, x.dtype), loss]), values, after.x.ravel()]))

@@ -80,6 +80,7 @@ class Records(NamedTuple):
     multipliers: jax.Array | None
 
 
+@partial(jax.jit, static_argnums=(0, 3, 4))
 def begin(rules: Rules, learner: Learner, x1: jax.Array, count: int, scored: int) -> Board:
     """The board before round 1; batched like the game."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,7 +121,7 @@ class _Table:
             seeded=source.seeds > 1,
             rescored=score is not None,
         )
-        self.learner = jax.tree.map(lambda *a: np.asarray(a, float), *learners) if swept else learners[0]
+        self.learner = jax.tree.map(lambda *a: np.stack([np.asarray(one, float) for one in a]), *learners) if swept else learners[0]
         self.count = _count(problem, first, example)
         self.scored = _count(score or problem, first, example)
         self.key = None
@@ -342,8 +343,19 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
     return first
 
 
+_counts: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
+
+
 def _count(problem: Problem, x: jax.Array, z: Any) -> int:
     """The number of constraints, after checking that loss and constraints fit the decision and the data."""
+    known = _counts.setdefault(problem, {})
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves((x, z)))
+    if shapes not in known:
+        known[shapes] = _traced_count(problem, x, z)
+    return known[shapes]
+
+
+def _traced_count(problem: Problem, x: jax.Array, z: Any) -> int:
     shape = jax.eval_shape(lambda x, z: jnp.asarray(problem.loss(x, z)), x, z)
     if shape.shape != ():
         raise ValueError(

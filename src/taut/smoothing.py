@@ -1,18 +1,17 @@
-"""Smoothing from above: a function made of |.|, max and 2-norms becomes a smooth one with a proven gap.
+"""Smoothing from above: a function made of |.|, max and 2-norms becomes a smooth one, with a proven gap.
 
-The function is traced and evaluated again with its kinks rounded (w is the width, s = sqrt((a - b)^2 + w^2)):
+The function is traced and evaluated again with its kinks rounded; w is the width, s = sqrt((a - b)^2 + w^2):
 
     |u|          ->  sqrt(u^2 + w^2)                            gap w
     max(a, b)    ->  (a + b + s) / 2                            gap w/2
     max_i u_i    ->  v log sum_i exp(u_i / v),  v = w / ln n    gap w
-    sqrt(q)      ->  sqrt(q + w^2)                              gap w, where q is a sum of squares and can be zero
+    sqrt(q)      ->  sqrt(q + w^2)                              gap w, for a sum of squares q that can be 0
 
-Each replacement is convex, lies above what it replaces, and bends by at most 1/w (ln n / w for the max of n) times the
-squared slope of its arguments. A gap stays an upper bound only while what follows increases with the value that has it, so
-every operation between a kink and the output is checked; one that may decrease, or stretch the gap without bound, is
-refused by name. min is smoothed from below, for functions such as -min(x). Kinks written with `jnp.where` are not
-seen and stay as they are. This is Nesterov's smoothing ("Smooth minimization of non-smooth functions", 2005), which the
-bounds on a single round's violation call for when a constraint is not differentiable.
+Each replacement is convex and lies above what it replaces. A gap stays one from above only while all that
+follows increases with the value that has it. So every operation between a kink and the output is checked, and one that
+may decrease, or stretch the gap without bound, is refused by name. min is smoothed from below, for functions
+such as -min(x). Kinks written with `jnp.where` are not seen and stay. The idea is Nesterov's ("Smooth
+minimization of non-smooth functions", 2005); bounds on the violation of a single round ask for smooth constraints.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any, NoReturn
 
 import jax
@@ -31,41 +31,41 @@ from taut import errors
 
 __all__ = ["smooth_from_above", "smoothing_gap"]
 
-_MOVES = {  # linear in the first operand, with coefficients 0 and 1: a gap goes through like the value
-    "broadcast_in_dim", "convert_element_type", "copy", "copy_p", "cumsum", "dynamic_slice", "gather", "reduce_sum",
-    "reshape", "rev", "slice", "split", "squeeze", "stop_gradient", "tile", "transpose",
-}  # fmt: skip
-_JOINS = {"concatenate", "stack", "pad"}  # the same, in all operands
-_SUMS = {"add", "add_any", "sub", "neg"}
-_SCALINGS = {"mul", "div", "dot_general"}
-_SOFT_MAXIMA = {"logaddexp", "_soft_max"}  # smooth although written with |.| and max; increasing, gaps do not add up
-_MAXIMA = {"max", "reduce_max"} | _SOFT_MAXIMA
-_MINIMA = {"min", "reduce_min"}
-_KINKS = {"abs", "max", "min", "reduce_max", "reduce_min"}
-_OTHER_KINKS = {
-    "clamp", "sort", "top_k", "cummax", "cummin", "sign", "floor", "ceil", "round", "rem", "svd", "eigh", "eig",
-    "reduce_window_max", "reduce_window_min",
-}  # fmt: skip
-_CALLS = {
-    "jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call",
-    "custom_vjp_call_jaxpr",
-}  # fmt: skip
-_NOT_NEGATIVE = {"abs", "exp", "exp2", "square", "sqrt", "rsqrt", "logistic"}
-_KEEP_SIGN = {"div", "dot_general", "pow", "integer_pow", "log1p"}  # not negative if no operand is
-_EXPECTED = "expected non-negative combinations and maxima of |affine|, affine and smooth convex parts"
+
+def _names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+# Names of JAX primitives, by what they do to a gap.
+_MOVES = _names(  # linear in the first operand, with coefficients 0 and 1: a gap goes the way of its value
+    "broadcast_in_dim convert_element_type copy copy_p cumsum dynamic_slice gather reduce_sum reshape rev slice"
+    " split squeeze stop_gradient tile transpose"
+)
+_JOINS = _names("concatenate stack pad")  # the same, in all operands
+_SUMS = _names("add add_any sub neg")
+_SCALINGS = _names("mul div dot_general")
+_SOFT_MAXIMA = _names("logaddexp _soft_max")  # functions, smooth although written with |.| and max
+_MAXIMA = _names("max reduce_max") | _SOFT_MAXIMA
+_MINIMA = _names("min reduce_min")
+_KINKS = _names("abs max min reduce_max reduce_min")
+_OTHER_KINKS = _names("clamp sort top_k cummax cummin sign floor ceil round rem svd eigh eig")
+_CALLS = _names("jit pjit closed_call core_call checkpoint remat remat2 custom_jvp_call custom_vjp_call")
+_NOT_NEGATIVE = _names("abs exp exp2 square sqrt rsqrt logistic")
+_KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if no operand is
 
 
 def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[..., Any]:
-    """A smooth function between `function` and `function` plus its `smoothing_gap`.
+    """A smooth function that lies between `function` and `function` plus its `smoothing_gap`.
 
-    `function` must be convex in its first argument, the decision: every |.| of an affine argument, every max of convex
-    ones. Further arguments are data; a coefficient of a kink may depend on them if it cannot be negative (abs, exp,
-    square, ...) and never on the decision. A function without kinks is returned values and all. The result has the same
-    signature and can be traced by jit, vmap and grad; `width` is a positive number and may be traced.
+    `function` must be convex in its first argument, the decision: every |.| of an affine argument, every max of
+    convex ones. Further arguments are data; a coefficient of a kink may depend on data if it cannot be negative
+    (abs, exp, square, ...), never on the decision. A function without kinks keeps its values to the last bit.
 
-    >>> smooth = smooth_from_above(lambda x: jnp.linalg.norm(x, 1) - 1, width=0.1)
+    The result has the same signature and can be traced by jit, vmap and grad. `width` > 0 may be traced too.
+
+    >>> smooth = smooth_from_above(lambda x: jnp.linalg.norm(x, 1) - 1, width=0.25)
     >>> float(smooth(jnp.zeros(2))), jax.grad(smooth)(jnp.zeros(2)).tolist()
-    (-0.8..., [0.0, 0.0])
+    (-0.5, [0.0, 0.0])
     """
     if not isinstance(width, jax.core.Tracer):
         errors.positive("width", width)
@@ -81,78 +81,35 @@ def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[...,
 
 
 def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keywords: Any) -> Any:
-    """The most by which `smooth_from_above(function, width)` can exceed `function`, for each of its outputs.
+    """A bound on `smooth_from_above(function, width)` minus `function` for each output, at any decision.
 
-    Holds for every decision of the shape of the first argument; of it, and of data no coefficient depends on, only
-    shape and type are used, so a `jax.ShapeDtypeStruct` will do. The answer is a NumPy array of the shape of the output (or a
-    tree of them).
+    Of the decision, and of data that no coefficient of a kink depends on, only shape and type matter: a
+    `jax.ShapeDtypeStruct` will do. Returns a NumPy array of the output's shape (a tree of them for a tree).
 
-    >>> float(smoothing_gap(lambda x: jnp.linalg.norm(x, 1) - 1, 0.1, jax.ShapeDtypeStruct((3,), float)))
-    0.3...
+    >>> float(smoothing_gap(lambda x: jnp.linalg.norm(x, 1) - 1, 0.25, jax.ShapeDtypeStruct((2,), float)))
+    0.5
     """
     width = errors.positive("width", width)
     leaves, structure = jax.tree_util.tree_flatten((args, keywords))
     decisions = len(jax.tree_util.tree_leaves(args[:1]))
-    given = [i >= decisions and not isinstance(leaf, jax.ShapeDtypeStruct) for i, leaf in enumerate(leaves)]
+    known = [i >= decisions and not isinstance(leaf, jax.ShapeDtypeStruct) for i, leaf in enumerate(leaves)]
     result: list[Any] = []
 
     def analyse(unknown: list[Any]) -> None:
         rest = iter(unknown)
-        filled = [leaf if known else next(rest) for known, leaf in zip(given, leaves, strict=True)]
-        filled_args, filled_keywords = jax.tree_util.tree_unflatten(structure, filled)
-        outputs, tree = _Smoother(1.0, measure=True).trace(function, filled_args, filled_keywords)
-        gaps = [np.zeros(np.shape(v.array)) if v.gap is None else v.gap for v in outputs]
+        filled = [leaf if given else next(rest) for given, leaf in zip(known, leaves, strict=True)]
+        outputs, tree = _Smoother(1.0, measure=True).trace(
+            function, *jax.tree_util.tree_unflatten(structure, filled)
+        )
+        gaps = [np.zeros(np.shape(output.array)) if output.gap is None else output.gap for output in outputs]
         if any(isinstance(gap, jax.core.Tracer) for gap in gaps):
-            raise ValueError("args: got only the shape of data the gap depends on; expected the data as an array")
+            raise ValueError(
+                "args: got the shape of data on which the gap depends; expected that data as an array"
+            )
         result.append(jax.tree_util.tree_unflatten(tree, [width * np.asarray(gap, float) for gap in gaps]))
 
-    jax.eval_shape(analyse, [leaf for known, leaf in zip(given, leaves, strict=True) if not known])
+    jax.eval_shape(analyse, [leaf for given, leaf in zip(known, leaves, strict=True) if not given])
     return result[0]
-
-
-@dataclass(frozen=True)
-class _Value:
-    """An intermediate value after smoothing, and what is known of it."""
-
-    array: Any
-    decided: bool = False  # depends on the decision
-    constant: bool = False  # known while tracing: neither decision nor data
-    low: float = -math.inf  # no entry of the exact value is smaller
-    gap: Any = None  # distance to the exact value, in widths (True if not measured); None if there is none
-    turned: str = ""  # the primitive that made `array` lie below the exact value; empty if it lies above
-
-
-def _constant(array: Any) -> _Value:
-    if isinstance(array, jax.core.Tracer):  # a closure over data
-        return _Value(array)
-    return _Value(array, constant=True, low=-_largest(-1, array))
-
-
-def _largest(sign: int, array: Any) -> float:
-    """The largest entry of `sign * array`; infinity if there is none."""
-    if not np.size(array) or jnp.result_type(array).kind not in "biuf":
-        return math.inf
-    largest = float(np.max(sign * np.asarray(array, float)))
-    return math.inf if math.isnan(largest) else largest
-
-
-def _refuse(name: str, why: str) -> NoReturn:
-    raise ValueError(f"function: got `{name}` {why}; {_EXPECTED}")
-
-
-def _at_once(operation: Callable[..., Any], *operands: Any) -> Any:
-    """`operation(*operands)`, evaluated while tracing if no operand is traced."""
-    if any(isinstance(operand, jax.core.Tracer) for operand in operands):
-        return operation(*operands)
-    with jax.ensure_compile_time_eval():
-        return operation(*operands)
-
-
-def _bind(equation: Any, *operands: Any) -> list[Any]:
-    """The results of `equation` for other operands."""
-    functions, parameters = equation.primitive.get_bind_params(equation.params)
-    results = _at_once(partial(equation.primitive.bind, *functions, **parameters), *operands)
-    return list(results) if equation.primitive.multiple_results else [results]
 
 
 @jax.custom_jvp
@@ -176,78 +133,142 @@ def _log_sum_exp(u: jax.Array, axes: tuple[int, ...], temperature: jax.Array) ->
     return jnp.squeeze(top, axis=axes) + temperature * jnp.log(total)
 
 
+@dataclass(frozen=True)
+class _Value:
+    """An intermediate value after smoothing, and what is known of it."""
+
+    array: Any
+    decided: bool = False  # depends on the decision
+    constant: bool = False  # known while tracing: neither decision nor data
+    low: float = -math.inf  # no entry of the exact value is smaller
+    gap: Any = None  # distance to the exact value, in widths (True if not measured); None if there is none
+    turned: str = ""  # the primitive that made `array` lie below the exact value; empty if it lies above
+
+
+def _constant(array: Any) -> _Value:
+    if isinstance(array, jax.core.Tracer):  # data in a closure
+        return _Value(array)
+    return _Value(array, constant=True, low=-_largest(-1, array))
+
+
+def _largest(sign: int, array: Any) -> float:
+    """The largest entry of `sign * array`; infinity if there is none."""
+    dtype = jnp.result_type(array)
+    real = any(jnp.issubdtype(dtype, kind) for kind in (np.bool_, np.integer, np.floating))
+    if not real or not np.size(array):
+        return math.inf
+    largest = float(np.max(sign * np.asarray(array, float)))
+    return math.inf if math.isnan(largest) else largest
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    expected = "expected non-negative combinations and maxima of |affine|, affine and smooth convex parts"
+    raise ValueError(f"function: got `{name}` {why}; {expected}")
+
+
+def _at_once(operation: Callable[..., Any], *operands: Any) -> Any:
+    """`operation(*operands)`, evaluated while tracing if no operand is traced."""
+    if any(isinstance(operand, jax.core.Tracer) for operand in operands):
+        return operation(*operands)
+    with jax.ensure_compile_time_eval():
+        return operation(*operands)
+
+
+def _bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of `equation` for these operands."""
+    functions, parameters = equation.primitive.get_bind_params(equation.params)
+    results = _at_once(partial(equation.primitive.bind, *functions, **parameters), *operands)
+    return list(results) if equation.primitive.multiple_results else [results]
+
+
 def _name(equation: Any) -> str:
-    """The name of the primitive; of the function if it is a smooth one written with kinks."""
+    """The name of the primitive, or of a smooth function written with kinks."""
     if equation.primitive.name == "custom_jvp_call":
-        function = equation.params["call_jaxpr"].jaxpr.debug_info.func_name
+        function = str(equation.params["call_jaxpr"].jaxpr.debug_info.func_name)
         return function if function in _SOFT_MAXIMA else "custom_jvp_call"
     return str(equation.primitive.name)
 
 
-def _inner(equation: Any) -> Any:
-    """The jaxpr of a call to look into, else None."""
-    if _name(equation) not in _CALLS:
-        return None
-    inner = next(equation.params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in equation.params)
-    return inner if isinstance(inner, jex.ClosedJaxpr) else jex.ClosedJaxpr(inner, ())
+def _bodies(equation: Any) -> list[Any]:
+    """The jaxprs inside a call, loop or branch, each closed."""
+    parts = [
+        p for value in equation.params.values() for p in (value if isinstance(value, tuple) else (value,))
+    ]
+    closed = [jex.ClosedJaxpr(part, ()) if isinstance(part, jex.Jaxpr) else part for part in parts]
+    return [part for part in closed if isinstance(part, jex.ClosedJaxpr)]
 
 
 def _inexact(variable: Any) -> bool:
-    return isinstance(variable, jex.Var) and bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
+    return not isinstance(variable, jex.Literal) and bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
 
 
-def _has_kink(jaxpr: Any) -> bool:
-    """Whether a loop body or branch contains a kink."""
-    for equation in jaxpr.eqns:
-        parts = [part for value in equation.params.values() for part in (value if isinstance(value, tuple) else (value,))]
-        inner = [getattr(part, "jaxpr", part) for part in parts]
-        if _name(equation) in _KINKS | _OTHER_KINKS and _inexact(equation.outvars[0]):
-            return True
-        if _name(equation) not in _SOFT_MAXIMA and any(_has_kink(part) for part in inner if isinstance(part, jex.Jaxpr)):
-            return True
-    return False
+def _has_kink(equation: Any) -> bool:
+    if _name(equation) in _KINKS | _OTHER_KINKS:
+        return _inexact(equation.outvars[0])
+    bodies = [] if _name(equation) in _SOFT_MAXIMA else _bodies(equation)
+    return any(_has_kink(inner) for body in bodies for inner in body.jaxpr.eqns)
 
 
 def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
-    """The variables through which a derivative of the chosen outputs flows."""
+    """The variables through which a derivative of the chosen outputs flows, `stop_gradient` observed."""
     live = {v for v, chosen in zip(jaxpr.outvars, outputs, strict=True) if chosen and _inexact(v)}
     for equation in reversed(jaxpr.eqns):
-        chosen, inside, sources = [v in live for v in equation.outvars], _inner(equation), equation.invars
-        if not any(chosen) or equation.primitive.name == "stop_gradient":
-            continue
-        if inside is not None:
-            flowing = _differentiated(inside.jaxpr, chosen)
-            sources = [v for v, inner in zip(sources, inside.jaxpr.invars, strict=True) if inner in flowing]
-        live.update(filter(_inexact, sources))
+        chosen, sources = [v in live for v in equation.outvars], equation.invars
+        if any(chosen) and equation.primitive.name != "stop_gradient":
+            if _name(equation) in _CALLS:
+                inside = _bodies(equation)[0].jaxpr
+                flowing = _differentiated(inside, chosen)
+                sources = [v for v, inner in zip(sources, inside.invars, strict=True) if inner in flowing]
+            live.update(filter(_inexact, sources))
     return live
 
 
 def _lower_bound(equation: Any, name: str, inputs: Sequence[_Value]) -> float:
     """A number that no entry of the exact result of `equation` is below."""
     lows, result = [value.low for value in inputs], equation.outvars[0].aval
-    squared = len(inputs) == 2 and inputs[0] is inputs[1]
+    positive, twice, low = min(lows) >= 0, len(inputs) == 2 and inputs[0] is inputs[1], -math.inf
     if name == "dot_general":
         (left, right), _ = equation.params["dimension_numbers"]
-        squared = squared and result.ndim == 0 and left == right
-    if name in _NOT_NEGATIVE or result.dtype == bool or (name == "integer_pow" and equation.params["y"] % 2 == 0):
-        return 0.0
-    if squared and name in _SCALINGS or (name in _KEEP_SIGN and min(lows) >= 0):
-        return 0.0
-    if name == "mul":
-        return lows[0] * lows[1] if min(lows) >= 0 else -math.inf
-    if name in {"add", "add_any"}:
-        return sum(lows)
-    if name in {"max", "logaddexp"}:
-        return max(lows)
-    if name in _JOINS | {"min", "select_n"}:
-        return min(lows)
-    if name in _MOVES | {"reduce_max", "reduce_min"}:
-        return -math.inf if name in {"reduce_sum", "cumsum"} and lows[0] < 0 else lows[0]
-    return -math.inf
+        twice = twice and result.ndim == 0 and left == right
+    even = (name == "integer_pow" and equation.params["y"] % 2 == 0) or (name in _SCALINGS and twice)
+    if name in _NOT_NEGATIVE or result.dtype == bool or even or (name in _KEEP_SIGN and positive):
+        low = 0.0
+    elif name in {"add", "add_any"}:
+        low = sum(lows)
+    elif name == "mul" and positive:
+        low = lows[0] * lows[1]
+    elif name in {"max", "logaddexp"}:
+        low = max(lows)
+    elif name in _JOINS | {"min", "select_n"}:
+        low = min(lows)
+    elif name in _MOVES | {"reduce_max", "reduce_min"}:
+        low = lows[0] if lows[0] >= 0 or name not in {"reduce_sum", "cumsum"} else low
+    return -math.inf if math.isnan(low) else low
+
+
+def _unchanged(equation: Any, name: str, inputs: Sequence[_Value]) -> _Value | None:
+    """The input that `equation` provably returns: u from |u| if u >= 0, from max(c, u) if u >= c."""
+    if name == "abs" and inputs[0].low >= 0:
+        return inputs[0]
+    for bound, value in (inputs, inputs[::-1]) if name == "max" else ():
+        fits = np.shape(value.array) == equation.outvars[0].aval.shape
+        if bound.constant and fits and _largest(1, bound.array) <= value.low:
+            return value
+    return None
+
+
+def _flips(name: str, smoothed: int, inputs: Sequence[_Value]) -> bool:
+    """Whether the coefficients of a smoothed input are negative; refused unless they surely have one sign."""
+    coefficient = inputs[1 - smoothed]
+    if coefficient.decided or (name == "div" and smoothed == 1):
+        _refuse(name, "of a smoothed value with one that depends on the decision")
+    if coefficient.low < 0 and not (coefficient.constant and _largest(1, coefficient.array) <= 0):
+        _refuse(name, "of a smoothed value with coefficients not known to be of one sign")
+    return coefficient.low < 0
 
 
 class _Smoother:
-    """Evaluates a jaxpr with its kinks rounded; with `measure`, also the gaps themselves."""
+    """Evaluates a jaxpr with its kinks rounded; finds where there are gaps and, with `measure`, how large."""
 
     def __init__(self, width: Any, measure: bool) -> None:
         self.width, self.measure, self.rounded = width, measure, 0
@@ -256,7 +277,7 @@ class _Smoother:
         """The smoothed outputs and their tree structure."""
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args, **keywords)
         decisions = len(jax.tree_util.tree_leaves(args[:1]))
-        leaves = map(jnp.asarray, jax.tree_util.tree_leaves((args, keywords)))
+        leaves = [_at_once(jnp.asarray, leaf) for leaf in jax.tree_util.tree_leaves((args, keywords))]
         inputs = [_Value(leaf, decided=i < decisions) for i, leaf in enumerate(leaves)]
         outputs = self.run(closed, inputs, [True] * len(closed.jaxpr.outvars))
         for output in outputs:
@@ -265,7 +286,7 @@ class _Smoother:
         return outputs, jax.tree_util.tree_structure(shapes)
 
     def run(self, closed: Any, inputs: Sequence[_Value], chosen: Sequence[bool]) -> list[_Value]:
-        """The outputs of a jaxpr; kinks are rounded where the derivative of a chosen output needs it."""
+        """The outputs of a jaxpr; its kinks are rounded where a derivative of the chosen outputs flows."""
         jaxpr, live = closed.jaxpr, _differentiated(closed.jaxpr, chosen)
         values = dict(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
         values.update(zip(jaxpr.invars, inputs, strict=True))
@@ -274,34 +295,99 @@ class _Smoother:
             return _constant(variable.val) if isinstance(variable, jex.Literal) else values[variable]
 
         for equation in jaxpr.eqns:
-            outputs = self.evaluate(equation, list(map(read, equation.invars)), [v in live for v in equation.outvars])
+            outputs = self.evaluate(
+                equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars]
+            )
             values.update(zip(equation.outvars, outputs, strict=True))
-        return list(map(read, jaxpr.outvars))
+        return [read(v) for v in jaxpr.outvars]
 
-    def evaluate(self, equation: Any, inputs: list[_Value], live: list[bool]) -> list[_Value]:
+    def evaluate(self, equation: Any, inputs: list[_Value], live: Sequence[bool]) -> list[_Value]:
         """The outputs of one equation."""
-        arrays, inside, name = [value.array for value in inputs], _inner(equation), _name(equation)
+        name, arrays, before = _name(equation), [value.array for value in inputs], self.rounded
         if all(value.constant for value in inputs):
-            return list(map(_constant, _bind(equation, *arrays)))
-        if inside is not None:
-            before = self.rounded
-            outputs = self.run(inside, inputs, live)
-            if self.rounded > before:
-                return outputs
-            return [replace(v, array=a) for v, a in zip(outputs, _bind(equation, *arrays), strict=True)]
-        if name == "select_n" and inputs[0].constant and np.size(np.unique(np.asarray(arrays[0]))) == 1:
+            return [_constant(array) for array in _bind(equation, arrays)]
+        if name in _CALLS:
+            outputs = self.run(_bodies(equation)[0], inputs, live)
+            if self.rounded == before:  # keep the call, with its own derivative rule if it has one
+                outputs = [replace(v, array=a) for v, a in zip(outputs, _bind(equation, arrays), strict=True)]
+            return outputs
+        if name == "select_n" and inputs[0].constant and len(np.unique(arrays[0])) == 1:
             return [inputs[1 + int(np.ravel(arrays[0])[0])]]
-        decided, own, results = any(value.decided for value in inputs), 0.0, None
+        own, results, decided = 0.0, None, any(value.decided for value in inputs)
         if decided and any(live):
-            unchanged = self.unchanged(equation, name, inputs)
+            unchanged = _unchanged(equation, name, inputs)
             if unchanged is not None:
                 return [unchanged]
             own, results = self.round(equation, name, inputs)
-        gaps, turned = self.propagate(equation, name, inputs)
-        if own:
-            turned = turned or (name if name in _MINIMA else "")
-            shape, dtype = results.shape, results.dtype
-            gaps = [True if not self.measure else _at_once(lambda g: jnp.full(shape, own, dtype) + (0 if g is None else g), gaps[0])]
+        gaps, turned = self.propagate(equation, name, inputs, own)
+        self.rounded += own > 0
         low = -math.inf if turned else _lower_bound(equation, name, inputs)
-        results = _bind(equation, *arrays) if results is None else [results]
-        return [_Value(a, decided, False, low, g, turned) for a, g in zip(results, gaps, strict=True)]
+        results = results or _bind(equation, arrays)
+        return [
+            _Value(a, decided, low=low, gap=gap, turned=turned) for a, gap in zip(results, gaps, strict=True)
+        ]
+
+    def round(self, equation: Any, name: str, inputs: Sequence[_Value]) -> tuple[float, list[Any] | None]:
+        """The gap in widths and the value that replace a kink; (0, None) for anything else."""
+        u, result = inputs[0].array, equation.outvars[0].aval
+        if name in _OTHER_KINKS or (name == "abs" and jnp.iscomplexobj(u)):
+            _refuse(name, "of the decision, a kink without a smooth replacement")
+        if name in {"scan", "while", "cond"} and _has_kink(equation):
+            _refuse(name, "with a kink inside")
+        points = np.size(u) // max(1, result.size)  # that a maximum runs over
+        lonely = name in {"reduce_max", "reduce_min"} and points <= 1
+        if lonely or name not in _KINKS | {"sqrt"} or (name == "sqrt" and inputs[0].low != 0):
+            return 0.0, None
+        limits: Any = jnp.finfo  # untyped in JAX
+        least = math.sqrt(float(limits(result.dtype).tiny))  # the square of the width must not vanish
+        if not isinstance(self.width, jax.core.Tracer) and self.width < least:
+            raise ValueError(f"width: got {self.width:g}; expected at least {least:.1e} for {result.dtype}")
+        width, sign = jnp.asarray(self.width, result.dtype), -1 if name in _MINIMA else 1
+        if name in {"abs", "sqrt"}:
+            return 1.0, [jnp.sqrt((u**2 if name == "abs" else u) + width**2)]
+        if name in {"max", "min"}:
+            a, b = (sign * jnp.broadcast_to(value.array, result.shape) for value in inputs)
+            return 0.5, [sign * _soft_max(a, b, width)]
+        return 1.0, [sign * _log_sum_exp(sign * u, equation.params["axes"], width / math.log(points))]
+
+    def propagate(
+        self, equation: Any, name: str, inputs: Sequence[_Value], own: float
+    ) -> tuple[list[Any], str]:
+        """The gaps of the results, from the inputs and the `own` one, and what turned them (see `_Value`)."""
+        smoothed = [i for i, value in enumerate(inputs) if value.gap is not None]
+        if not smoothed:
+            gaps = self.combine(equation, name, inputs, own) if own else [None] * len(equation.outvars)
+            return gaps, name if own and name in _MINIMA else ""
+        if name not in _MOVES | _JOINS | _SUMS | _SCALINGS | _MAXIMA | _MINIMA | {"select_n"}:
+            _refuse(name, "of a smoothed value, which may decrease with it or stretch its gap without bound")
+        steering = inputs[:1] if name == "select_n" else inputs[1:] if name in _MOVES else []
+        if any(value.decided for value in steering) or not _inexact(equation.outvars[0]):
+            _refuse(name, "of a smoothed value, which jumps as the decision moves")
+        flips = name in _SCALINGS and _flips(name, smoothed[0], inputs)
+        turned = []
+        for i in smoothed:
+            turn = flips or name == "neg" or (name == "sub" and i == 1)
+            turned.append(inputs[i].turned if not turn else "" if inputs[i].turned else name)
+        below = {bool(side) for side in turned}
+        if len(below) > 1 or below == ({False} if name in _MINIMA else {True} if name in _MAXIMA else None):
+            _refuse(name, "of values that are not all smoothed from the same, right side")
+        return self.combine(equation, name, inputs, own), turned[0]
+
+    def combine(self, equation: Any, name: str, inputs: Sequence[_Value], own: float) -> list[Any]:
+        """The gaps of the results, for a way of combining them that `propagate` has allowed."""
+        if not self.measure:
+            return [True] * len(equation.outvars)
+        if name in _SCALINGS:
+            return _bind(equation, [_at_once(jnp.abs, v.array) if v.gap is None else v.gap for v in inputs])
+        shapes = [(np.shape(v.array), jnp.result_type(v.array)) for v in inputs]
+        gaps = [np.zeros(*shape) if v.gap is None else v.gap for v, shape in zip(inputs, shapes, strict=True)]
+        if name in _MOVES | _JOINS:
+            return _bind(equation, gaps if name in _JOINS else [gaps[0], *(v.array for v in inputs[1:])])
+
+        def merged(*gaps: Any) -> Any:
+            if name in {"reduce_max", "reduce_min"}:
+                return jnp.max(gaps[0], axis=equation.params["axes"]) + own
+            spread = [jnp.broadcast_to(gap, equation.outvars[0].aval.shape) for gap in gaps]
+            return reduce(jnp.add if name in _SUMS else jnp.maximum, spread) + own
+
+        return [_at_once(merged, *(gaps[1:] if name == "select_n" else gaps))]
