@@ -440,9 +440,10 @@ def _onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
     counts the positive entries of p reaches it.
     """
     (total,) = _cast(x.dtype, total)
-    # Measured from the largest entry, entries below -total never matter: far points lose no digits.
+    # Measured from the largest entry, entries below -total never matter: far points lose no digits. They are cut
+    # at -2 total because a cut at -total would tie with the threshold and share its gradient.
     largest = jax.lax.stop_gradient(jnp.max(x))
-    below = jnp.maximum(x - largest, -total)
+    below = jnp.maximum(x - largest, -2 * total)
     sums = jnp.cumsum(jnp.sort(below, descending=True))
     threshold = jnp.max((sums - total) / jnp.arange(1, x.size + 1, dtype=x.dtype))
     sizes = jnp.maximum(below - threshold, 0)
