@@ -181,11 +181,10 @@ class Ball(_Centred, leaves=("radius", "middle")):
         return (middle + offset * scale).astype(x.dtype)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """A Gaussian direction times radius * u^(1/d), u uniform."""
-        direction, distance = jax.random.split(key)
-        normal = jax.random.normal(direction, self.shape)
-        length = self.radius * jax.random.uniform(distance) ** (1 / math.prod(self.shape))
-        return self.centre + normal * (length / self._length(normal))
+        """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball evenly."""
+        normal = jax.random.normal(key, (math.prod(self.shape) + 2,))
+        point = normal[:-2] * (self.radius / self._length(normal))
+        return self.centre + point.reshape(self.shape)
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One second-order cone."""
@@ -213,11 +212,10 @@ class L1Ball(_Centred, leaves=("radius", "middle")):
         return jnp.where(threshold <= 0, x, outside.astype(x.dtype))
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """d of d + 1 exponentials divided by the sum of all, with random signs."""
-        shares_key, signs_key = jax.random.split(key)
-        shares = jax.random.exponential(shares_key, (math.prod(self.shape) + 1,))
-        sizes = (self.radius * shares[1:] / jnp.sum(shares)).reshape(self.shape)
-        return self.centre + sizes * jax.random.rademacher(signs_key, self.shape, sizes.dtype)
+        """The first d of d + 1 exponentials with random signs, divided by the sum of all their sizes."""
+        signed = jax.random.laplace(key, (math.prod(self.shape) + 1,))
+        point = signed[:-1] * (self.radius / self._length(signed))
+        return self.centre + point.reshape(self.shape)
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One inequality on a sum of absolute values."""
