@@ -15,6 +15,7 @@ from .assumptions import GIVEN, Assumption
 from .domains import Ball
 from .guarantees import QUANTITIES, Guarantee, Setting, guarantees
 from .problem import Problem
+from .replay import revealed
 from .run import Run
 from .streams import Adversary, Stream, as_stream
 
@@ -103,7 +104,7 @@ class Certificate:
                 }
                 for one in self.assumptions
             ],
-            "hindsight": None if self.best is None else {"solver": self.best.solver, "gap": float(np.max(self.best.gap))},
+            "hindsight": self.best and {"solver": self.best.solver, "gap": float(np.max(self.best.gap))},
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -217,7 +218,7 @@ def _source(run: Run, stream: Any, seeds: int | None, data: Any) -> Stream | Non
     if stream is not None:
         return as_stream(stream, horizon=run.horizon, seeds=seeds)
     if isinstance(run.stream, Adversary):
-        return as_stream(run.revealed(), seeds=run.seeds)
+        return as_stream(revealed(run), seeds=run.seeds)
     return run.stream
 
 

@@ -19,8 +19,8 @@ from .learners.schedules import Constant, Inverse, InverseRoot, Power, Reciproca
 __all__ = ["QUANTITIES", "Guarantee", "Setting", "guarantees"]
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
-"""What bounds are about: loss beyond the best fixed decision; of the largest constraint, the clipped sum and the largest
-value; over all constraints, the sum of squares; of each constraint, the signed sum."""
+"""What bounds are about: loss beyond the best fixed decision; of the largest constraint, the clipped sum and its
+largest value; over all constraints, the sum of squares; of each constraint, the signed sum."""
 
 _BASE = ("convex losses", "convex constraints", "domain", "loss_lipschitz", "constraint_lipschitz")
 

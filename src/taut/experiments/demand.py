@@ -341,9 +341,7 @@ def _clock(key: int, changes: Sequence[tuple[int, int]] = ()) -> str:
 # All files: one series.
 
 
-def _joined(
-    parts: list[_Rows], changes: Changes, repairs: list[str]
-) -> tuple[np.ndarray, np.ndarray, list[Path]]:
+def _joined(parts: list[_Rows], changes: Changes, repairs: list[str]) -> tuple[np.ndarray, np.ndarray, list[Path]]:
     """Elapsed seconds, value and file of all rows, sorted, each time once."""
     each = [_elapsed(part, changes) for part in parts]
     for part, own in zip(parts, each, strict=True):
