@@ -1,6 +1,6 @@
 r"""Projected online gradient descent: the gold standard where the feasible set itself is cheap to project on.
 
-    x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
+x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
 """
 
 from __future__ import annotations

@@ -111,4 +111,3 @@ def _shortest(make: Callable[[int], Learner]) -> int:
         else:
             return k
     raise ValueError("make: got a function that refuses every horizon; expected one that accepts a long one")
-

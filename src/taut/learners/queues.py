@@ -1,7 +1,7 @@
 r"""Virtual queues: constraint excess is stored up and drained by later decisions.
 
-    x_{t+1} = Pi_B( x_t - (1 / 2 alpha) (V df_t(x_t) + sum_i Q_{t,i} dg_i(x_t)) )
-    Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
+x_{t+1} = Pi_B( x_t - (1 / 2 alpha) (V df_t(x_t) + sum_i Q_{t,i} dg_i(x_t)) )
+Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
 """
 
 from __future__ import annotations

@@ -98,9 +98,7 @@ class SaddlePoint(Learner):
         return cls._adaptive(power(radius / slope, beta), power(6 * radius * slope, beta), clipped)
 
     @classmethod
-    def jenatton_strongly_convex(
-        cls, constants: Constants, beta: float = 0.5, clipped: bool = False
-    ) -> SaddlePoint:
+    def jenatton_strongly_convex(cls, constants: Constants, beta: float = 0.5, clipped: bool = False) -> SaddlePoint:
         r"""Jenatton et al. 2016 for H-strongly convex losses; no horizon needed.
 
         theta_t = 6 G^2 / (H t^beta), eta_t = 1 / (H t), mu_t = 1 / (theta_t (t+1)).

@@ -1,0 +1,43 @@
+# Two commands: `make reproduce` and `make test`. Both set everything up in .venv with pinned versions.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: reproduce test lint bench chromium format readme clean
+
+reproduce: .venv/ready
+	$(BIN)/taut reproduce all --out reproduction
+
+test: lint chromium
+	$(BIN)/pytest -n 2 --dist loadfile
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/ready
+	$(BIN)/python -m benchmarks
+
+# Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get install -y -q chromium >/dev/null 2>&1 || { apt-get update -q >/dev/null && apt-get install -y -q chromium >/dev/null; }; }; } \
+	  || echo "Chromium is not installed: the browser tests will be skipped"
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt hatchling editables
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+readme: .venv/ready
+	$(BIN)/python -m taut.learners.table README.md

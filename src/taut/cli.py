@@ -1,0 +1,251 @@
+"""Command line: thin, and proven equal to the library. Every command has --json; errors are one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="taut",
+    help="Online decisions under constraints that must really hold.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def main() -> None:
+    """Run the command line: float64, compiled code cached between calls, one-sentence errors with exit code 1."""
+    debug = "--debug" in sys.argv
+    sys.argv[:] = [word for word in sys.argv if word != "--debug"]  # wherever it stands
+    try:
+        _prepare()
+        app()
+    except KeyboardInterrupt:
+        _complain("interrupted; finished experiments are kept, call again to continue")
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        _complain(str(error) or type(error).__name__)
+        sys.exit(1)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    debug: Debug = False,
+) -> None:
+    if version:
+        from . import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def learners(json_out: Json = False) -> None:
+    """List every learner: setting, guarantee, cost a round, reference."""
+    from .learners import LEARNERS
+
+    if json_out:
+        names = ("title", "losses", "regret", "violation", "cost", "reference", "needs_horizon", "aggregated")
+        _say(
+            [
+                {
+                    "name": m.name,
+                    **{n: getattr(m, n) for n in names},
+                    "assumptions": list(m.assumptions),
+                    "oracles": sorted(m.oracles),
+                }
+                for m in LEARNERS.values()
+            ]
+        )
+        return
+    from rich.table import Table
+
+    table = Table(title="learners: b is the trade-off beta, P a projection on the domain, PS one on the feasible set")
+    for column in ("name", "losses", "regret", "violation", "a round", "horizon?", "reference"):
+        table.add_column(column, overflow="fold")
+    for m in LEARNERS.values():
+        table.add_row(m.name, m.losses, m.regret, m.violation, m.cost, "yes" if m.needs_horizon else "no", m.reference)
+    _print(table)
+
+
+_Radius = Annotated[float, typer.Option("--radius", "-R", help="R, radius of the domain.")]
+_LossSlope = Annotated[float, typer.Option("--loss-lipschitz", "-f", help="G_f, bound on loss gradients.")]
+_Slope = Annotated[float, typer.Option("--constraint-lipschitz", "-g", help="G_g, bound on constraint gradients.")]
+_Count = Annotated[int, typer.Option("--constraints", "-m", help="m, number of constraints.")]
+_Reach = Annotated[float | None, typer.Option("--constraint-range", help="D, bound on |g|; default 2 R G_g.")]
+_LossReach = Annotated[float | None, typer.Option("--loss-range", help="F, range of a loss; default 2 R G_f.")]
+_Modulus = Annotated[float, typer.Option("--strong-convexity", "-H", help="H, modulus of the losses.")]
+_Slater = Annotated[float | None, typer.Option("--slater", help="Margin of a strictly feasible decision.")]
+_Error = Annotated[
+    float | None, typer.Option("--error-bound", help="kappa: [g]_+ >= kappa x distance to the feasible set.")
+]
+
+
+@app.command()
+def bound(
+    learner: Annotated[str, typer.Argument(help="Name of a learner (see `taut learners`).")],
+    horizon: Annotated[int, typer.Option("--horizon", "-T", help="Number of rounds.")],
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    constraints: _Count = 1,
+    constraint_range: _Reach = None,
+    loss_range: _LossReach = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    json_out: Json = False,
+) -> None:
+    """Print every guarantee of a learner as a number, for given constants and horizon."""
+    from . import errors
+    from .constants import Constants
+    from .domains import Ball
+    from .guarantees import Setting, guarantees
+    from .learners import LEARNERS
+
+    errors.one_of("learner", learner, tuple(LEARNERS))
+    errors.count("horizon", horizon)
+    known = Constants(
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_count=constraints,
+        constraint_range=2 * radius * constraint_lipschitz if constraint_range is None else constraint_range,
+        loss_range=2 * radius * loss_lipschitz if loss_range is None else loss_range,
+        strong_convexity=strong_convexity,
+        slater=slater,
+        error_bound=error_bound,
+    )
+    made = LEARNERS[learner].make(known, horizon, Ball(radius, shape=1))
+    found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
+    if json_out:
+        _say({"learner": repr(made), "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found}})
+        return
+    from rich.table import Table
+
+    table = Table("quantity", "bound", "by", title=f"{learner}, T = {horizon}", caption=repr(made))
+    for one in found:
+        table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
+    _print(table)
+
+
+@app.command()
+def recommend(
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    constraints: _Count = 1,
+    horizon: Annotated[int | None, typer.Option("--horizon", "-T", help="Number of rounds, if known.")] = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    per_round: Annotated[bool, typer.Option("--per-round", help="Every single round matters.")] = False,
+    weight: Annotated[float, typer.Option("--weight", help="What a unit of violation costs in units of loss.")] = 1.0,
+    json_out: Json = False,
+) -> None:
+    """Say which learner to use for a problem with these constants, and why."""
+    import jax.numpy as jnp
+
+    from .constants import Constants
+    from .domains import Ball
+    from .problem import Problem
+    from .recommend import recommend as advise
+
+    known = Constants(
+        radius=radius, loss_lipschitz=loss_lipschitz, constraint_lipschitz=constraint_lipschitz,
+        constraint_range=2 * radius * constraint_lipschitz, strong_convexity=strong_convexity, slater=slater,
+        error_bound=error_bound,
+    )  # fmt: skip
+    game = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(constraints) - 1.0, Ball(radius, shape=1), known)
+    advice = advise(game, horizon, per_round=per_round, weight=weight)
+    if json_out:
+        _say(advice.to_dict())
+    else:
+        _print(advice)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")] = "all",
+    out: Annotated[Path, typer.Option("--out", help="Folder for results, figures and report.")] = Path("reproduction"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter horizons.")] = False,
+    seeds: Annotated[int, typer.Option("--seeds", help="Random sequences to average over.")] = 10,
+    demand: Annotated[
+        list[Path] | None, typer.Option("--demand", help="Demand file(s) for dispatch: ISO-NE reports or CSV.")
+    ] = None,
+    json_out: Json = False,
+) -> None:
+    """Run the paper's experiments, judge every claim, draw the figures and write the report."""
+    from .experiments.pipeline import run_all
+
+    result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
+    if json_out:
+        _say(result)
+
+
+@app.command()
+def figures(
+    folder: Annotated[Path, typer.Argument(help="Folder that `taut reproduce` wrote.")] = Path("reproduction"),
+    json_out: Json = False,
+) -> None:
+    """Draw the figures and the report again from stored results, without simulating."""
+    from .figures import draw_all
+    from .report import write_report
+
+    paths = [str(path) for path in draw_all(folder)]
+    paths.append(str(write_report(folder)))
+    if json_out:
+        _say(paths)
+    else:
+        _print("\n".join(paths))
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and sizes.")] = False,
+    only: Annotated[str | None, typer.Option("--only", help="One part of the suite.")] = None,
+    json_out: Json = False,
+) -> None:
+    """Time taut against everything a user could pick instead (in a checkout of the repository)."""
+    import subprocess
+
+    suite = Path.cwd() / "benchmarks"
+    if not (suite / "__main__.py").is_file():
+        raise FileNotFoundError("benchmarks: not found here; expected to be called in a checkout of taut's repository")
+    flags = [*(["--quick"] if quick else []), *(["--only", only] if only else []), *(["--json"] if json_out else [])]
+    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
+
+
+def _prepare() -> None:
+    """Before JAX starts: 64 bits, and compiled code kept between calls where a cache folder can be had."""
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def _say(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, default=float))
+
+
+def _print(value: Any) -> None:
+    from rich.console import Console
+
+    Console().print(value)
+
+
+def _complain(text: str) -> None:
+    typer.echo(f"taut: {text}", err=True)
