@@ -23,7 +23,7 @@ import math
 
 from taut import errors
 
-from .steps import Split, Steps, range_of_losses
+from .steps import Split, Steps, diameter_of, range_of_losses
 
 __all__ = [
     "clipped_anytime_regret",
@@ -48,8 +48,8 @@ def clipped_regret(
     value is R G_f sqrt((m+1) T). The step printed in Theorem 1, 1 / (G sqrt((m+1) R T)), has a wrong power of R:
     it makes the value (G sqrt((m+1) T) / 2)(R^(5/2) + R^(-1/2)); both follow from this formula.
     """
-    return _regret(_fixed(eta), horizon, radius, None, sigma, loss_lipschitz, constraint_lipschitz,
-                   constraint_count, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    return _regret(_fixed(eta), split, horizon, radius, None)
 
 
 def clipped_squared_violation(
@@ -61,8 +61,8 @@ def clipped_squared_violation(
     (sigma eta / alpha)(R^2 / (2 eta) + eta T A G_f^2 / 2 + F T): (*) summed, f_t(x_t) - f_t(x) >= -F.
     alpha = 1 - (m+1) G_g^2 / (2 sigma). An unknown F is replaced by 2 R G_f.
     """
-    return _squared(_fixed(eta), horizon, radius, sigma, loss_lipschitz, constraint_lipschitz, constraint_count,
-                    loss_range, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    return _squared(_fixed(eta), split, horizon, radius, range_of_losses(loss_range, loss_lipschitz, radius))
 
 
 def clipped_violation(
@@ -74,8 +74,8 @@ def clipped_violation(
     sqrt(T Q), Q the bound on the squared violation, by Cauchy-Schwarz; max_i [g_i]_+^2 <= sum_i [g_i]_+^2. The sum
     over all i and t is at most sqrt(m) times this number.
     """
-    squared = _squared(_fixed(eta), horizon, radius, sigma, loss_lipschitz, constraint_lipschitz, constraint_count,
-                       loss_range, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    squared = _squared(_fixed(eta), split, horizon, radius, range_of_losses(loss_range, loss_lipschitz, radius))
     return math.sqrt(horizon * squared)
 
 
@@ -124,8 +124,8 @@ def clipped_anytime_regret(
     (*) divided by eta_t and summed by parts: (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (A G_f^2 / 2) sum_t eta_t,
     D = `diameter` of the domain, 2 R where it is not given. At beta = 1/2 the sum is at most 2 eta sqrt(T).
     """
-    return _regret(_power(eta, beta), horizon, radius, diameter, sigma, loss_lipschitz, constraint_lipschitz,
-                   constraint_count, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    return _regret(_power(eta, beta), split, horizon, radius, diameter)
 
 
 def clipped_anytime_squared_violation(
@@ -137,8 +137,8 @@ def clipped_anytime_squared_violation(
     (sigma / alpha)(R^2 / 2 + (A G_f^2 / 2) sum_t eta_t^2 + F sum_t eta_t): (*) summed as it stands. Summing (*)
     divided by eta_t and undoing the weights by Abel summation gives the same but for an extra term in log T.
     """
-    return _squared(_power(eta, beta), horizon, radius, sigma, loss_lipschitz, constraint_lipschitz,
-                    constraint_count, loss_range, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    return _squared(_power(eta, beta), split, horizon, radius, range_of_losses(loss_range, loss_lipschitz, radius))
 
 
 def clipped_anytime_violation(
@@ -146,8 +146,8 @@ def clipped_anytime_violation(
     constraint_count: int, beta: float = 0.5, loss_range: float | None = None, form: str = "scale-aware",
 ) -> float:  # fmt: skip
     """Sum over rounds of [g_i(x_t)]_+, each i, and of the largest, with the step eta_t = eta / t^beta."""
-    squared = _squared(_power(eta, beta), horizon, radius, sigma, loss_lipschitz, constraint_lipschitz,
-                       constraint_count, loss_range, form)  # fmt: skip
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    squared = _squared(_power(eta, beta), split, horizon, radius, range_of_losses(loss_range, loss_lipschitz, radius))
     return math.sqrt(horizon * squared)
 
 
@@ -159,24 +159,14 @@ def _power(eta: float, beta: float) -> Steps:
     return Steps(errors.positive("eta", eta), errors.fraction("beta", beta))
 
 
-def _regret(
-    steps: Steps, horizon: int, radius: float, diameter: float | None, sigma: float, loss_lipschitz: float,
-    constraint_lipschitz: float, constraint_count: int, form: str,
-) -> float:  # fmt: skip
-    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
-    horizon, radius = errors.count("horizon", horizon), errors.positive("radius", radius)
-    across = 2 * radius if diameter is None else max(errors.positive("diameter", diameter), radius)
+def _regret(steps: Steps, split: Split, horizon: int, radius: float, diameter: float | None) -> float:
+    horizon, across = errors.count("horizon", horizon), diameter_of(diameter, radius)
     loss = split.loss_lipschitz**2 * steps.sum(horizon) / 2
     return steps.distance_term(horizon, radius, across) + split.loss_factor * loss
 
 
-def _squared(
-    steps: Steps, horizon: int, radius: float, sigma: float, loss_lipschitz: float, constraint_lipschitz: float,
-    constraint_count: int, loss_range: float | None, form: str,
-) -> float:  # fmt: skip
-    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
-    horizon, radius = errors.count("horizon", horizon), errors.positive("radius", radius)
-    spread = range_of_losses(loss_range, loss_lipschitz, radius)
+def _squared(steps: Steps, split: Split, horizon: int, radius: float, spread: float) -> float:
+    horizon = errors.count("horizon", horizon)
     fixed = radius**2 / 2 + spread * steps.sum(horizon)
     charged = split.loss_lipschitz**2 * steps.sum_of_squares(horizon) / 2
-    return sigma * split.over_slack(fixed, charged)
+    return split.sigma * split.over_slack(fixed, charged)

@@ -7,14 +7,15 @@ and d_t = d(x_t). From dg_i(x_t).(x_t - p) >= g_i(x_t),
     |x_t - (1/sigma) sum_i [g_i]_+ dg_i - p|^2 <= d_t^2 - (sum_i [g_i]_+^2 / sigma)(2 - m G_g^2 / sigma) <= q^2 d_t^2,
     q^2 = 1 - kappa^2 (2 - m G_g^2 / sigma) / sigma,     hence     d_{t+1} <= q d_t + eta_t G_f,                   (*)
 
-and [g_i(x_t)]_+ <= G_g d_t. Only sigma > m G_g^2 / 2 is needed. Steps are eta_t = eta / t^beta (beta = 0: fixed), or, where
-`strong_convexity` = H is given in place of eta, 1 / (H (t + 1)). A kappa above G_g says no more than kappa = G_g.
+and [g_i(x_t)]_+ <= G_g d_t. Only sigma > m G_g^2 / 2 is needed. Steps are eta_t = eta / t^beta (beta = 0: fixed),
+or, where `strong_convexity` = H is given in place of eta, 1 / (H (t + 1)). A kappa above G_g says no more than
+kappa = G_g. The distance of the first decision to S is d_1 = `initial_distance`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 from taut import errors
 
@@ -53,20 +54,16 @@ def error_bound_distance(
     error_bound: float, eta: float | None = None, beta: float = 0.0, strong_convexity: float | None = None,
     initial_distance: float = 0.0,
 ) -> float:  # fmt: skip
-    r"""Distance to the feasible set in round `horizon`, d_1 = `initial_distance` in round 1.
+    r"""Distance to the feasible set in the single round t = `horizon`.
 
-    (*) unrolled: q^(t-1) d_1 + G_f sum_{s<t} q^(t-1-s) eta_s, which is q^(t-1) d_1 + eta G_f (1 - q^(t-1)) / (1-q) for a
-    fixed step; the terms older than some thousand rounds are replaced by eta_1 G_f q^n / (1-q).
+    (*) unrolled: q^(t-1) d_1 + G_f sum_{s<t} q^(t-1-s) eta_s, for a fixed step
+    q^(t-1) d_1 + eta G_f (1 - q^(t-1)) / (1-q); in terms older than some thousand rounds, eta_1 stands for eta_s.
     """
-    steps, q, gap = _recursion(eta, beta, strong_convexity, sigma, constraint_lipschitz, constraint_count, error_bound)
-    lipschitz = errors.non_negative("loss_lipschitz", loss_lipschitz)
-    last = errors.count("horizon", horizon) - 1
-    recent = min(last, _EXACT_ROUNDS)
-    value = q**last * errors.non_negative("initial_distance", initial_distance)
-    value += lipschitz * sum(q**n * steps.at(last - n) for n in range(recent))
-    if last > recent:
-        value += lipschitz * steps.at(1) * q**recent * -math.expm1((last - recent) * math.log1p(-gap)) / gap
-    return value
+    recursion = _recursion(
+        eta=eta, beta=beta, strong_convexity=strong_convexity, sigma=sigma, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_count=constraint_count, error_bound=error_bound,
+    )  # fmt: skip
+    return recursion.at(errors.count("horizon", horizon), errors.non_negative("initial_distance", initial_distance))
 
 
 def error_bound_peak_violation(
@@ -79,11 +76,11 @@ def error_bound_peak_violation(
     G_g times the largest value of (*). Once (*) has been followed for n rounds, no later value exceeds
     max(d_n, eta_n G_f / (1-q)), the steps not increasing.
     """
-    distance, _, _ = _largest_distance(
-        horizon, sigma, loss_lipschitz, constraint_lipschitz, constraint_count, error_bound, eta, beta,
-        strong_convexity, initial_distance,
+    recursion = _recursion(
+        eta=eta, beta=beta, strong_convexity=strong_convexity, sigma=sigma, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_count=constraint_count, error_bound=error_bound,
     )  # fmt: skip
-    return constraint_lipschitz * distance
+    return constraint_lipschitz * recursion.largest(horizon, initial_distance)
 
 
 def error_bound_violation(
@@ -91,17 +88,17 @@ def error_bound_violation(
     error_bound: float, eta: float | None = None, beta: float = 0.0, strong_convexity: float | None = None,
     initial_distance: float = 0.0,
 ) -> float:  # fmt: skip
-    r"""Sum over rounds of max_i [g_i(x_t)]_+ (so of each): G_g (d_1 + G_f sum_{t<T} eta_t) / (1 - q).
+    r"""Sum over rounds of max_i [g_i(x_t)]_+ (so of each): G_g (d_1 + G_f sum_{t<T} eta_t) / (1 - q) or less.
 
-    (*) summed over rounds; or T times the peak, where that is less. O(T^(1-beta)), and O(log T) with strongly
-    convex steps.
+    (*) summed over rounds. For a fixed step the sum of the recursion itself,
+    G_g (d_1 S + eta G_f (T - S) / (1 - q)) with S = (1 - q^T) / (1 - q); else T times the peak, where that is less.
+    O(T^(1-beta)), and O(log T) with strongly convex steps.
     """
-    peak, steps, gap = _largest_distance(
-        horizon, sigma, loss_lipschitz, constraint_lipschitz, constraint_count, error_bound, eta, beta,
-        strong_convexity, initial_distance,
+    recursion = _recursion(
+        eta=eta, beta=beta, strong_convexity=strong_convexity, sigma=sigma, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_count=constraint_count, error_bound=error_bound,
     )  # fmt: skip
-    total = (initial_distance + loss_lipschitz * steps.sum(horizon - 1)) / gap
-    return constraint_lipschitz * min(total, horizon * peak)
+    return constraint_lipschitz * recursion.sum(horizon, initial_distance)
 
 
 def error_bound_squared_violation(
@@ -114,39 +111,78 @@ def error_bound_squared_violation(
     m G_g^2 ((d_1 + G_f sqrt(sum_{t<T} eta_t^2)) / (1 - q))^2: (*) in the Euclidean norm of (d_1, ..., d_T); or T times
     the squared peak, where that is less. O(T^(1-2 beta)) for a fixed step ~ T^-beta, O(1) with strongly convex steps.
     """
-    peak, steps, gap = _largest_distance(
-        horizon, sigma, loss_lipschitz, constraint_lipschitz, constraint_count, error_bound, eta, beta,
-        strong_convexity, initial_distance,
+    recursion = _recursion(
+        eta=eta, beta=beta, strong_convexity=strong_convexity, sigma=sigma, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_count=constraint_count, error_bound=error_bound,
     )  # fmt: skip
-    norm = (initial_distance + loss_lipschitz * math.sqrt(steps.sum_of_squares(horizon - 1))) / gap
+    peak = recursion.largest(horizon, initial_distance)
+    length = math.sqrt(recursion.steps.sum_of_squares(horizon - 1))
+    norm = (initial_distance + loss_lipschitz * length) / recursion.gap
     return constraint_lipschitz**2 * min(norm**2, horizon * peak**2) * (constraint_count if total else 1)
 
 
-def _largest_distance(
-    horizon: int, sigma: float, loss_lipschitz: float, constraint_lipschitz: float, constraint_count: int,
-    error_bound: float, eta: float | None, beta: float, strong_convexity: float | None, initial_distance: float,
-) -> tuple[float, Steps, float]:  # fmt: skip
-    """The largest value of (*), the steps, and 1 - q."""
-    steps, q, gap = _recursion(eta, beta, strong_convexity, sigma, constraint_lipschitz, constraint_count, error_bound)
-    lipschitz = errors.non_negative("loss_lipschitz", loss_lipschitz)
-    rounds = errors.count("horizon", horizon)
-    distance = largest = errors.non_negative("initial_distance", initial_distance)
-    if steps.exponent == 0:  # (*) is monotone: the largest value is the first or the last
-        faded = 0.0 if q == 0 else math.exp((rounds - 1) * math.log1p(-gap))
-        last = faded * distance + steps.scale * lipschitz * (1 - faded) / gap
-        return max(largest, last if rounds > 1 else largest), steps, gap
-    for t in range(1, min(rounds, _EXACT_ROUNDS)):
-        distance = q * distance + steps.at(t) * lipschitz
-        largest = max(largest, distance)
-    if rounds > _EXACT_ROUNDS:
-        largest = max(largest, steps.at(_EXACT_ROUNDS) * lipschitz / gap)
-    return largest, steps, gap
+@dataclass(frozen=True)
+class _Recursion:
+    """(*): d_{t+1} = q d_t + eta_t G_f, with `lost` = 1 - q^2."""
+
+    steps: Steps
+    lost: float
+    loss_lipschitz: float
+
+    @property
+    def q(self) -> float:
+        return math.sqrt(1 - self.lost)
+
+    @property
+    def gap(self) -> float:
+        """1 - q, without cancellation."""
+        return self.lost / (1 + self.q)
+
+    def faded(self, rounds: int) -> float:
+        """1 - q^rounds, without cancellation."""
+        if rounds == 0 or self.lost == 1:
+            return float(rounds > 0)
+        return -math.expm1(rounds * math.log1p(-self.lost) / 2)
+
+    def at(self, horizon: int, distance: float) -> float:
+        """d_horizon."""
+        last = horizon - 1
+        recent = min(last, _EXACT_ROUNDS)
+        pushes = math.fsum(self.q**n * self.steps.at(last - n) for n in range(recent))
+        pushes += self.steps.at(1) * self.q**recent * self.faded(last - recent) / self.gap
+        return self.q**last * distance + self.loss_lipschitz * pushes
+
+    def largest(self, horizon: int, distance: float) -> float:
+        """The largest of d_1, ..., d_horizon."""
+        rounds = errors.count("horizon", horizon)
+        largest = distance = errors.non_negative("initial_distance", distance)
+        if self.steps.exponent == 0:  # d_t moves monotonically to its limit: the first or the last is the largest
+            faded = self.faded(rounds - 1)
+            return max(largest, (1 - faded) * distance + faded * self.steps.scale * self.loss_lipschitz / self.gap)
+        for t in range(1, min(rounds, _EXACT_ROUNDS)):
+            distance = self.q * distance + self.steps.at(t) * self.loss_lipschitz
+            largest = max(largest, distance)
+        if rounds > _EXACT_ROUNDS:
+            largest = max(largest, self.steps.at(_EXACT_ROUNDS) * self.loss_lipschitz / self.gap)
+        return largest
+
+    def sum(self, horizon: int, distance: float) -> float:
+        """At least d_1 + ... + d_horizon."""
+        rounds, distance = errors.count("horizon", horizon), errors.non_negative("initial_distance", distance)
+        if self.steps.exponent > 0:
+            total = (distance + self.loss_lipschitz * self.steps.sum(rounds - 1)) / self.gap
+            return min(total, rounds * self.largest(rounds, distance))
+        weight = self.faded(rounds) / self.gap
+        pushes = rounds * (rounds - 1) / 2  # the limit q -> 1, which the difference below cannot resolve
+        if rounds * self.gap > 1e-4:
+            pushes = min(pushes, (rounds - weight) / self.gap)
+        return distance * weight + self.loss_lipschitz * self.steps.scale * pushes
 
 
 def _recursion(
-    eta: float | None, beta: float, strong_convexity: float | None, *shrinkage: Any
-) -> tuple[Steps, float, float]:
-    """The steps, q, and 1 - q without cancellation."""
+    *, eta: float | None, beta: float, strong_convexity: float | None, sigma: float, loss_lipschitz: float,
+    constraint_lipschitz: float, constraint_count: int, error_bound: float,
+) -> _Recursion:  # fmt: skip
     if (eta is None) == (strong_convexity is None):
         raise ValueError(
             f"eta: got {eta!r} with strong_convexity={strong_convexity!r}; expected exactly one of the two"
@@ -155,9 +191,8 @@ def _recursion(
         steps = Steps(1 / errors.positive("strong_convexity", strong_convexity), 1.0, 1)
     else:
         steps = Steps(errors.positive("eta", eta), 0.0 if beta == 0 else errors.fraction("beta", beta))
-    lost = _shrinkage(*shrinkage)
-    q = math.sqrt(1 - lost)
-    return steps, q, lost / (1 + q)
+    lost = _shrinkage(sigma, constraint_lipschitz, constraint_count, error_bound)
+    return _Recursion(steps, lost, errors.non_negative("loss_lipschitz", loss_lipschitz))
 
 
 def _shrinkage(sigma: float, constraint_lipschitz: float, constraint_count: int, error_bound: float) -> float:

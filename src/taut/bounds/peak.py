@@ -66,9 +66,7 @@ def log_sum_exp_lipschitz(*, constraint_lipschitz: float) -> float:
     return errors.non_negative("constraint_lipschitz", constraint_lipschitz)
 
 
-def log_sum_exp_smoothness(
-    *, constraint_smoothness: float, constraint_lipschitz: float, temperature: float
-) -> float:
+def log_sum_exp_smoothness(*, constraint_smoothness: float, constraint_lipschitz: float, temperature: float) -> float:
     """Lipschitz constant of the gradient of the log-sum-exp: L + tau G_g^2 (Proposition 1, with a temperature).
 
     Its Hessian is sum_i p_i H_i + tau (sum_i p_i v_i v_i' - v v'), v = sum_i p_i v_i, for weights p on the simplex.

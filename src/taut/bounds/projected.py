@@ -11,7 +11,7 @@ import math
 
 from taut import errors
 
-from .steps import Steps
+from .steps import Steps, diameter_of
 
 __all__ = ["hazan_regret", "projected_regret", "zinkevich_regret"]
 
@@ -37,8 +37,7 @@ def projected_regret(
     """
     power = 0.0 if beta == 0 else errors.fraction("beta", beta)
     steps, rounds = Steps(errors.positive("eta", eta), power), errors.count("horizon", horizon)
-    radius = errors.positive("radius", radius)
-    across = 2 * radius if diameter is None else max(errors.positive("diameter", diameter), radius)
+    across = diameter_of(diameter, radius)
     loss = errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2 * steps.sum(rounds) / 2
     return steps.distance_term(rounds, radius, across) + loss
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from taut import errors
 
-from .steps import Steps, range_of_losses
+from .steps import Steps, diameter_of, range_of_losses
 
 __all__ = [
     "jenatton_excess",
@@ -56,11 +56,15 @@ def mahdavi_regret(
     r"""Regret: R^2 / (2 eta) + (eta T / 2)((m+1) G_f^2 + 2 m D^2)  (Mahdavi et al., Theorem 4).
 
     Steps up and down by eta, theta = delta eta, multipliers from zero. The squared step lengths are at most
-    (m+1)(G_f^2 + G_g^2 |lambda|^2) and 2 m D^2 + 2 delta^2 eta^2 |lambda|^2; delta >= (m+1) G_g^2 + 2 delta^2 eta^2 (checked)
-    cancels |lambda_t|^2. At eta = R^2 / (a sqrt(T)), a = R sqrt((m+1) G^2 + 2 m D^2), the value is a sqrt(T).
+    (m+1)(G_f^2 + G_g^2 |lambda|^2) and 2 m D^2 + 2 delta^2 eta^2 |lambda|^2, and |lambda_t|^2 cancels for
+    delta >= (m+1) G_g^2 + 2 delta^2 eta^2 (checked). At eta = R^2 / (a sqrt(T)) with
+    a = R sqrt((m+1) G^2 + 2 m D^2) the value is a sqrt(T).
     """
-    _mahdavi_delta(eta, delta, constraint_lipschitz, constraint_count)
-    return _mahdavi_right(horizon, eta, radius, loss_lipschitz, constraint_range, constraint_count)
+    _check_delta(eta, delta, constraint_lipschitz, constraint_count)
+    rounds, radius = errors.count("horizon", horizon), errors.positive("radius", radius)
+    loss = (constraint_count + 1) * errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2
+    dual = 2 * constraint_count * errors.non_negative("constraint_range", constraint_range) ** 2
+    return radius**2 / (2 * eta) + eta * rounds * (loss + dual) / 2
 
 
 def mahdavi_excess(
@@ -71,8 +75,11 @@ def mahdavi_excess(
 
     sqrt(2 (delta eta T + 1/eta)(regret bound + F T)), from `mahdavi_key_inequality` with regret >= -F T.
     """
-    delta = _mahdavi_delta(eta, delta, constraint_lipschitz, constraint_count)
-    right = _mahdavi_right(horizon, eta, radius, loss_lipschitz, constraint_range, constraint_count)
+    right = mahdavi_regret(
+        horizon=horizon, eta=eta, delta=delta, radius=radius, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_range=constraint_range,
+        constraint_count=constraint_count,
+    )  # fmt: skip
     spread = range_of_losses(loss_range, loss_lipschitz, radius)
     return math.sqrt(2 * (delta * eta * horizon + 1 / eta) * (right + spread * horizon))
 
@@ -103,13 +110,16 @@ def mahdavi_key_inequality(
     m measured sums over rounds (of [g_i]_+ when the learner clips). Yuan and Lamperski quote m/eta for 1/eta;
     the multipliers' telescoping sum is |lambda|^2 / (2 eta), so 1/eta is right and stronger.
     """
-    delta = _mahdavi_delta(eta, delta, constraint_lipschitz, constraint_count)
     squares = sum(max(float(total), 0.0) ** 2 for total in excess)
-    right = _mahdavi_right(horizon, eta, radius, loss_lipschitz, constraint_range, constraint_count)
+    right = mahdavi_regret(
+        horizon=horizon, eta=eta, delta=delta, radius=radius, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_range=constraint_range,
+        constraint_count=constraint_count,
+    )  # fmt: skip
     return regret + squares / (2 * (delta * eta * horizon + 1 / eta)) - right
 
 
-def _mahdavi_delta(eta: float, delta: float, constraint_lipschitz: float, constraint_count: int) -> float:
+def _check_delta(eta: float, delta: float, constraint_lipschitz: float, constraint_count: int) -> None:
     eta, delta = errors.positive("eta", eta), errors.positive("delta", delta)
     count = errors.count("constraint_count", constraint_count)
     part = (count + 1) * errors.non_negative("constraint_lipschitz", constraint_lipschitz) ** 2
@@ -119,16 +129,6 @@ def _mahdavi_delta(eta: float, delta: float, constraint_lipschitz: float, constr
             f"{part + 2 * delta**2 * eta**2:g} here; 2 (m + 1) G_g^2 = {2 * part:g} satisfies it once "
             f"8 eta^2 (m + 1) G_g^2 = {8 * eta**2 * part:g} is at most 1"
         )
-    return delta
-
-
-def _mahdavi_right(
-    horizon: int, eta: float, radius: float, loss_lipschitz: float, constraint_range: float, constraint_count: int
-) -> float:
-    rounds, radius = errors.count("horizon", horizon), errors.positive("radius", radius)
-    loss = (constraint_count + 1) * errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2
-    dual = 2 * constraint_count * errors.non_negative("constraint_range", constraint_range) ** 2
-    return radius**2 / (2 * eta) + eta * rounds * (loss + dual) / 2
 
 
 def jenatton_regret(
@@ -144,8 +144,12 @@ def jenatton_regret(
     charges the distances only R G T^beta; a learner at one end of the domain when the losses turn pays up to
     2 R G T^beta, so for beta > 1/2 that constant is exceeded and is not used here.
     """
-    steps = _jenatton_steps(eta, theta, beta, constraint_lipschitz)
-    return _jenatton_convex(steps, horizon, theta, radius, diameter, loss_lipschitz, constraint_range)
+    eta, slope = errors.positive("eta", eta), errors.non_negative("constraint_lipschitz", constraint_lipschitz)
+    _check_theta(theta, 6 * eta * slope**2, "6 eta G_g^2")
+    steps, rounds = Steps(eta, errors.fraction("beta", beta)), errors.count("horizon", horizon)
+    loss = errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2 * steps.sum(rounds)
+    dual = _dual_cost(rounds, theta, beta, constraint_range)
+    return steps.distance_term(rounds, radius, diameter_of(diameter, radius)) + loss + dual
 
 
 def jenatton_excess(
@@ -158,8 +162,10 @@ def jenatton_excess(
     sqrt(2 (sum_t theta_t + theta_1)(regret bound + F T)), from `jenatton_key_inequality` with regret >= -F T. It is at
     most their sqrt(24 R G / (1-beta) (regret bound + F T) T^(1-beta)) for their parameters.
     """
-    steps = _jenatton_steps(eta, theta, beta, constraint_lipschitz)
-    right = _jenatton_convex(steps, horizon, theta, radius, diameter, loss_lipschitz, constraint_range)
+    right = jenatton_regret(
+        horizon=horizon, eta=eta, theta=theta, beta=beta, radius=radius, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_range=constraint_range, diameter=diameter,
+    )  # fmt: skip
     spread = range_of_losses(loss_range, loss_lipschitz, radius)
     return math.sqrt(2 * _jenatton_weight(horizon, theta, beta) * (right + spread * horizon))
 
@@ -173,9 +179,12 @@ def jenatton_strong_regret(
     As `jenatton_regret`, the distances cancelling as in `hazan_regret`. Needs theta >= 6 G_g^2 / H (checked); theirs is
     theta = 6 G^2 / H.
     """
-    return _jenatton_strong(
-        horizon, theta, beta, strong_convexity, loss_lipschitz, constraint_lipschitz, constraint_range
-    )
+    curvature = errors.positive("strong_convexity", strong_convexity)
+    slope = errors.non_negative("constraint_lipschitz", constraint_lipschitz)
+    _check_theta(theta, 6 * slope**2 / curvature, "6 G_g^2 / H")
+    rounds, beta = errors.count("horizon", horizon), errors.fraction("beta", beta)
+    loss = errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2 / curvature * (1 + math.log(rounds))
+    return loss + _dual_cost(rounds, theta, beta, constraint_range)
 
 
 def jenatton_strong_excess(
@@ -186,10 +195,11 @@ def jenatton_strong_excess(
 
     As `jenatton_excess`, with F never larger than G_f^2 / (2 H) (see `strong`).
     """
-    right = _jenatton_strong(
-        horizon, theta, beta, strong_convexity, loss_lipschitz, constraint_lipschitz, constraint_range
-    )
-    spread = range_of_losses(loss_range, loss_lipschitz, errors.positive("radius", radius))
+    right = jenatton_strong_regret(
+        horizon=horizon, theta=theta, beta=beta, strong_convexity=strong_convexity, loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz, constraint_range=constraint_range,
+    )  # fmt: skip
+    spread = range_of_losses(loss_range, loss_lipschitz, radius)
     spread = min(spread, loss_lipschitz**2 / (2 * strong_convexity))
     return math.sqrt(2 * _jenatton_weight(horizon, theta, beta) * (right + spread * horizon))
 
@@ -206,42 +216,14 @@ def jenatton_key_inequality(
     return regret + max(excess, 0.0) ** 2 / (2 * weight) - regret_bound
 
 
-def _jenatton_steps(eta: float, theta: float, beta: float, constraint_lipschitz: float) -> Steps:
-    eta, theta = errors.positive("eta", eta), errors.positive("theta", theta)
-    least = 6 * eta * errors.non_negative("constraint_lipschitz", constraint_lipschitz) ** 2
-    if theta * (1 + _ROUNDING) < least:
-        raise ValueError(f"theta: got {theta:g}; expected at least 6 eta G_g^2 = {least:g}")
-    return Steps(eta, errors.fraction("beta", beta))
-
-
-def _jenatton_convex(
-    steps: Steps, horizon: int, theta: float, radius: float, diameter: float | None, loss_lipschitz: float,
-    constraint_range: float,
-) -> float:  # fmt: skip
-    rounds, radius = errors.count("horizon", horizon), errors.positive("radius", radius)
-    across = 2 * radius if diameter is None else max(errors.positive("diameter", diameter), radius)
-    loss = errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2 * steps.sum(rounds)
-    dual = _dual_cost(rounds, theta, steps.exponent, constraint_range)
-    return steps.distance_term(rounds, radius, across) + loss + dual
-
-
-def _jenatton_strong(
-    horizon: int, theta: float, beta: float, strong_convexity: float, loss_lipschitz: float,
-    constraint_lipschitz: float, constraint_range: float,
-) -> float:  # fmt: skip
-    curvature = errors.positive("strong_convexity", strong_convexity)
-    theta, beta = errors.positive("theta", theta), errors.fraction("beta", beta)
-    rounds = errors.count("horizon", horizon)
-    least = 6 * errors.non_negative("constraint_lipschitz", constraint_lipschitz) ** 2 / curvature
-    if theta * (1 + _ROUNDING) < least:
-        raise ValueError(f"theta: got {theta:g}; expected at least 6 G_g^2 / H = {least:g}")
-    loss = errors.non_negative("loss_lipschitz", loss_lipschitz) ** 2 / curvature * (1 + math.log(rounds))
-    return loss + _dual_cost(rounds, theta, beta, constraint_range)
+def _check_theta(theta: float, least: float, formula: str) -> None:
+    if errors.positive("theta", theta) * (1 + _ROUNDING) < least:
+        raise ValueError(f"theta: got {theta:g}; expected at least {formula} = {least:g}")
 
 
 def _dual_cost(rounds: int, theta: float, beta: float, constraint_range: float) -> float:
     """At least D^2 sum_t mu_t: mu_t = t^beta / (theta (t + 1)) <= t^(beta - 1) / theta."""
-    return errors.non_negative("constraint_range", constraint_range) ** 2 * rounds**beta / (beta * theta)
+    return errors.non_negative("constraint_range", constraint_range) ** 2 * math.pow(rounds, beta) / (beta * theta)
 
 
 def _jenatton_weight(horizon: int, theta: float, beta: float) -> float:

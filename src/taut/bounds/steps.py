@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from taut import errors
 
-__all__ = ["FORMS", "Split", "Steps", "range_of_losses"]
+__all__ = ["FORMS", "Split", "Steps", "diameter_of", "range_of_losses"]
 
 FORMS = ("paper", "scale-aware", "sharp")
 
@@ -26,7 +26,7 @@ class Steps:
 
     def at(self, t: int) -> float:
         """The step size of round t."""
-        return self.scale / float(t + self.offset) ** self.exponent
+        return self.scale / math.pow(t + self.offset, self.exponent)
 
     def sum(self, horizon: int) -> float:
         """At least the sum of eta_t over t = 1..horizon."""
@@ -39,13 +39,10 @@ class Steps:
     def _power_sum(self, horizon: int, power: float) -> float:
         if horizon <= 0 or power == 0:
             return float(max(horizon, 0))
-        first = float(1 + self.offset) ** -power
         low, high = self.offset + 0.5, self.offset + 0.5 + horizon
         if power == 1:
-            integral = math.log(high / low)
-        else:
-            integral = (high ** (1 - power) - low ** (1 - power)) / (1 - power)
-        return min(integral, horizon * first)
+            return math.log(high / low)
+        return (math.pow(high, 1 - power) - math.pow(low, 1 - power)) / (1 - power)
 
     def distance_term(self, horizon: int, radius: float, diameter: float) -> float:
         """At least sum_t (b_t - b_{t+1}) / (2 eta_t), b_1 <= radius^2 and b_t <= diameter^2, steps not increasing.
@@ -124,5 +121,11 @@ class Split:
 
 def range_of_losses(loss_range: float | None, loss_lipschitz: float, radius: float) -> float:
     """F, or, where it is not known, G_f times twice the radius, which no two points of the domain exceed."""
-    largest = 2 * radius * loss_lipschitz
+    largest = 2 * errors.positive("radius", radius) * errors.non_negative("loss_lipschitz", loss_lipschitz)
     return largest if loss_range is None else min(errors.non_negative("loss_range", loss_range), largest)
+
+
+def diameter_of(diameter: float | None, radius: float) -> float:
+    """The largest distance between two decisions, or, where it is not known, twice the radius."""
+    radius = errors.positive("radius", radius)
+    return 2 * radius if diameter is None else max(errors.positive("diameter", diameter), radius)

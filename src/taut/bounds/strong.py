@@ -32,9 +32,8 @@ def strong_clipped_regret(
     sum to at most ln(T+1) / H. The paper has b_1 H for the first term (twice too much, harmless) and log(T)
     for the second (too little: zero at T = 1, where the sum is 1/2).
     """
-    split, rounds, radius, curvature = _checked(
-        horizon, strong_convexity, sigma, radius, loss_lipschitz, constraint_lipschitz, constraint_count, form
-    )
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    rounds, radius, curvature = _checked(horizon, radius, strong_convexity)
     loss = split.loss_lipschitz**2 * math.log(rounds + 1) / (2 * curvature)
     return curvature * radius**2 / 2 + split.loss_factor * loss
 
@@ -49,9 +48,8 @@ def strong_clipped_squared_violation(
     (sigma/alpha)(R^2/2 + (A G_f^2 / 2) sum_t eta_t^2 + F' sum_t eta_t): (*) summed as it stands. Here
     F' = min(F, G_f^2 / (4H)), for df_t(x_t).(x_t - x) >= H b_t - G_f sqrt(b_t) >= -G_f^2 / (4H).
     """
-    split, rounds, radius, curvature = _checked(
-        horizon, strong_convexity, sigma, radius, loss_lipschitz, constraint_lipschitz, constraint_count, form
-    )
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    rounds, radius, curvature = _checked(horizon, radius, strong_convexity)
     steps = Steps(1 / curvature, 1.0, 1)
     spread = min(range_of_losses(loss_range, loss_lipschitz, radius), loss_lipschitz**2 / (4 * curvature))
     fixed = radius**2 / 2 + spread * steps.sum(rounds)
@@ -68,23 +66,16 @@ def strong_clipped_violation(
     (*) divided by eta_t and summed bounds sum_t s_t^2 / eta_t by (sigma/alpha)(H R^2 / 2 + A G_f^2 ln(T+1) / (2H)
     + F T), and (sum_t s_t)^2 <= sum_t eta_t sum_t s_t^2 / eta_t. The paper's constants are those of alpha = 1/2.
     """
-    split, rounds, radius, curvature = _checked(
-        horizon, strong_convexity, sigma, radius, loss_lipschitz, constraint_lipschitz, constraint_count, form
-    )
+    split = Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count)
+    rounds, radius, curvature = _checked(horizon, radius, strong_convexity)
     spread = min(range_of_losses(loss_range, loss_lipschitz, radius), loss_lipschitz**2 / (2 * curvature))
     sum_of_steps = math.log(rounds + 1) / curvature
     fixed = curvature * radius**2 / 2 + spread * rounds
-    return math.sqrt(
-        sum_of_steps * sigma * split.over_slack(fixed, split.loss_lipschitz**2 * sum_of_steps / 2)
-    )
+    return math.sqrt(sum_of_steps * sigma * split.over_slack(fixed, split.loss_lipschitz**2 * sum_of_steps / 2))
 
 
-def _checked(
-    horizon: int, strong_convexity: float, sigma: float, radius: float, loss_lipschitz: float,
-    constraint_lipschitz: float, constraint_count: int, form: str,
-) -> tuple[Split, int, float, float]:  # fmt: skip
+def _checked(horizon: int, radius: float, strong_convexity: float) -> tuple[int, float, float]:
     return (
-        Split.checked(form, sigma, loss_lipschitz, constraint_lipschitz, constraint_count),
         errors.count("horizon", horizon),
         errors.positive("radius", radius),
         errors.positive("strong_convexity", strong_convexity),

@@ -20,9 +20,7 @@ __all__ = [
 
 def violation_from_squared(*, horizon: int, squared_violation: float) -> float:
     """Sum of violations from the sum of their squares: sqrt(T Q), by Cauchy-Schwarz (proof of Proposition 2)."""
-    return math.sqrt(
-        errors.count("horizon", horizon) * errors.non_negative("squared_violation", squared_violation)
-    )
+    return math.sqrt(errors.count("horizon", horizon) * errors.non_negative("squared_violation", squared_violation))
 
 
 def peak_from_squared(*, squared_violation: float) -> float:
@@ -42,25 +40,23 @@ def tightening_cost(
     r"""Regret lost when the learner is given g + rho instead of g: G_f D rho T / epsilon, rho = `margin` <= epsilon.
 
     With x* the best feasible decision and g_i(u) <= -epsilon, the decision (1 - rho/epsilon) x* + (rho/epsilon) u is
-    feasible for g + rho and lies |x* - u| rho / epsilon <= D rho / epsilon away from x*; by convexity its loss exceeds that of
-    x* by at most F rho / epsilon too, whichever is less. Add it to the regret bound for the tightened problem. For no
-    violation at all rho must exceed the peak violation there, whose error bound is that of {g <= -rho}.
+    feasible for g + rho and at most D rho / epsilon away from x*; by convexity its loss exceeds that of x* by at most
+    F rho / epsilon too, whichever is less. Add this to the regret bound of the tightened problem. No violation at all
+    follows if rho is at least the peak violation there, computed with the error bound of {g <= -rho}, not of {g <= 0}.
     """
     slater = errors.positive("slater", slater)
     margin = errors.non_negative("margin", margin)
     if margin > slater:
-        raise ValueError(
-            f"margin: got {margin:g}; expected at most slater = {slater:g}, else nothing may be feasible"
-        )
+        raise ValueError(f"margin: got {margin:g}; expected at most slater = {slater:g}, else nothing may be feasible")
     each = errors.non_negative("loss_lipschitz", loss_lipschitz) * errors.positive("diameter", diameter)
     if loss_range is not None:
         each = min(each, errors.non_negative("loss_range", loss_range))
     return each * margin / slater * errors.count("horizon", horizon)
 
 
-def doubling_epochs(horizon: int, first: int = 1) -> list[int]:
-    """The lengths first, 2 first, 4 first, ... that restarts are tuned for, the last one perhaps cut short."""
-    horizon, length = errors.count("horizon", horizon), errors.count("first", first)
+def doubling_epochs(horizon: int, first_length: int = 1) -> list[int]:
+    """The lengths n, 2 n, 4 n, ... that restarts are tuned for, the last one perhaps cut short."""
+    horizon, length = errors.count("horizon", horizon), errors.count("first_length", first_length)
     lengths, played = [], 0
     while played < horizon:
         lengths.append(length)
@@ -70,17 +66,17 @@ def doubling_epochs(horizon: int, first: int = 1) -> list[int]:
 
 
 def doubling_bound(
-    bound: Callable[[int], float], horizon: int, *, first: int = 1, combine: str = "sum"
+    bound: Callable[[int], float], horizon: int, *, first_length: int = 1, combine: str = "sum"
 ) -> float:
     """The guarantee of a learner restarted for horizons 1, 2, 4, ...: `bound` of each epoch's length, summed.
 
     `bound(n)` is any guarantee of the learner tuned for n rounds that also holds if it is stopped early, as all
-    bounds here do: with its parameters kept, none falls when rounds are added. Regret against one decision, violation and
-    squared violation add up over epochs; a peak does not: `combine="max"`. Epochs that start where the last one
-    ended, not at x_1, need a `bound` with 2 R for R.
+    bounds here do: with its parameters kept, none falls when rounds are added. Regret against one decision, violation
+    and squared violation add up over epochs; a peak does not: `combine="max"`. Epochs that start where the last one
+    ended, not at x_1, need a `bound` with 2 R for R. `first_length` is the length of the first epoch.
     """
     combine = errors.one_of("combine", combine, ("sum", "max"))
-    values = [float(bound(length)) for length in doubling_epochs(horizon, first)]
+    values = [float(bound(length)) for length in doubling_epochs(horizon, first_length)]
     return math.fsum(values) if combine == "sum" else max(values)
 
 
