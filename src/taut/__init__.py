@@ -1,7 +1,7 @@
 """taut: online decisions under constraints that must really hold.
 
-Describe a game once (loss, constraints, domain); play it with any learner, in a compiled simulation or live, one round at
-a time; get regret, every kind of violation, the best decision in hindsight and the guarantee, side by side.
+Describe a game once (loss, constraints, domain); play it with any learner, in a compiled simulation or live, one round
+at a time; get regret, every kind of violation, the best decision in hindsight and the guarantee, side by side.
 """
 
 from . import engine as _engine

@@ -1,7 +1,7 @@
 """Assumptions: what a guarantee rests on, checked against the problem itself as far as checking goes.
 
-Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held at every point
-tried, which is not a proof) or "refuted", with the witness that refutes it. Probes are the decisions that were played,
+Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held at every
+point tried, which is not a proof) or "refuted", with the witness that refutes it. Probes are the decisions that were played,
 decisions all over the domain, and pairs of both.
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import assumptions as _assumptions
@@ -168,7 +169,8 @@ def certify(
         check: whether to probe the assumptions.
         key: random key for the probes.
     """
-    if run.swept:
+    learner = run.learner
+    if isinstance(learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     problem = problem or run.played or run.problem
     if problem is None:
@@ -186,7 +188,7 @@ def certify(
     checks: tuple[Assumption, ...] = ()
     if check and source is not None:
         checks = _assumptions.check(problem, source, _played(run), key)
-    promised = {one.quantity: one for one in guarantees(run.learner, _setting(problem, source, run), run.horizon)}
+    promised = {one.quantity: one for one in guarantees(learner, _setting(problem, source, run), run.horizon)}
     refuted = {one.name for one in checks if one.refuted}
     lines = []
     for quantity in QUANTITIES:
@@ -197,7 +199,7 @@ def certify(
     named = {one.name for one in checks}
     rests = {name for one in promised.values() for name in one.assumptions}
     checks += tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
-    return Certificate(repr(run.learner), run.horizon, run.seeds, tuple(lines), checks, best, tuple(notes))
+    return Certificate(repr(learner), run.horizon, run.seeds, tuple(lines), checks, best, tuple(notes))
 
 
 def _measured(run: Run, best: Any) -> dict[str, Array]:
@@ -226,7 +228,7 @@ def _setting(problem: Problem, stream: Stream | None, run: Run) -> Setting:
     fixed = not problem.constraints.takes_data
     violation = None
     if fixed:
-        first = problem.domain.centre if run.first is None else run.first
+        first = problem.domain.centre if run.first is None else jnp.asarray(run.first)
         violation = float(np.maximum(np.asarray(problem.constraints.values(first, None)), 0).max())
     at_centre = run.first is None or bool(np.all(run.first == np.asarray(problem.domain.centre)))
     constants = problem.constants

@@ -75,7 +75,8 @@ class Constants:
 
     def need(self, *names: str) -> tuple[Any, ...]:
         """The named entries, or an error that says which are missing and how to get them."""
-        missing = [n for n in names if getattr(self, n) is None or (n == "strong_convexity" and self.strong_convexity == 0)]
+        unknown = {n for n in names if getattr(self, n) is None}
+        missing = [n for n in names if n in unknown or (n == "strong_convexity" and self.strong_convexity == 0)]
         if missing:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             raise ValueError(

@@ -110,7 +110,8 @@ class Max(_Transform):
 
     def constants(self, base: Constants) -> Constants:
         """One constraint; Lipschitz constant and range stay, smoothness is lost."""
-        return replace(base, constraint_count=1, constraint_smoothness=None if base.constraint_count != 1 else base.constraint_smoothness)
+        smooth = base.constraint_smoothness if base.constraint_count == 1 else None
+        return replace(base, constraint_count=1, constraint_smoothness=smooth)
 
 
 @jax.tree_util.register_dataclass

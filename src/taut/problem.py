@@ -133,7 +133,9 @@ def _completed(problem: Problem, given: Constants) -> Constants:
         if known.constraint_count is None:
             known = known.with_values(constraint_count=count, exact=True)
         elif known.constraint_count != count:
-            raise ValueError(f"constraint_count: got {known.constraint_count}; expected {count}, as constraints returns")
+            raise ValueError(
+                f"constraint_count: got {known.constraint_count}; expected {count}, what constraints gives"
+            )
         if known.constraint_range is None and known.constraint_lipschitz is not None:
             at_centre = np.asarray(problem.constraints.values(problem.domain.centre, None))
             reach = float(np.max(np.abs(at_centre))) + known.constraint_lipschitz * float(problem.domain.radius)

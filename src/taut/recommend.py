@@ -115,8 +115,8 @@ def recommend(
     best = ranked[0]
     if best.learner is None or math.isinf(price(best)):
         raise ValueError(
-            "problem: got constants under which no learner has a guarantee on regret and clipped violation; expected at "
-            "least radius, loss_lipschitz, constraint_lipschitz and constraint_count"
+            "problem: got constants under which no learner has a guarantee on regret and clipped violation; expected "
+            "at least radius, loss_lipschitz, constraint_lipschitz and constraint_count"
         )
     return Recommendation(best.method.name, best.learner, _reasons(best, problem, horizon, per_round), length, ranked)
 
@@ -161,7 +161,8 @@ def _candidate(
 
 def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: bool) -> tuple[str, ...]:
     found = [
-        f"{best.method.title} ({best.method.reference}): regret {best.method.regret}, violation {best.method.violation}",
+        f"{best.method.title} ({best.method.reference})",
+        f"regret {best.method.regret}, violation {best.method.violation}",
         "the horizon is known"
         if horizon is not None
         else f"no horizon given: it needs none (bounds shown at T = {REFERENCE})",

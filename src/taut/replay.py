@@ -18,7 +18,7 @@ __all__ = ["revealed"]
 def revealed(run: Run) -> Any:
     """The data of every round, as a pytree of arrays (seed, round, ...).
 
-    A game against an adversary is determined by the learner, the first decision and the keys, so nothing had to be stored.
+    A game against an adversary is determined by learner, first decision and keys, so nothing had to be stored.
     """
     learner, problem, stream = run.learner, run.played, run.stream
     if not isinstance(learner, Learner) or not isinstance(stream, Adversary) or problem is None or run.first is None:

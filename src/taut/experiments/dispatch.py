@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -55,15 +56,7 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
 
     `most` is the largest demand, on which the loss's Lipschitz constant depends.
     """
-    slope = choice.emission_slope
-
-    def emissions(x: jax.Array) -> jax.Array:
-        return jnp.sum(EMISSION * x * x + slope * x) - CAP
-
-    def all_limits(x: jax.Array) -> jax.Array:
-        return jnp.concatenate([emissions(x)[None], x - LIMIT, -x])
-
-    box = choice.domain == "box"
+    slope, box = choice.emission_slope, choice.domain == "box"
     domain = Box(np.zeros(3), LIMIT) if box else Ball(float(np.linalg.norm(LIMIT)), shape=3)
     reach = float(np.linalg.norm(LIMIT))  # the largest ||x|| in either domain
     curvature = np.diag(COST) + 2 * BALANCE * np.ones((3, 3))
@@ -77,12 +70,25 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
         strong_convexity=float(np.linalg.eigvalsh(curvature)[0]),
         constraint_smoothness=2 * float(EMISSION.max()),
     )
-    game = Problem(_loss, emissions if box else all_limits, domain, constants)
+    game = Problem(_loss, _excess(slope, box), domain, constants)
     return max_of(game) if aggregated and not box else game
 
 
 def _loss(x: jax.Array, demand: jax.Array) -> jax.Array:
     return jnp.sum(0.5 * COST * x * x + SLOPE * x) + BALANCE * (jnp.sum(x) - demand) ** 2
+
+
+@cache
+def _excess(slope: float, cap_only: bool) -> Callable[[jax.Array], jax.Array]:
+    """One function object a slope, so that choices with the same constraints share compiled code."""
+
+    def emissions(x: jax.Array) -> jax.Array:
+        return jnp.sum(EMISSION * x * x + slope * x) - CAP
+
+    def all_limits(x: jax.Array) -> jax.Array:
+        return jnp.concatenate([emissions(x)[None], x - LIMIT, -x])
+
+    return emissions if cap_only else all_limits
 
 
 def play(

@@ -32,15 +32,15 @@ FEW = (500, 2000, 8000, 20_000)
 THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000)
 
 OPEN = (
-    {"what": "toy: radius R of the outer ball", "chosen": "1, the smallest ball around the l1 ball", "others": "1.2, sqrt(2)"},
+    {"what": "toy: radius R of the outer ball", "chosen": "1, smallest around the l1 ball", "others": "1.2, sqrt(2)"},
     {"what": "toy, all learners: first decision", "chosen": "the centre of the ball", "others": ""},
     {"what": "OGD: delta", "chosen": "the smallest solution of its condition", "others": ""},
     {"what": "OGD: D", "chosen": "max |g| over the ball; the paper writes max g, which is too small", "others": ""},
     {"what": "maximum of constraints: subgradient at ties", "chosen": "mean of the active gradients", "others": ""},
     {"what": "doubly stochastic: d", "chosen": "10", "others": "5, 15"},
     {"what": "doubly stochastic: R, G", "chosen": "sqrt(d), 2 sqrt(d)", "others": ""},
-    {"what": "doubly stochastic: which A-OGD", "chosen": "both the convex and the strongly convex one are shown", "others": ""},
-    {"what": "dispatch: demand", "chosen": "California ISO, the paper's dates, hourly, interpolated", "others": "--demand FILE"},
+    {"what": "doubly stochastic: which A-OGD", "chosen": "both, the convex and the strongly convex one", "others": ""},
+    {"what": "dispatch: demand", "chosen": "California ISO, hourly, interpolated", "others": "--demand FILE"},
     {"what": "dispatch: scale of the demand", "chosen": "mean 33, so that the cap binds", "others": "30, 40"},
     {"what": "dispatch: e_i", "chosen": "0", "others": "0.2"},
     {"what": "dispatch: B and x_1", "chosen": "ball of radius ||x_max|| around x_1 = 0", "others": "the box of limits"},
@@ -162,7 +162,7 @@ def _finished(path: Path, options: Options) -> bool:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as data:
             made = json.loads(data.attrs["options"])
-            return made == json.loads(json.dumps(asdict(options))) and data.attrs["taut"] == version("taut")
+            return bool(made == json.loads(json.dumps(asdict(options))) and data.attrs["taut"] == version("taut"))
     except (OSError, KeyError, ValueError):
         return False
 

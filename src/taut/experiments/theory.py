@@ -54,7 +54,7 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5, Lemma 1, Proposition 1."""
-    plain, strong, smooth = toy.problem(), strongly_convex_toy(), smooth_toy()
+    plain, strong, inside, smooth = toy.problem(), strongly_convex_toy(), strongly_convex_toy(0.5), smooth_toy()
     corners = toy_by_corners()
     found = []
     for beta in BETAS:
@@ -72,6 +72,8 @@ def cases() -> tuple[Case, ...]:
     found += [
         Case("theorem-2", "Our-strong, strongly convex toy", "Theorem 2", np.nan,
              _always(strong), strong, lambda c, T: ClippedOGD.strongly_convex(c), bounds.exponents("clipped-strong")),
+        Case("theorem-2-inside", "Our-strong, optimum inside", "Theorem 2", np.nan,
+             _always(inside), inside, lambda c, T: ClippedOGD.strongly_convex(c), bounds.exponents("clipped-strong")),
         Case("proposition-4", "OGD clipped, toy", "Proposition 4", np.nan,
              _always(plain), plain, lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
              bounds.exponents("mahdavi-clipped")),
@@ -82,16 +84,22 @@ def cases() -> tuple[Case, ...]:
     return tuple(found)
 
 
-def strongly_convex_toy() -> Problem:
-    """The toy with losses 0.5 ||x + 1.5 c_t||^2: H = 1, G_f = R + 1.5."""
+def strongly_convex_toy(pull: float = 1.5) -> Problem:
+    """The toy with losses 0.5 ||x + pull c_t||^2: H = 1, G_f = R + pull. A pull of 0.5 leaves the optimum inside."""
+    slope = 1 + pull
     constants = Constants(
-        loss_lipschitz=2.5,
-        loss_range=0.5 * 2.5**2,
+        loss_lipschitz=slope,
+        loss_range=0.5 * slope**2,
         constraint_lipschitz=2**0.5,
         constraint_range=1.0,
         strong_convexity=1.0,
     )
-    return Problem(_pulled, lambda x: jnp.abs(x[0]) + jnp.abs(x[1]) - 1, Ball(1.0, shape=2), constants)
+
+    def loss(x: jax.Array, c: jax.Array) -> jax.Array:
+        e = x + pull * c
+        return 0.5 * jnp.vdot(e, e)
+
+    return Problem(loss, lambda x: jnp.abs(x[0]) + jnp.abs(x[1]) - 1, Ball(1.0, shape=2), constants)
 
 
 def smooth_toy() -> Problem:
@@ -191,8 +199,3 @@ def _clipped(beta: float) -> Callable[[Constants, int], Learner]:
 
 def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:
     return lambda c, T: SaddlePoint.jenatton(c, beta, clipped=True)
-
-
-def _pulled(x: jax.Array, c: jax.Array) -> jax.Array:
-    e = x + 1.5 * c
-    return 0.5 * jnp.vdot(e, e)

@@ -112,7 +112,7 @@ def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: flo
         after = excess[first:]
         found["touch"].append(first + 1)
         found["near"].append(float(np.mean(np.abs(after) <= 0.05)))
-        found["crossings"].append(float(np.sum(np.diff(np.sign(after[np.abs(after) > 0.02])) != 0)))
+        found["crossings"].append(float(np.sum(np.diff(np.sign(after)) != 0)))
         found["high"].append(float(after.max()))
         found["low"].append(float(after.min()))
         found["share"].append(float(np.mean(excess > 0)))

@@ -16,8 +16,8 @@ from .queues import DriftPlusPenalty
 from .saddle_point import SaddlePoint
 
 __all__ = [
-    "LEARNERS", "ClippedOGD", "Doubling", "DriftPlusPenalty", "Learner", "Method", "ProjectedOGD", "SaddlePoint", "State",
-    "Weighted",
+    "LEARNERS", "ClippedOGD", "Doubling", "DriftPlusPenalty", "Learner", "Method", "ProjectedOGD", "SaddlePoint",
+    "State", "Weighted",
 ]  # fmt: skip
 
 MAHDAVI = "Mahdavi, Jin & Yang, JMLR 13, 2012"
@@ -57,7 +57,8 @@ _METHODS = (
     Method(
         "clipped-ogd", "Clipped-OGD", lambda c, horizon, s: ClippedOGD.tuned(c, horizon),
         f"{YUAN}, Theorem 1", "convex", _COMMON, _SADDLE,
-        "O(T^max(b,1-b))", "squared O(T^(1-b)), clipped O(T^(1-b/2)), peak O(T^(-1/6))", "P, m values, 1 pull-back", True,
+        "O(T^max(b,1-b))", "squared O(T^(1-b)), clipped O(T^(1-b/2)), peak O(T^(-b/3))",
+        "P, m values, 1 pull-back", True,
     ),
     Method(
         "clipped-ogd-paper", "Clipped-OGD (literal step)",

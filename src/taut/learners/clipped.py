@@ -33,8 +33,8 @@ RULES = ("scale-aware", "paper", "bound-optimal")
 class ClippedOGD(Learner):
     r"""x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) ).
 
-    Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded together (Theorem 1); see
-    `taut.bounds`. One gradient, m values, one Jacobian product and one projection on B a round.
+    Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded together (Theorem 1);
+    see `taut.bounds`. One gradient, m values, one Jacobian product and one projection on B a round.
 
     Arguments:
         eta: the step eta_t, a number or a schedule.
@@ -78,8 +78,8 @@ class ClippedOGD(Learner):
             alpha: in (0, 1): larger means a more careful feasibility step. The paper's experiments have 0.5.
             rule: "scale-aware": sigma = (m+1) G_g^2 / (2 (1-alpha)), eta = R / (G_f sqrt(m+1) T^beta).
                 "paper": the literal step, sigma = (m+1) G^2 / (2 (1-alpha)), eta = 1 / (T^beta G sqrt(R (m+1))) with
-                G = max(G_f, G_g). Its power of R is wrong and one G for both hurts when G_f and G_g differ; the two rules
-                agree when R = 1 and G_f = G_g.
+                G = max(G_f, G_g). Its power of R is wrong and one G for both hurts when G_f and G_g differ; the two
+                rules agree when R = 1 and G_f = G_g.
                 "bound-optimal": the pair that minimises the explicit bound on regret plus `weight` times that on the
                 clipped violation; beta and alpha are not used.
             weight: what a unit of violation costs in units of loss ("bound-optimal" only).

@@ -25,7 +25,7 @@ __all__ = ["DriftPlusPenalty"]
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class DriftPlusPenalty(Learner):
-    r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2, then the queues take the linearised excess.
+    r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.
 
     Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Violations may be paid back by slack:
     the clipped sum can grow like T. Clipping g inside it would destroy Slater's condition, so there is no clipped form.

@@ -72,7 +72,7 @@ class Inverse(_Scaled):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Power(_Scaled):
-    """scale * (t + shift)^-exponent, the exponent traced: a power is dear, so the usual ones have classes of their own."""
+    """scale * (t + shift)^-exponent, the exponent traced: powers are dear, so the usual ones have their own classes."""
 
     exponent: Any = 0.5
 

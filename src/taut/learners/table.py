@@ -14,7 +14,7 @@ BEGIN, END = "<!-- learners: begin -->", "<!-- learners: end -->"
 
 def markdown() -> str:
     """One row a method."""
-    head = "| learner | losses | regret | violation | a round costs | horizon | reference |\n|---|---|---|---|---|---|---|\n"
+    head = "| learner | losses | regret | violation | a round costs | horizon | reference |\n" + "|---" * 7 + "|\n"
     rows = [
         f"| `{m.name}` | {m.losses} | {m.regret} | {m.violation} | {m.cost} | {'needed' if m.needs_horizon else 'no'} "
         f"| {m.reference} |"
