@@ -8,14 +8,15 @@ wherever that is cheaper inside a compiled loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["RULES", "Operation", "Rule", "axes_of", "diagonal", "fit"]
+from taut.modelling.kernels import product
+
+__all__ = ["RULES", "Operation", "Rule", "axes_of", "diagonal", "fit", "is_negated"]
 
 Operation = Callable[..., jax.Array]
 Rule = Callable[[Any], Operation]
@@ -80,7 +81,21 @@ def _progressions(places: np.ndarray[Any, Any]) -> list[slice] | None:
 
 
 def _add(atom: Any) -> Operation:
-    return lambda *terms: reduce(jnp.add, (fit(term, atom.shape) for term in terms))
+    """Sum of the arguments; negated ones arrive without their sign and are subtracted."""
+    minus = [is_negated(arg) for arg in atom.args]
+
+    def operation(*terms: jax.Array) -> jax.Array:
+        total = -terms[0] if minus[0] else terms[0]
+        for term, negative in zip(terms[1:], minus[1:], strict=True):
+            total = jnp.subtract(total, term) if negative else jnp.add(total, term)
+        return total
+
+    return lambda *terms: operation(*(fit(term, atom.shape) for term in terms))
+
+
+def is_negated(expression: Any) -> bool:
+    """Whether the expression is minus something."""
+    return type(expression).__name__ == "NegExpression"
 
 
 def _multiply(atom: Any) -> Operation:
@@ -94,7 +109,7 @@ def _divide(atom: Any) -> Operation:
 def _matmul(atom: Any) -> Operation:
     if () in (atom.args[0].shape, atom.args[1].shape):
         return _multiply(atom)
-    return jnp.matmul
+    return product
 
 
 def _negate(atom: Any) -> Operation:
@@ -148,9 +163,7 @@ def _hstack(atom: Any) -> Operation:
 
 
 def _vstack(atom: Any) -> Operation:
-    return lambda *parts: jnp.concatenate(
-        [jnp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in parts], axis=0
-    )
+    return lambda *parts: jnp.concatenate([jnp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in parts], axis=0)
 
 
 def _concatenate(atom: Any) -> Operation:

@@ -16,7 +16,7 @@ from cvxpy import Parameter
 from cvxpy.atoms.atom import Atom
 
 from taut.modelling import affine, nonlinear, spectral
-from taut.modelling.affine import Operation, Rule
+from taut.modelling.affine import Operation, Rule, is_negated
 
 __all__ = ["REFUSED", "SUPPORTED", "UnsupportedAtom", "atom_classes", "operands", "operation"]
 
@@ -113,11 +113,12 @@ class UnsupportedAtom(ValueError):
 
     def __init__(self, atom: str, expression: Any, reason: str) -> None:
         self.atom, self.expression = atom, expression
-        text = shorten(str(expression), 200, placeholder=" ...")
+        try:
+            text = shorten(str(expression), 200, placeholder=" ...")
+        except Exception:  # some of CVXPY's internal classes cannot be printed
+            text = object.__repr__(expression)
         names = ", ".join(supported.__name__ for supported in SUPPORTED)
-        super().__init__(
-            f"expression: got {atom} in {text}; {reason}. Expected an expression of these atoms: {names}"
-        )
+        super().__init__(f"expression: got {atom} in {text}; {reason}. Expected an expression of these atoms: {names}")
 
 
 def operation(atom: Any) -> Operation:
@@ -134,11 +135,13 @@ def operation(atom: Any) -> Operation:
 def operands(atom: Any) -> list[Any]:
     """The expressions that the value of an atom depends on, in the order its operation takes them.
 
-    These are its arguments, and expressions that CVXPY keeps elsewhere. Reductions over all entries look
-    through reshapes and transposes, whose only effect would be to move the entries.
+    These are its arguments, and expressions that CVXPY keeps elsewhere. Sums subtract what is negated in them.
+    Reductions over all entries look through reshapes and transposes, which would only move the entries.
     """
     name = type(atom).__name__
     args = list(atom.args)
+    if name == "AddExpression":
+        return [arg.args[0] if is_negated(arg) else arg for arg in args]
     if name == "huber":
         return [*args, atom.M]
     if name == "perspective":

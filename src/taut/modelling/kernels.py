@@ -13,6 +13,7 @@ as soon as the chain rule multiplies it with a zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,11 +33,14 @@ __all__ = [
     "larger",
     "log_sum_exp",
     "power",
+    "product",
     "quadratic",
     "root",
     "smaller",
     "top_sum",
 ]
+
+SMALL_MATRIX = 32  # entries; measured in compiled loops with and without a batch of seeds
 
 Axes = tuple[int, ...]
 Pair = tuple[jax.Array, jax.Array]
@@ -152,7 +156,7 @@ def root(x: jax.Array, p: float) -> jax.Array:
 def _root_jvp(p: float, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     small, tiny = _precision(x)
-    steepest = p * np.exp(min((1 - 1 / p) * np.log(small), -0.5 * np.log(tiny)))
+    steepest = p * math.exp(min((1 - 1 / p) * math.log(small), -0.5 * math.log(tiny)))
     inside = jnp.where(x > 0, x, 1)
     slope = 0.5 / jnp.sqrt(inside) if p == 0.5 else p * jnp.power(inside, p - 1)
     return root(x, p), jnp.where(x > 0, slope, steepest) * dx
@@ -220,12 +224,21 @@ def top_sum(x: jax.Array, k: float) -> jax.Array:
     if k >= length:
         return jnp.sum(x, -1)
     fixed = jax.lax.stop_gradient(x)
-    place = length - int(np.ceil(k))
+    place = length - math.ceil(k)
     threshold = jnp.sort(fixed, -1)[..., place : place + 1]
     above, level = fixed > threshold, fixed == threshold
     rest = (k - jnp.sum(above, -1, keepdims=True)) / jnp.sum(level, -1, keepdims=True)
     weight = jnp.where(above, 1, jnp.where(level, rest, 0)).astype(x.dtype)
     return jnp.sum(weight * x, -1)
+
+
+def product(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Matrix product. Small products of matrix and vector are spelled out, so that XLA fuses them with their
+    surroundings; batches of them would otherwise become library calls that cost many times the arithmetic.
+    """
+    if sorted((a.ndim, b.ndim)) != [1, 2] or max(a.size, b.size) > SMALL_MATRIX:
+        return jnp.matmul(a, b)
+    return jnp.sum(a * b[None, :], 1) if a.ndim == 2 else jnp.sum(a[:, None] * b, 0)
 
 
 def quadratic(matrix: np.ndarray[Any, Any]) -> Callable[[jax.Array], jax.Array]:
@@ -237,13 +250,13 @@ def quadratic(matrix: np.ndarray[Any, Any]) -> Callable[[jax.Array], jax.Array]:
 
     @jax.custom_jvp
     def form(x: jax.Array) -> jax.Array:
-        return jnp.sum(x * jnp.matmul(symmetric.astype(x.dtype), x))
+        return jnp.sum(x * product(symmetric.astype(x.dtype), x))
 
     @form.defjvp
     def form_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
         (x,), (dx,) = primals, tangents
-        product = jnp.matmul(symmetric.astype(x.dtype), x)
-        return jnp.sum(x * product), 2 * jnp.sum(product * dx)
+        image = product(symmetric.astype(x.dtype), x)
+        return jnp.sum(x * image), 2 * jnp.sum(image * dx)
 
     return form
 
@@ -269,9 +282,10 @@ def geometric_mean(weights: np.ndarray[Any, Any], axes: Axes) -> Callable[[jax.A
         (x,), (dx,) = primals, tangents
         small, tiny = _precision(x)
         zero = used & (x <= 0)
-        # Raising the zeros to this floor changes the mean by a factor `small` times the other entries' part.
+        # Raising the zeros to this floor changes the mean by a factor `small` times the other entries' part
+        # (by more if the weight of the zeros is so small that the floor would fall below all numbers).
         weight = jnp.sum(jnp.where(zero, weights.astype(x.dtype), 0), axes, keepdims=True)
-        floor = jnp.exp(jnp.maximum(np.log(small) / jnp.maximum(weight, tiny), 0.8 * np.log(tiny)))
+        floor = jnp.exp(jnp.maximum(math.log(small) / jnp.maximum(weight, tiny), 0.95 * math.log(tiny)))
         logarithm, slope = log_mean(jnp.where(zero, floor, x))
         return mean(x), jnp.sum(jnp.exp(logarithm) * slope * dx, axes, keepdims=True)
 

@@ -95,7 +95,7 @@ def _quad_form(atom: Any) -> Operation:
 
     def operation(x: jax.Array, p: jax.Array) -> jax.Array:
         flat = jnp.reshape(x, (-1,))
-        return jnp.reshape(jnp.sum(flat * jnp.matmul(p, flat)), atom.shape)
+        return jnp.reshape(jnp.sum(flat * kernels.product(p, flat)), atom.shape)
 
     return operation
 

@@ -34,9 +34,7 @@ def eigenvalue_sum(x: jax.Array, weights: tuple[float, ...]) -> jax.Array:
 
 
 @eigenvalue_sum.defjvp
-def _eigenvalue_sum_jvp(
-    weights: tuple[float, ...], primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> Pair:
+def _eigenvalue_sum_jvp(weights: tuple[float, ...], primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
     (x,), (dx,) = primals, tangents
     values, vectors = jnp.linalg.eigh(x)
     top, weight = vectors[..., -len(weights) :], jnp.asarray(weights, x.dtype)

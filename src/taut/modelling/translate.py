@@ -89,14 +89,14 @@ class _Program:
             wrong += [name for name in ("boolean", "integer") if leaf.attributes.get(name)]
         if wrong:
             kind = type(leaf).__name__.lower()
-            raise UnsupportedAtom(f"a {wrong[0]} {kind}", leaf, "decisions are continuous and data are real")
+            raise UnsupportedAtom(f"{wrong[0]} {kind}", leaf, "decisions are continuous and data are real")
         self.leaves.append(leaf)
         return lambda done, given, dtype: jnp.asarray(given[leaf.id], dtype)
 
 
 def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
     if np.iscomplexobj(value):
-        raise UnsupportedAtom("a complex constant", expression, "only real numbers are supported")
+        raise UnsupportedAtom("complex constant", expression, "only real numbers are supported")
     if value.size > 1 and np.all(value == value.flat[0]):
         single = value.flat[0]
         return lambda done, given, dtype: jnp.full(value.shape, single, dtype)
