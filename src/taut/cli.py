@@ -20,7 +20,6 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def main() -> None:
@@ -40,16 +39,23 @@ def main() -> None:
         sys.exit(1)
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-    debug: Debug = False,
-) -> None:
-    if version:
-        from . import __version__
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ._version import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+
+
+_Version = Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)]
+
+
+@app.callback()
+def _root(
+    version: _Version = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Online decisions under constraints that must really hold."""
 
 
 @app.command()

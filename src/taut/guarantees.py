@@ -255,7 +255,7 @@ def _projected(learner: ProjectedOGD, setting: Setting, horizon: int) -> list[Gu
 def _drift(learner: DriftPlusPenalty, setting: Setting, horizon: int) -> list[Guarantee]:
     ledger = _Ledger(setting, horizon)
     numbers: dict[str, Any] = {
-        "horizon": horizon, "penalty_weight": float(learner.penalty), "proximal_weight": float(learner.proximity),
+        "horizon": horizon, "penalty": float(learner.penalty), "proximity": float(learner.proximity),
         "diameter": setting.diameter,
     }  # fmt: skip
     five = _FOUR + " constraint_range"

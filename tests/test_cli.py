@@ -1,0 +1,78 @@
+"""The command line says what the library says, in JSON too, and complains in one sentence."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import taut
+from taut import cli
+from taut.guarantees import Setting, guarantees
+
+runner = CliRunner(env={"COLUMNS": "200"})
+CONSTANTS = ["-R", "1", "-f", "1", "-g", "1.5"]
+
+
+def called(*words):
+    result = runner.invoke(cli.app, list(words))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_help_names_every_command():
+    text = called("--help")
+    for command in ("learners", "recommend", "bound", "reproduce", "figures", "bench"):
+        assert command in text
+
+
+def test_learners_as_json_is_the_registry():
+    rows = json.loads(called("learners", "--json"))
+    assert [row["name"] for row in rows] == list(taut.LEARNERS)
+    assert "clipped-ogd" in called("learners")
+
+
+def test_bound_equals_the_library():
+    out = json.loads(called("bound", "clipped-ogd", "-T", "1000", *CONSTANTS, "--json"))
+    known = taut.Constants(
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.5,
+        constraint_count=1,
+        constraint_range=3.0,
+        loss_range=2.0,
+    )
+    made = taut.ClippedOGD.tuned(known, 1000)
+    expected = {g.quantity: g.bound for g in guarantees(made, Setting(known, 2.0, initial_violation=0.0), 1000)}
+    assert {name: row["bound"] for name, row in out["bounds"].items()} == pytest.approx(expected)
+    assert "regret" in called("bound", "clipped-ogd", "-T", "1000", *CONSTANTS)
+
+
+def test_recommend_answers():
+    advice = json.loads(called("recommend", *CONSTANTS, "-T", "1000", "--json"))
+    assert advice["name"] in taut.LEARNERS
+    assert "clipped" in called("recommend", *CONSTANTS)
+
+
+def test_errors_are_one_sentence_and_exit_codes_tell():
+    bad = [sys.executable, "-c", "from taut.cli import main; main()", "bound", "nothing", "-T", "10", *CONSTANTS]
+    done = subprocess.run(bad, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("taut: learner: got 'nothing'; expected one of")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    loud = subprocess.run([*bad, "--debug"], capture_output=True, text=True, check=False)
+    assert loud.returncode == 1
+    assert "Traceback" in loud.stderr
+
+
+def test_bench_outside_a_checkout_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(cli.app, ["bench"])
+    assert isinstance(result.exception, FileNotFoundError)
+    assert "checkout" in str(result.exception)
+
+
+def test_version():
+    assert called("--version").strip() == taut.__version__

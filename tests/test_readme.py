@@ -1,0 +1,34 @@
+"""README: its Python runs as printed, and its table is the registry."""
+
+import re
+from pathlib import Path
+
+import matplotlib
+
+from taut.learners.table import inserted
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert blocks
+    assert len(blocks[0].strip().splitlines()) <= 18
+    names = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "peak violation" in printed
+    assert "EXCEEDED" not in printed
+
+
+def test_the_table_of_learners_is_the_registry():
+    assert inserted(README) == README, "run make readme"
+
+
+def test_links_and_pictures_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
