@@ -8,10 +8,11 @@ The function is traced and evaluated again with its kinks rounded; w is the widt
     sqrt(q)      ->  sqrt(q + w^2)                              gap w, for a sum of squares q that can be 0
 
 Each replacement is convex and lies above what it replaces. A gap stays one from above only while all that
-follows increases with the value that has it. So every operation between a kink and the output is checked, and one that
-may decrease, or stretch the gap without bound, is refused by name. min is smoothed from below, for functions
-such as -min(x). Kinks written with `jnp.where` are not seen and stay. The idea is Nesterov's ("Smooth
-minimization of non-smooth functions", 2005); bounds on the violation of a single round ask for smooth constraints.
+follows increases with the value that has it. So every operation between a kink and the output is checked, and
+one that may decrease, or stretch the gap without bound, is refused by name. min is smoothed from below, for
+functions such as -min(x). Kinks written with `jnp.where` or with other roots are not seen and stay. The idea is
+Nesterov's ("Smooth minimization of non-smooth functions", 2005); bounds on the violation of a single round ask
+for smoothness.
 """
 
 from __future__ import annotations
@@ -38,17 +39,20 @@ def _names(names: str) -> frozenset[str]:
 
 # Names of JAX primitives, by what they do to a gap.
 _MOVES = _names(  # linear in the first operand, with coefficients 0 and 1: a gap goes the way of its value
-    "broadcast_in_dim convert_element_type copy copy_p cumsum dynamic_slice gather reduce_sum reshape rev slice"
-    " split squeeze stop_gradient tile transpose"
+    "broadcast_in_dim convert_element_type copy copy_p cumsum dynamic_slice gather reduce_sum reshape rev"
+    " slice split squeeze stop_gradient tile transpose"
 )
 _JOINS = _names("concatenate stack pad")  # the same, in all operands
 _SUMS = _names("add add_any sub neg")
 _SCALINGS = _names("mul div dot_general")
-_SOFT_MAXIMA = _names("logaddexp _soft_max")  # functions, smooth although written with |.| and max
+_SOFT_MAXIMA = _names("logaddexp _soft_max")
+_SMOOTH_CALLS = _SOFT_MAXIMA | {"_slogdet_lu"}  # functions, smooth although written with |.| and max
 _MAXIMA = _names("max reduce_max") | _SOFT_MAXIMA
 _MINIMA = _names("min reduce_min")
 _KINKS = _names("abs max min reduce_max reduce_min")
-_OTHER_KINKS = _names("clamp sort top_k cummax cummin sign floor ceil round rem svd eigh eig")
+_OTHER_KINKS = _names(
+    "clamp sort top_k cummax cummin reduce_window_max reduce_window_min sign floor ceil round rem svd eigh eig"
+)
 _CALLS = _names("jit pjit closed_call core_call checkpoint remat remat2 custom_jvp_call custom_vjp_call")
 _NOT_NEGATIVE = _names("abs exp exp2 square sqrt rsqrt logistic")
 _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if no operand is
@@ -57,9 +61,9 @@ _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if 
 def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[..., Any]:
     """A smooth function that lies between `function` and `function` plus its `smoothing_gap`.
 
-    `function` must be convex in its first argument, the decision: every |.| of an affine argument, every max of
-    convex ones. Further arguments are data; a coefficient of a kink may depend on data if it cannot be negative
-    (abs, exp, square, ...), never on the decision. A function without kinks keeps its values to the last bit.
+    `function` must be convex in its first argument, the decision: every |.| of an affine argument, every max
+    of convex ones. Further arguments are data; a coefficient of a kink may depend on data if it cannot be
+    negative (abs, exp, square, ...), never on the decision. A function without kinks is not altered by a bit.
 
     The result has the same signature and can be traced by jit, vmap and grad. `width` > 0 may be traced too.
 
@@ -68,7 +72,7 @@ def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[...,
     (-0.5, [0.0, 0.0])
     """
     if not isinstance(width, jax.core.Tracer):
-        errors.positive("width", width)
+        width = errors.positive("width", width)
 
     def smooth(*args: Any, **keywords: Any) -> Any:
         smoother = _Smoother(width, measure=False)
@@ -84,7 +88,8 @@ def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keyw
     """A bound on `smooth_from_above(function, width)` minus `function` for each output, at any decision.
 
     Of the decision, and of data that no coefficient of a kink depends on, only shape and type matter: a
-    `jax.ShapeDtypeStruct` will do. Returns a NumPy array of the output's shape (a tree of them for a tree).
+    `jax.ShapeDtypeStruct` will do. Data that a coefficient depends on must be given, and the bound is for that
+    data only. Returns a NumPy array of the output's shape (a tree of them for a tree).
 
     >>> float(smoothing_gap(lambda x: jnp.linalg.norm(x, 1) - 1, 0.25, jax.ShapeDtypeStruct((2,), float)))
     0.5
@@ -98,15 +103,11 @@ def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keyw
     def analyse(unknown: list[Any]) -> None:
         rest = iter(unknown)
         filled = [leaf if given else next(rest) for given, leaf in zip(known, leaves, strict=True)]
-        outputs, tree = _Smoother(1.0, measure=True).trace(
-            function, *jax.tree_util.tree_unflatten(structure, filled)
-        )
+        outputs, tree = _Smoother(1.0, measure=True).trace(function, *jax.tree_util.tree_unflatten(structure, filled))
         gaps = [np.zeros(np.shape(output.array)) if output.gap is None else output.gap for output in outputs]
         if any(isinstance(gap, jax.core.Tracer) for gap in gaps):
-            raise ValueError(
-                "args: got the shape of data on which the gap depends; expected that data as an array"
-            )
-        result.append(jax.tree_util.tree_unflatten(tree, [width * np.asarray(gap, float) for gap in gaps]))
+            raise ValueError("args: got the shape of data on which the gap depends; expected that data as an array")
+        result.append(jax.tree_util.tree_unflatten(tree, [np.asarray(width * np.asarray(gap, float)) for gap in gaps]))
 
     jax.eval_shape(analyse, [leaf for given, leaf in zip(known, leaves, strict=True) if not given])
     return result[0]
@@ -176,7 +177,8 @@ def _at_once(operation: Callable[..., Any], *operands: Any) -> Any:
 
 def _bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """The results of `equation` for these operands."""
-    functions, parameters = equation.primitive.get_bind_params(equation.params)
+    bound = equation.primitive.get_bind_params(equation.params)
+    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
     results = _at_once(partial(equation.primitive.bind, *functions, **parameters), *operands)
     return list(results) if equation.primitive.multiple_results else [results]
 
@@ -185,15 +187,17 @@ def _name(equation: Any) -> str:
     """The name of the primitive, or of a smooth function written with kinks."""
     if equation.primitive.name == "custom_jvp_call":
         function = str(equation.params["call_jaxpr"].jaxpr.debug_info.func_name)
-        return function if function in _SOFT_MAXIMA else "custom_jvp_call"
+        return function if function in _SMOOTH_CALLS else "custom_jvp_call"
+    if equation.primitive.name == "gather" and equation.params["fill_value"] is not None:
+        return "gather with a fill value"  # not a mere move
+    if equation.primitive.name == "pow" and getattr(equation.invars[1], "val", None) == 0.5:
+        return "sqrt"
     return str(equation.primitive.name)
 
 
 def _bodies(equation: Any) -> list[Any]:
     """The jaxprs inside a call, loop or branch, each closed."""
-    parts = [
-        p for value in equation.params.values() for p in (value if isinstance(value, tuple) else (value,))
-    ]
+    parts = [p for value in equation.params.values() for p in (value if isinstance(value, tuple) else (value,))]
     closed = [jex.ClosedJaxpr(part, ()) if isinstance(part, jex.Jaxpr) else part for part in parts]
     return [part for part in closed if isinstance(part, jex.ClosedJaxpr)]
 
@@ -203,9 +207,10 @@ def _inexact(variable: Any) -> bool:
 
 
 def _has_kink(equation: Any) -> bool:
+    """Whether an equation, or one in its body if it is a loop, a branch or the like, has a kink."""
     if _name(equation) in _KINKS | _OTHER_KINKS:
         return _inexact(equation.outvars[0])
-    bodies = [] if _name(equation) in _SOFT_MAXIMA else _bodies(equation)
+    bodies = [] if _name(equation) in _SMOOTH_CALLS else _bodies(equation)
     return any(_has_kink(inner) for body in bodies for inner in body.jaxpr.eqns)
 
 
@@ -275,6 +280,8 @@ class _Smoother:
 
     def trace(self, function: Callable[..., Any], args: Any, keywords: Any) -> tuple[list[_Value], Any]:
         """The smoothed outputs and their tree structure."""
+        if not args:
+            raise TypeError("args: got no positional argument; expected the decision as the first one")
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args, **keywords)
         decisions = len(jax.tree_util.tree_leaves(args[:1]))
         leaves = [_at_once(jnp.asarray, leaf) for leaf in jax.tree_util.tree_leaves((args, keywords))]
@@ -295,9 +302,7 @@ class _Smoother:
             return _constant(variable.val) if isinstance(variable, jex.Literal) else values[variable]
 
         for equation in jaxpr.eqns:
-            outputs = self.evaluate(
-                equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars]
-            )
+            outputs = self.evaluate(equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars])
             values.update(zip(equation.outvars, outputs, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
@@ -309,7 +314,8 @@ class _Smoother:
         if name in _CALLS:
             outputs = self.run(_bodies(equation)[0], inputs, live)
             if self.rounded == before:  # keep the call, with its own derivative rule if it has one
-                outputs = [replace(v, array=a) for v, a in zip(outputs, _bind(equation, arrays), strict=True)]
+                kept = zip(outputs, _bind(equation, arrays), strict=True)
+                outputs = [v if v.constant else replace(v, array=array) for v, array in kept]
             return outputs
         if name == "select_n" and inputs[0].constant and len(np.unique(arrays[0])) == 1:
             return [inputs[1 + int(np.ravel(arrays[0])[0])]]
@@ -323,17 +329,13 @@ class _Smoother:
         self.rounded += own > 0
         low = -math.inf if turned else _lower_bound(equation, name, inputs)
         results = results or _bind(equation, arrays)
-        return [
-            _Value(a, decided, low=low, gap=gap, turned=turned) for a, gap in zip(results, gaps, strict=True)
-        ]
+        return [_Value(a, decided, low=low, gap=gap, turned=turned) for a, gap in zip(results, gaps, strict=True)]
 
     def round(self, equation: Any, name: str, inputs: Sequence[_Value]) -> tuple[float, list[Any] | None]:
         """The gap in widths and the value that replace a kink; (0, None) for anything else."""
         u, result = inputs[0].array, equation.outvars[0].aval
-        if name in _OTHER_KINKS or (name == "abs" and jnp.iscomplexobj(u)):
-            _refuse(name, "of the decision, a kink without a smooth replacement")
-        if name in {"scan", "while", "cond"} and _has_kink(equation):
-            _refuse(name, "with a kink inside")
+        if (name not in _KINKS and _has_kink(equation)) or (name == "abs" and jnp.iscomplexobj(u)):
+            _refuse(name, "of the decision, with a kink that has no smooth replacement")
         points = np.size(u) // max(1, result.size)  # that a maximum runs over
         lonely = name in {"reduce_max", "reduce_min"} and points <= 1
         if lonely or name not in _KINKS | {"sqrt"} or (name == "sqrt" and inputs[0].low != 0):
@@ -350,9 +352,7 @@ class _Smoother:
             return 0.5, [sign * _soft_max(a, b, width)]
         return 1.0, [sign * _log_sum_exp(sign * u, equation.params["axes"], width / math.log(points))]
 
-    def propagate(
-        self, equation: Any, name: str, inputs: Sequence[_Value], own: float
-    ) -> tuple[list[Any], str]:
+    def propagate(self, equation: Any, name: str, inputs: Sequence[_Value], own: float) -> tuple[list[Any], str]:
         """The gaps of the results, from the inputs and the `own` one, and what turned them (see `_Value`)."""
         smoothed = [i for i, value in enumerate(inputs) if value.gap is not None]
         if not smoothed:
@@ -383,11 +383,12 @@ class _Smoother:
         gaps = [np.zeros(*shape) if v.gap is None else v.gap for v, shape in zip(inputs, shapes, strict=True)]
         if name in _MOVES | _JOINS:
             return _bind(equation, gaps if name in _JOINS else [gaps[0], *(v.array for v in inputs[1:])])
-
-        def merged(*gaps: Any) -> Any:
-            if name in {"reduce_max", "reduce_min"}:
-                return jnp.max(gaps[0], axis=equation.params["axes"]) + own
-            spread = [jnp.broadcast_to(gap, equation.outvars[0].aval.shape) for gap in gaps]
-            return reduce(jnp.add if name in _SUMS else jnp.maximum, spread) + own
-
-        return [_at_once(merged, *(gaps[1:] if name == "select_n" else gaps))]
+        if name == "select_n" and not isinstance(inputs[0].array, jax.core.Tracer):
+            return _bind(equation, [inputs[0].array, *gaps[1:]])
+        traced = any(isinstance(gap, jax.core.Tracer) for gap in gaps)
+        xp, gaps = (jnp, gaps) if traced else (np, [np.asarray(gap) for gap in gaps])
+        if name in {"reduce_max", "reduce_min"}:
+            return [xp.max(gaps[0], axis=equation.params["axes"]) + own]
+        parts = gaps[1:] if name == "select_n" else gaps
+        spread = [xp.broadcast_to(gap, equation.outvars[0].aval.shape) for gap in parts]
+        return [reduce(xp.add if name in _SUMS else xp.maximum, spread) + own]
