@@ -6,12 +6,12 @@ import dataclasses
 import io
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .constants import Constants
@@ -19,7 +19,9 @@ from .domains import Domain, domain_from_dict
 from .learners import Learner
 from .learners import schedules as _schedules
 
-__all__ = ["pack", "read_arrays", "same", "unpack", "write_arrays", "write_atomically"]
+__all__ = ["flat", "like", "pack", "read_arrays", "same", "unpack", "write_arrays", "write_atomically"]
+
+Array = np.ndarray[Any, Any]
 
 _SCHEDULES = {
     name: kind
@@ -45,7 +47,10 @@ def pack(value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(f"learner: got a field of type {type(value).__name__}; expected numbers, arrays, schedules or domains")
+    raise TypeError(
+        f"learner: got a field of type {type(value).__name__}; expected numbers, arrays, schedules or domains, "
+        "which a file can hold"
+    )
 
 
 def unpack(packed: Any) -> Any:
@@ -55,8 +60,10 @@ def unpack(packed: Any) -> Any:
     if "domain" in packed:
         return domain_from_dict(packed["domain"])
     if "constants" in packed:
-        entries = dict(packed["constants"])
-        return Constants(**{k: frozenset(v) if isinstance(v, list) else v for k, v in entries.items()})
+        entries: dict[str, Any] = {
+            k: frozenset(v) if isinstance(v, list) else v for k, v in packed["constants"].items()
+        }
+        return Constants(**entries)
     if "array" in packed:
         return np.asarray(packed["array"], packed["dtype"])
     kind = packed.get("kind")
@@ -69,6 +76,30 @@ def unpack(packed: Any) -> Any:
 def same(a: Any, b: Any) -> bool:
     """Whether two packed values are equal, to the last bit."""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def flat(tree: Any) -> dict[str, Array]:
+    """The leaves of a state, numbered; random keys as their words."""
+    keys = (jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(tree))
+    return {str(i): np.asarray(leaf) for i, leaf in enumerate(keys)}
+
+
+def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
+    """A state of the structure of `tree` with the leaves that `flat` numbered; ValueError if they do not fit."""
+    models, structure = jax.tree.flatten(tree)
+    kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
+    if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:
+        raise ValueError("the state's arrays have other shapes or types")
+    arrays = [jnp.asarray(leaves[str(i)]) for i in range(len(models))]
+    restored = [
+        jax.random.wrap_key_data(array, impl=jax.random.key_impl(model)) if _is_key(model) else array
+        for model, array in zip(models, arrays, strict=True)
+    ]
+    return jax.tree.unflatten(structure, restored)
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -86,25 +117,27 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Arrays with a JSON header, in one npz file, atomically."""
     buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    np.savez(buffer, **{"header": text}, **{f"array/{name}": array for name, array in arrays.items()})  # type: ignore[arg-type]
+    parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
+    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **parts)
     write_atomically(path, buffer.getvalue())
 
 
-def read_arrays(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """What `write_arrays` wrote, or an error that says what is wrong with the file."""
+def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
+    """What `write_arrays` wrote, or an error that says what is wrong with the file, which the user calls `name`."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected one that taut wrote")
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes().decode())
-            arrays = {name.removeprefix("array/"): file[name] for name in file.files if name.startswith("array/")}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: got a damaged or foreign file ({error}); expected one that taut wrote") from None
-    if not isinstance(header, dict):
-        raise ValueError(f"{path}: got a foreign header; expected one that taut wrote")
+            arrays = {key.removeprefix("array/"): file[key] for key in file.files if key.startswith("array/")}
+        if not isinstance(header, dict):
+            raise TypeError("its header is no dictionary")
+    except Exception as error:  # a damaged file can raise anything
+        raise ValueError(
+            f"{name}: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+        ) from error
     return header, arrays

@@ -6,7 +6,7 @@ import os
 
 import jax
 
-__all__ = ["FLAG", "loop_is_compiled", "prepare"]
+__all__ = ["FLAG", "default_float", "prepare"]
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
@@ -24,11 +24,6 @@ def prepare() -> bool:
         return False
     os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
     return True
-
-
-def loop_is_compiled() -> bool:
-    """Whether the setting is in the environment (it has an effect only if it was there when XLA started)."""
-    return OPTION in os.environ.get("XLA_FLAGS", "")
 
 
 def _backend_is_up() -> bool:

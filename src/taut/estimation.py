@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .constants import Constants
+from .domains import Domain
+from .opening import count_constraints
 from .problem import Problem
 from .streams import Adversary, Stream
 
@@ -23,6 +25,7 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     where, when = jax.random.split(key)
     points = sample_decisions(problem.domain, where, samples)
     data = sample_rounds(stream, when, min(64, stream.horizon * stream.seeds), points)
+    count = count_constraints(problem, points[0], jax.tree.map(lambda a: a[0], data), "stream")
 
     def first_order(x: jax.Array, z: Any) -> tuple[jax.Array, ...]:
         round = problem.round(z)
@@ -32,12 +35,11 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
         loss_slope = jnp.sqrt(jnp.sum(round.gradient(x) ** 2))
         return round.loss(x), loss_slope, jnp.max(jnp.abs(values)), jnp.max(slopes), values
 
-    everywhere = jax.jit(
-        jax.vmap(jax.vmap(first_order, in_axes=(0, None)), in_axes=(None, 0))
-    )  # rounds x decisions
+    everywhere = jax.jit(jax.vmap(jax.vmap(first_order, in_axes=(0, None)), in_axes=(None, 0)))  # rounds x decisions
     losses, loss_slopes, reach, slopes, values = (np.asarray(a) for a in everywhere(points, data))
-    for name, sampled in (("loss", losses), ("loss gradient", loss_slopes), ("constraints", reach), ("constraint gradient", slopes)):
-        if not np.all(np.isfinite(sampled)):
+    seen = {"loss": losses, "loss gradient": loss_slopes, "constraints": reach, "constraint gradient": slopes}
+    for name, numbers in seen.items():
+        if not np.all(np.isfinite(numbers)):
             raise ValueError(f"{name}: got a value that is not finite inside the domain; expected finite numbers")
     known: dict[str, Any] = {
         "loss_lipschitz": float(loss_slopes.max()),
@@ -49,8 +51,8 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     if deepest < 0:
         known["slater"] = -deepest
     known |= _second_order(problem, points[:: max(1, samples // 16)], jax.tree.map(lambda a: a[:8], data))
-    count = {"constraint_count": int(values.shape[-1])}
-    return Constants().with_values(estimated=True, **known).with_values(exact=True, **count)
+    sampled = Constants().with_values(estimated=True, **known)
+    return sampled.with_values(exact=True, constraint_count=count)
 
 
 def _second_order(problem: Problem, points: jax.Array, data: Any) -> dict[str, float]:
@@ -74,7 +76,9 @@ def _second_order(problem: Problem, points: jax.Array, data: Any) -> dict[str, f
     known = {"strong_convexity": modulus if modulus > 1e-9 else 0.0}
     bend = float(np.asarray(highest).max())
     # Kinks have no curvature almost everywhere: a zero second derivative proves nothing unless g is affine.
-    return known | ({"constraint_smoothness": bend} if np.isfinite(bend) and _no_kinks(problem, points, data, bend) else {})
+    if np.isfinite(bend) and _no_kinks(problem, points, data, bend):
+        known["constraint_smoothness"] = bend
+    return known
 
 
 def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bool:
@@ -90,7 +94,7 @@ def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bo
     return bool(np.all(change <= (1.001 * bend) * np.linalg.norm(flat[1:] - flat[:-1], axis=-1) + 1e-9))
 
 
-def sample_decisions(domain: Any, key: jax.Array, count: int) -> jax.Array:
+def sample_decisions(domain: Domain, key: jax.Array, count: int) -> jax.Array:
     """Decisions of the domain: its centre, uniform ones, and as many pushed out to the boundary."""
     inside = jax.vmap(domain.sample)(jax.random.split(key, max(1, count // 2)))
     centre = domain.centre[None]
@@ -102,7 +106,7 @@ def sample_rounds(stream: Stream, key: jax.Array, count: int, points: jax.Array)
     """Data of `count` rounds drawn from the stream, as a pytree with leading axis `count`."""
     seeds, rounds = jax.random.split(key)
     if isinstance(stream, Adversary):
-        when = jax.random.randint(rounds, (count,), 1, stream.horizon + 1)
+        when = jax.random.randint(rounds, (count,), 1, stream.horizon + 1, jnp.int32)
         against = points[jax.random.randint(seeds, (count,), 0, len(points))]
         return jax.vmap(stream.function)(when, against, jax.random.split(key, count))
     start = np.sort(np.asarray(jax.random.randint(rounds, (count,), 0, stream.horizon)))

@@ -10,12 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from .constraints import Constraints
+from .domains import Domain
+from .engine import default_float
 from .problem import Problem
 
 __all__ = ["check_feasible", "find_feasible"]
 
 TOLERANCE = 1e-6
+STEPS = 1000
 CUTS = 60
+Array = np.ndarray[Any, Any]
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 
@@ -30,78 +34,82 @@ def check_feasible(problem: Problem) -> None:
     point, excess, proven = find_feasible(problem)
     if point is None and proven:
         raise ValueError(
-            f"constraints: got none of the domain's decisions feasible: max_i g_i(x) >= {excess:.6g} > 0 for all of them; "
-            "expected a domain that contains a decision with g(x) <= 0"
+            f"constraints: got max_i g_i(x) >= {excess:.6g} > 0 for all x of the domain; expected a domain with a "
+            "decision for which g(x) <= 0"
         )
     _feasible.add(problem)
 
 
-def find_feasible(problem: Problem) -> tuple[np.ndarray[Any, Any] | None, float, bool]:
-    """A decision with max g <= 1e-6, if one is found; the best known bound on min max g; whether that is proven.
+def find_feasible(problem: Problem) -> tuple[Array | None, float, bool]:
+    """A decision with max g at most about 1e-6, if found; the best known bound on min max g; whether it is proven.
 
-    First Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which are compiled and enough for nearly every problem; then
-    cutting planes, whose linear programs bound the minimum from below.
+    First Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which are compiled, stop at the first feasible decision and
+    are enough for nearly every problem; then cutting planes, whose programs bound the minimum from below.
     """
-    point, excess = _polyak(problem.constraints, problem.domain)
-    scale = max(1.0, abs(float(problem.constants.constraint_range or 1.0)))
-    if float(excess) <= TOLERANCE * scale:
-        return np.asarray(point), float(excess), False
-    if not np.isfinite(float(excess)):
+    point, excess, first, size = (np.asarray(a) for a in _polyak(problem.constraints, problem.domain))
+    # Small units get a small tolerance; large numbers forgive their rounding and the solver's.
+    rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
+    tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
+    if float(excess) <= tolerance:
+        return point, float(excess), False
+    if not np.isfinite(excess):
         raise ValueError("constraints: got a value that is not finite inside the domain; expected finite numbers")
-    return _cutting_planes(problem, np.asarray(point), TOLERANCE * scale)
+    return _cutting_planes(problem, point, tolerance, float(first))
 
 
 @jax.jit
-def _polyak(constraints: Constraints, domain: Any) -> tuple[jax.Array, jax.Array]:
-    def worst(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
+    """The best decision met, its largest g, that of the centre, and the largest |g_i| of the centre."""
+
+    def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         values, pull, _ = constraints.linearise(x, None)
         largest = jnp.max(values)
         active = (values == largest).astype(values.dtype)
-        return largest, pull(active / jnp.sum(active))
+        return largest, pull(active / jnp.sum(active)), jnp.max(jnp.abs(values))
 
-    def step(_: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        x, best, lowest = carry
-        value, slope = worst(x)
+    def step(
+        carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        i, x, best, lowest = carry
+        value, slope, _ = worst(x)
         better = value < lowest
-        best, lowest = jnp.where(better, x, best), jnp.minimum(value, lowest)
         length = jnp.sum(slope**2)
         move = jnp.maximum(value, 0) / jnp.where(length > 0, length, 1)
-        return domain.project(x - move * slope), best, lowest
+        following = domain.project(x - move * slope)
+        return i + 1, following, jnp.where(better, x, best), jnp.where(better, value, lowest)
 
-    x = jnp.asarray(domain.centre, jnp.result_type(float))
-    first = worst(x)[0]
-    _, best, lowest = jax.lax.fori_loop(0, 1000, step, (x, x, first))
-    return best, lowest
+    x = jnp.asarray(domain.centre, default_float())
+    first, _, size = worst(x)
+    start = (jnp.asarray(0), x, x, first)
+    _, _, best, lowest = jax.lax.while_loop(lambda carry: (carry[0] < STEPS) & (carry[3] > 0), step, start)
+    return best, lowest, first, size
 
 
-def _cutting_planes(
-    problem: Problem, x: np.ndarray[Any, Any], tolerance: float
-) -> tuple[np.ndarray[Any, Any] | None, float, bool]:
+def _cutting_planes(problem: Problem, x: Array, tolerance: float, unit: float) -> tuple[Array | None, float, bool]:
+    """Kelley's method for min max g, measured in `unit`, so that the solver's tolerances mean the same in any scale."""
     import cvxpy as cp
 
-    shape = problem.domain.shape
-    y, level = cp.Variable(shape), cp.Variable()
+    y, level = cp.Variable(problem.domain.shape), cp.Variable()
     rows = problem.domain.to_cvxpy(y)
     lowest = -np.inf
 
     @jax.jit
     def linear(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         values, pull, _ = problem.constraints.linearise(x, None)
-        return values, jax.vmap(pull)(jnp.eye(values.shape[0], dtype=values.dtype))
+        slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=values.dtype))
+        return values, slopes.reshape(values.shape[0], -1)
 
     for _ in range(CUTS):
-        values, jacobian = (np.asarray(a, float) for a in linear(jnp.asarray(x)))
+        values, slopes = (np.asarray(a, float) for a in linear(jnp.asarray(x)))
         if float(values.max()) <= tolerance:
             return x, float(values.max()), False
-        for value, slope in zip(values, jacobian, strict=True):
-            if value >= values.max() - 1.0 or len(values) < 50:
-                offset = float(value - np.sum(slope * x))
-                rows.append((cp.sum(cp.multiply(slope, y)) if np.any(slope) else 0.0) + offset <= level)
+        offsets = values - slopes @ x.ravel()
+        rows.append((slopes / unit) @ cp.vec(y, order="C") + offsets / unit <= level)
         plan = cp.Problem(cp.Minimize(level), rows)
         plan.solve(solver=cp.CLARABEL)
-        if plan.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or y.value is None:
+        if plan.status != cp.OPTIMAL or y.value is None:
             return None, lowest, False
-        lowest, x = float(level.value), np.asarray(y.value)
+        lowest, x = unit * float(level.value), np.asarray(y.value)
         if lowest > tolerance:
             return None, lowest, True
     return None, lowest, False

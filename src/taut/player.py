@@ -17,7 +17,7 @@ from .feasibility import check_feasible
 from .learners import Learner
 from .problem import Problem
 from .rounds import FullInformation, Observed, Round
-from .simulate import first_decision
+from .opening import first_decision
 
 __all__ = ["Player", "Tally"]
 

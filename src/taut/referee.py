@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .constraints import Constraints
+from .constraints import Constraints, Linearisation
 from .domains import Domain
 from .learners import Learner
 from .rounds import FullInformation
 
-__all__ = ["Board", "Records", "Rules", "Score", "Sum", "begin", "play"]
+__all__ = ["Board", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
 
 
 class Rules(NamedTuple):
@@ -33,7 +33,26 @@ class Rules(NamedTuple):
     length: int
     swept: bool
     seeded: bool
-    rescored: bool
+
+
+class Shown(FullInformation):
+    """A round as the referee shows it: slopes that are not finite become NaN, which no projection can hide.
+
+    An infinite one would be clipped away by a box, say, and the game would go on as if nothing had happened.
+    """
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """A subgradient of f_t at x."""
+        return _spoilt(super().gradient(x))
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        """g_t(x) with its Jacobian products."""
+        values, pull, push = super().constraints(x)
+        return Linearisation(values, lambda weights: _spoilt(pull(weights)), push)
+
+
+def _spoilt(slope: jax.Array) -> jax.Array:
+    return slope + 0 * slope
 
 
 class Sum(NamedTuple):
@@ -48,7 +67,9 @@ class Sum(NamedTuple):
         if self.error is None:
             return Sum(total, None)
         virtual = total - self.value
-        return Sum(total, self.error + ((self.value - (total - virtual)) + (term - virtual)))
+        error = self.error + ((self.value - (total - virtual)) + (term - virtual))
+        folded = total + error  # or the error itself would grow until it loses what is carried into it
+        return Sum(folded, error - (folded - total))
 
 
 class Score(NamedTuple):
@@ -123,7 +144,8 @@ def play(
     if rules.swept:
         one = jax.vmap(one, in_axes=(0, 0, None, None))
     board, records, finite = one(learner, board, data, key)
-    return board, records, jnp.all(finite)
+    floating = (leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.floating))
+    return board, records, jnp.all(finite) & all_finite(*floating)
 
 
 def _play_one(
@@ -147,7 +169,7 @@ def _play_one(
 
     kept = -(-rules.length // rules.every)
     played = jax.eval_shape(
-        lambda s, z: learner.multiplier(s, FullInformation(rules.loss, constraints, domain, z)),
+        lambda s, z: learner.multiplier(s, Shown(rules.loss, constraints, domain, z)),
         board.state,
         _data_of(rules, data, key, jnp.asarray(0), start, x1),
     )
@@ -162,12 +184,9 @@ def _play_one(
         (state, score), records = carry
         x = state.x
         z = _data_of(rules, data, key, i, start, x)
-        round = FullInformation(rules.loss, constraints, domain, z)
-        shown = round
-        if rules.rescored:
-            assert scored_constraints is not None
-            shown = FullInformation(rules.scored_loss, scored_constraints, domain, z)
-        loss, excess = shown.loss(x), shown.constraints(x).values
+        round = Shown(rules.loss, constraints, domain, z)
+        scored = round if scored_constraints is None else Shown(rules.scored_loss, scored_constraints, domain, z)
+        loss, excess = scored.loss(x), scored.constraints(x).values
         worst = jnp.max(excess)
         records = Records(
             _put(records.loss, i, loss),
@@ -180,9 +199,13 @@ def _play_one(
         return Board(learner.step(state, round), _scored(score, loss, excess, worst, count)), records
 
     board, records = lax.fori_loop(jnp.zeros_like(rounds), rounds, one_round, (board, records))
-    numbers = [board.state.x, board.score.loss.value, board.score.excess.value, board.score.squared.value]
-    finite = jnp.stack([jnp.all(jnp.isfinite(a)) for a in numbers])
-    return board, records, jnp.all(finite)
+    score = board.score
+    return board, records, all_finite(board.state.x, score.loss.value, score.excess.value, score.squared.value)
+
+
+def all_finite(*arrays: jax.Array) -> jax.Array:
+    """Whether every number is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays])) if arrays else jnp.asarray(True)
 
 
 def _data_of(rules: Rules, data: Any, key: jax.Array | None, i: jax.Array, start: jax.Array, x: jax.Array) -> Any:

@@ -13,6 +13,7 @@ from . import archive
 from .learners import Learner
 
 if TYPE_CHECKING:
+    import jax
     import xarray
 
     from .certificate import Certificate
@@ -23,11 +24,15 @@ __all__ = ["Run", "Totals"]
 
 Array = np.ndarray[Any, Any]
 FORMAT = 1
+RECORDS = ("loss", "excess", "decisions", "multipliers")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Totals:
-    """Sums over all rounds, in 64 bits. Dims: `seed`, or `learner`, `seed`; then `constraint` where it says so."""
+    """Sums over all rounds, in 64 bits.
+
+    Dims: `seed`, or `learner`, `seed`, or none for a player's; then `constraint` where it says so.
+    """
 
     loss: Array
     excess: Array
@@ -39,12 +44,18 @@ class Totals:
     peak: Array
     """Largest clipped value of any round, by constraint."""
     worst_excess: Array
-    """Of max_i g_i, which is not a sum over constraints."""
+    """Signed, of the largest constraint of each round, which no sum over constraints gives."""
     worst_violation: Array
+    """Clipped, of the largest constraint of each round."""
     worst_squared: Array
+    """Clipped and squared, of the largest constraint of each round."""
+
+    def __getitem__(self, index: Any) -> Totals:
+        """Those of one learner of a sweep."""
+        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """Seeds x rounds of one learner on one problem (or learners x seeds x rounds of a sweep).
 
@@ -64,8 +75,15 @@ class Run:
     multipliers: Array | None = None
     every: int = 1
     version: str = ""
+    first: Array | None = None
+    """x_1."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
+    """The game that was scored; this and what follows is not saved."""
+    played: Problem | None = field(default=None, repr=False, compare=False)
+    """The game that was played, which may be a transform of it."""
     stream: Stream | None = field(default=None, repr=False, compare=False)
+    key: jax.Array | None = field(default=None, repr=False, compare=False)
+    """The adversary's random key, or keys, one a seed."""
 
     @property
     def swept(self) -> bool:
@@ -76,9 +94,10 @@ class Run:
         """The run of one learner of a sweep."""
         if not isinstance(self.learner, tuple):
             raise TypeError("run: got an index; expected a run of several learners to pick one from")
-        pick = {name: None if value is None else value[index] for name, value in self._arrays().items()}
-        totals = Totals(**{f.name: getattr(self.totals, f.name)[index] for f in fields(Totals)})
-        return replace(self, learner=self.learner[index], totals=totals, **pick)
+        picked: dict[str, Any] = {
+            name: getattr(self, name)[index] for name in (*RECORDS, "final") if getattr(self, name) is not None
+        }
+        return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
 
     def certificate(self, **options: Any) -> Certificate:
         """Measured regret and violations beside the guarantee, and the assumptions checked; see `taut.certify`."""
@@ -104,6 +123,8 @@ class Run:
             value = getattr(self, name)
             if value is not None:
                 out[name] = xr.DataArray(value, dims=(*lead, *dims), coords=coords)
+        if self.first is not None:
+            out["first"] = xr.DataArray(self.first, dims=axes)
         out["final"] = xr.DataArray(self.final, dims=(*lead, *axes))
         for entry in fields(Totals):
             value = getattr(self.totals, entry.name)
@@ -112,7 +133,7 @@ class Run:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write a netCDF file, atomically; `Run.load` gives back every bit."""
+        """Write a netCDF file, atomically; `Run.load` gives back every bit, and what produced it."""
         data = self.to_xarray()
         encoding = {name: {"_FillValue": None} for name in data.variables}
         archive.write_atomically(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
@@ -124,29 +145,30 @@ class Run:
 
         path = Path(path)
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file")
+            raise FileNotFoundError(f"path: got {path}, where there is no file; expected a run that taut saved")
         try:
-            with xr.open_dataset(path, engine="h5netcdf") as data:
-                data.load()
-            header = json.loads(data.attrs["taut"])
-        except Exception as error:  # whatever HDF5 makes of a damaged file
-            raise ValueError(f"{path}: got a damaged or foreign file ({error}); expected a run that taut saved") from None
-        if header.get("format") != FORMAT:
-            raise ValueError(f"{path}: got format {header.get('format')!r}; expected {FORMAT}")
+            with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as data:
+                arrays = {str(name): variable.to_numpy() for name, variable in data.variables.items()}
+                header = json.loads(data.attrs["taut"])
+            found = header["format"]
+        except Exception as error:  # HDF5 may make anything of a damaged file
+            raise ValueError(
+                f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
+            ) from error
+        if found != FORMAT:
+            raise ValueError(f"path: got {path} in format {found!r}; expected format {FORMAT}")
         learners = tuple(archive.unpack(packed) for packed in header["learners"])
+        kept: dict[str, Any] = {name: arrays[name] for name in (*RECORDS, "first") if name in arrays}
         return cls(
             learner=learners if header["swept"] else learners[0],
             horizon=header["horizon"],
             seeds=header["seeds"],
-            totals=Totals(**{f.name: data[f"total_{f.name}"].to_numpy() for f in fields(Totals)}),
-            final=data["final"].to_numpy(),
+            totals=Totals(**{entry.name: arrays[f"total_{entry.name}"] for entry in fields(Totals)}),
+            final=arrays["final"],
             every=header["every"],
             version=header["version"],
-            **{name: data[name].to_numpy() for name in ("loss", "excess", "decisions", "multipliers") if name in data},
+            **kept,
         )
-
-    def _arrays(self) -> dict[str, Array | None]:
-        return {name: getattr(self, name) for name in ("loss", "excess", "decisions", "multipliers", "final")}
 
     def _header(self) -> dict[str, Any]:
         learners = self.learner if isinstance(self.learner, tuple) else (self.learner,)

@@ -6,6 +6,7 @@ streams longer than memory, and a function `reveal(round, decision, key)`, an ad
 
 from __future__ import annotations
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,6 +19,9 @@ import numpy as np
 from . import errors
 
 __all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream"]
+
+LONGEST = 2**31 - 1
+"""Rounds are counted in 32 bits."""
 
 
 class Stream(ABC):
@@ -48,13 +52,14 @@ class Arrays(Stream):
     def block(self, start: int, length: int) -> Any:
         """A slice; a memory map is read here and nowhere else."""
         if self.seed_axis:
-            return jax.tree.map(lambda a: np.asarray(a[:, start : start + length]), self.data)
-        return jax.tree.map(lambda a: np.asarray(a[start : start + length])[None], self.data)
+            return jax.tree.map(lambda a: a[:, start : start + length], self.data)
+        return jax.tree.map(lambda a: a[None, start : start + length], self.data)
 
 
 @dataclass(frozen=True)
 class Chunks(Stream):
-    """Data made on request by the user's `chunk(start, length)`."""
+    """Data made on request by the user's `chunk(start, length)`: a pure function, whose rounds do not depend on where
+    a chunk begins or ends."""
 
     function: Callable[[int, int], Any]
     horizon: int
@@ -63,15 +68,16 @@ class Chunks(Stream):
 
     def block(self, start: int, length: int) -> Any:
         """What the function returns, checked for its shape."""
-        data = self.function(start, length)
+        source = f"stream: chunk({start}, {length}) returned"
+        data = jax.tree.map(np.asarray, self.function(start, length))
         lead = (self.seeds, length) if self.seed_axis else (length,)
+        if not jax.tree.leaves(data):
+            raise ValueError(f"{source} no array; expected a pytree of arrays with leading axes {lead}")
         for path, leaf in _leaves(data):
-            if np.shape(leaf)[: len(lead)] != lead:
-                raise ValueError(
-                    f"stream: chunk({start}, {length}) returned shape {np.shape(leaf)}{path}; "
-                    f"expected leading axes {lead}"
-                )
-        return jax.tree.map(lambda a: np.asarray(a) if self.seed_axis else np.asarray(a)[None], data)
+            _check_numbers(source, leaf, path)
+            if leaf.shape[: len(lead)] != lead:
+                raise ValueError(f"{source} shape {leaf.shape}{path}; expected leading axes {lead}")
+        return data if self.seed_axis else jax.tree.map(lambda a: a[None], data)
 
 
 @dataclass(frozen=True)
@@ -93,11 +99,13 @@ class Adversary(Stream):
 
 
 def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
-    """Whatever the user calls a stream, checked. See `taut.simulate` for the three forms."""
-    if isinstance(stream, Stream):
-        return stream
+    """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the three forms."""
     seeds = None if seeds is None else errors.count("seeds", seeds)
     horizon = None if horizon is None else errors.count("horizon", horizon)
+    if horizon is not None and horizon > LONGEST:
+        raise ValueError(f"horizon: got {horizon}; expected at most {LONGEST}, because rounds are counted in 32 bits")
+    if isinstance(stream, Stream):
+        return _again(stream, horizon, seeds)
     if callable(stream):
         if horizon is None:
             raise ValueError("horizon: got None; expected a number of rounds, which a function as stream cannot tell")
@@ -107,42 +115,54 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
         if arguments == 2:
             return Chunks(stream, horizon, seeds or 1, seeds is not None)
         raise TypeError(
-            f"stream: got a function with {arguments} arguments; expected chunk(start, length) or "
+            f"stream: got a function with {arguments} required arguments; expected chunk(start, length) or "
             "reveal(round, decision, key)"
         )
     return _arrays(stream, horizon, seeds)
 
 
+def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
+    """A stream that was one already, perhaps shorter."""
+    if seeds is not None and seeds != stream.seeds:
+        raise ValueError(f"seeds: got {seeds}; expected {stream.seeds}, as the stream has")
+    if horizon is None or horizon == stream.horizon:
+        return stream
+    if horizon > stream.horizon:
+        raise ValueError(f"horizon: got {horizon}; expected at most the {stream.horizon} rounds of the stream")
+    shorter = copy.copy(stream)
+    object.__setattr__(shorter, "horizon", horizon)  # streams are frozen
+    return shorter
+
+
 def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
+    # A memory map stays one; device arrays become NumPy's once, or each slice of them would be compiled.
+    data = jax.tree.map(lambda a: a if isinstance(a, np.ndarray) else np.asarray(a), data)
     leaves = _leaves(data)
     if not leaves:
         raise ValueError("stream: got no array; expected a pytree of arrays with leading axis round")
-    data = jax.tree.map(lambda a: a if isinstance(a, (np.ndarray, jax.Array)) else np.asarray(a), data)
-    axes = 1 if seeds is None else 2
-    lengths = {}
-    for path, leaf in _leaves(data):
-        if leaf.dtype == object or not (
-            np.issubdtype(leaf.dtype, np.number) or np.issubdtype(leaf.dtype, np.bool_)
-        ):
-            raise TypeError(f"stream: got values of type {leaf.dtype}{path}; expected numbers")
-        if leaf.ndim < axes:
-            raise ValueError(
-                f"stream: got shape {leaf.shape}{path}; expected leading axes "
-                f"{'(round,)' if axes == 1 else '(seed, round)'}"
-            )
+    axes = ("round",) if seeds is None else ("seed", "round")
+    for path, leaf in leaves:
+        _check_numbers("stream: got", leaf, path)
+        if leaf.ndim < len(axes):
+            raise ValueError(f"stream: got shape {leaf.shape}{path}; expected leading axes ({', '.join(axes)})")
         if seeds is not None and leaf.shape[0] != seeds:
             raise ValueError(
                 f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected seeds={seeds} of them"
             )
-        lengths[path] = leaf.shape[axes - 1]
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"stream: got arrays of {sorted(set(lengths.values()))} rounds; expected one number of rounds")
-    rounds = next(iter(lengths.values()))
+    lengths = {leaf.shape[len(axes) - 1] for _, leaf in leaves}
+    if len(lengths) > 1:
+        raise ValueError(f"stream: got arrays of {sorted(lengths)} rounds; expected one number of rounds")
+    (rounds,) = lengths
     if rounds == 0:
         raise ValueError("stream: got 0 rounds; expected at least one")
     if horizon is not None and horizon > rounds:
         raise ValueError(f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream")
     return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
+
+
+def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:
+    if leaf.dtype.kind not in "fiub":
+        raise TypeError(f"{what} values of type {leaf.dtype}{path}; expected real numbers")
 
 
 def _leaves(data: Any) -> list[tuple[str, Any]]:
@@ -151,7 +171,8 @@ def _leaves(data: Any) -> list[tuple[str, Any]]:
 
 
 def _required_arguments(function: Callable[..., Any]) -> int:
-    parameters = inspect.signature(function).parameters.values()
-    return sum(
-        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters
-    )
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError("stream: got a function whose signature cannot be read; wrap it in a lambda") from None
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)

@@ -1,0 +1,92 @@
+"""Before the first round: a first decision inside the domain, and functions that fit it and the data."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import errors
+from .engine import default_float
+from .learners import Learner
+from .problem import Problem
+
+__all__ = ["count_constraints", "first_decision", "game_type", "settled"]
+
+
+def first_decision(problem: Problem, x1: Any) -> jax.Array:
+    """The user's first decision, checked, or the centre of the domain."""
+    if x1 is None:
+        return jnp.asarray(problem.domain.centre, default_float())
+    given = errors.finite("x1", x1)
+    if given.shape != problem.domain.shape:
+        raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")
+    floating = np.issubdtype(given.dtype, np.floating)
+    first = jnp.asarray(given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float())
+    if not bool(problem.domain.contains(first)):
+        raise ValueError(f"x1: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside")
+    return first
+
+
+def game_type(given: Any, floating: Any) -> np.dtype[Any]:
+    """The type in which data of type `given` enter a game whose decisions have the type `floating`."""
+    dtype = floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given)
+    return np.dtype(dtype)
+
+
+def settled(learner: Learner, floating: Any) -> Learner:
+    """The learner with its parameters as arrays of the game's float type: one type, so one compilation for all."""
+    leaves, structure = jax.tree.flatten(learner)
+    if any(leaf is learner for leaf in leaves):
+        raise TypeError(
+            f"learner: got {type(learner).__name__}, which JAX takes for a single number; expected a frozen dataclass "
+            "registered with jax.tree_util.register_dataclass"
+        )
+    least = np.promote_types(floating, np.float32)  # a domain among the parameters computes in 32 bits at least
+    arrays = (np.asarray(leaf) for leaf in leaves)
+    typed = [a.astype(least if a.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(a.dtype)) for a in arrays]
+    return jax.tree.unflatten(structure, typed)
+
+
+_counts: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
+
+
+def count_constraints(problem: Problem, x: jax.Array, z: Any, name: str) -> int:
+    """The number of constraints, after checking that loss and constraints fit the decision and the data.
+
+    Arguments:
+        problem: the game.
+        x: a decision.
+        z: one round's data; shapes and types are enough.
+        name: the user's name for the data, to be named in errors.
+    """
+    known = _counts.setdefault(problem, {})  # because tracing takes longer than a short simulation
+    leaves, structure = jax.tree.flatten((x, z))
+    shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
+    if shapes not in known:
+        loss = _traced(f"{name}: got data that loss(x, z)", problem.loss, x, z)
+        if loss.shape != ():
+            raise ValueError(
+                f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar (if the leading "
+                f"axis of {name} is the seed, say how many with seeds=...)"
+            )
+        if not (jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)):
+            raise TypeError(f"loss: got a value of type {loss.dtype}; expected a real number")
+        values = _traced(f"{name}: got data that the constraints", problem.constraints.values, x, z)
+        known[shapes] = int(values.shape[0])
+    return known[shapes]
+
+
+def _traced(what: str, function: Callable[[Any, Any], Any], x: Any, z: Any) -> Any:
+    try:
+        return jax.eval_shape(lambda x, z: jnp.asarray(function(x, z)), x, z)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+        shapes = jax.tree.map(lambda leaf: tuple(leaf.shape), z)
+        raise ValueError(
+            f"{what} cannot take: one round of shape {shapes} at a decision of shape {tuple(x.shape)}; expected data "
+            f"that fit ({type(error).__name__}: {error})"
+        ) from error

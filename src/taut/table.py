@@ -1,0 +1,219 @@
+"""The table: a game laid out for the referee, chunk by chunk, and the finished run taken from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import archive, errors
+from ._version import __version__
+from .checkpoint import digest
+from .diagnosis import blame
+from .learners import Learner
+from .opening import count_constraints, game_type, settled
+from .problem import Problem
+from .referee import Board, Records, Rules, Sum, begin, play
+from .run import RECORDS, Run, Totals
+from .streams import Adversary, Stream
+
+__all__ = ["Table"]
+
+THINNED = ("decisions", "multipliers")
+CHUNK_BYTES = 4 * 2**20
+Array = np.ndarray[Any, Any]
+
+
+class Table:
+    """The game laid out: rules, batched learner and first decision, and how a chunk is played."""
+
+    def __init__(
+        self, learners: tuple[Learner, ...], swept: bool, problem: Problem, score: Problem | None, source: Stream,
+        record: frozenset[str], every: int, first: jax.Array, key: jax.Array | None, chunk: int | None,
+    ) -> None:  # fmt: skip
+        self.learners, self.problem, self.score, self.source, self.first = learners, problem, score, source, first
+        self.example = self._example(key)
+        ready = [settled(learner, first.dtype) for learner in learners]
+        self.learner: Learner = _stacked(ready) if swept else ready[0]
+        self.count = count_constraints(problem, first, self.example, "stream")
+        self.scored = count_constraints(score or problem, first, self.example, "stream")
+        self.rules = Rules(
+            loss=problem.loss,
+            scored_loss=(score or problem).loss,
+            reveal=source.function if isinstance(source, Adversary) else None,
+            record=record,
+            every=every,
+            length=self._length(record, every, chunk),
+            swept=swept,
+            seeded=source.seeds > 1,
+        )
+        self.lead = int(swept) + int(self.rules.seeded)
+        self.key = jax.random.split(key, source.seeds) if key is not None and self.rules.seeded else key
+
+    def _example(self, key: jax.Array | None) -> Any:
+        """Shapes and types of one round's data, as they enter the game."""
+
+        def entering(shape: tuple[int, ...], dtype: Any) -> Any:
+            return jax.ShapeDtypeStruct(shape, game_type(dtype, self.first.dtype))
+
+        if not isinstance(self.source, Adversary):
+            return jax.tree.map(lambda a: entering(a.shape[2:], a.dtype), self.source.block(0, 1))
+        try:
+            out = jax.eval_shape(self.source.function, jnp.asarray(1, jnp.int32), self.first, key)
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"stream: got a function that fails as reveal(round, decision, key) at a decision of shape "
+                f"{self.first.shape}; expected one that returns a round's data ({type(error).__name__}: {error})"
+            ) from error
+        return jax.tree.map(lambda a: entering(a.shape, a.dtype), out)
+
+    def _length(self, record: frozenset[str], every: int, chunk: int | None) -> int:
+        if chunk is None:
+            revealed = 0 if self.source.reacts else _size(self.example)
+            kept = len(record & {"loss", "excess"})
+            kept += (_size(self.first) * ("decisions" in record) + self.count * ("multipliers" in record)) // every
+            bytes_a_round = 8 * self.source.seeds * (revealed + len(self.learners) * kept)
+            most = int(np.clip(CHUNK_BYTES // max(1, bytes_a_round), 256, 16384))
+            chunk = 1 << (most.bit_length() - 1)
+        chunk = errors.count("chunk", chunk)
+        return -(-chunk // every) * every  # whole groups, so that every-th rounds never straddle chunks
+
+    def begin(self) -> Board:
+        """Before round 1."""
+        x1 = self.first
+        if self.rules.seeded:
+            x1 = jnp.broadcast_to(x1, (self.source.seeds, *x1.shape))
+        board: Board = begin(self.rules, self.learner, x1, self.count, self.scored)
+        return board
+
+    def block(self, start: int, rounds: int) -> Any:
+        """The chunk's data as they come, checked to be like the first round's; nothing if they depend on decisions."""
+        if self.source.reacts:
+            return None
+        data = self.source.block(start, rounds)
+        if _kinds(data, 2) != _kinds(self.example):
+            raise ValueError(
+                f"stream: got {_described(data, 2)} for a round after round {start}; expected "
+                f"{_described(self.example)}, as for the first"
+            )
+        return data
+
+    def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
+        """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
+        laid_out = None
+        if not self.source.reacts:
+            laid_out = jax.tree.map(lambda a, like: self._laid_out(a, like.dtype, start), data, self.example)
+
+        def played(rules: Rules) -> tuple[Board, Records, jax.Array]:
+            out: tuple[Board, Records, jax.Array] = play(
+                rules, self.problem.constraints, None if self.score is None else self.score.constraints,
+                self.problem.domain, self.learner, board, laid_out, self.key,
+                np.int32(start), np.int32(rounds),
+            )  # fmt: skip
+            return out
+
+        after, records, finite = played(self.rules)
+        if not bool(finite):
+            blame(self.rules, lambda rules: played(rules)[:2], data, self.key, start, rounds)
+        kept = {name: getattr(records, name) for name in RECORDS if name in self.rules.record}
+        rows = {name: rounds // (self.rules.every if name in THINNED else 1) for name in kept}
+        return after, {
+            name: np.asarray(a)[(slice(None),) * self.lead + (slice(rows[name]),)] for name, a in kept.items()
+        }
+
+    def _laid_out(self, data: Array, dtype: Any, start: int) -> Array:
+        """A chunk's data in the game's type, padded to the compiled length. The compiled function takes them over."""
+        if dtype.kind != "f" and dtype.itemsize < data.dtype.itemsize and not np.array_equal(data.astype(dtype), data):
+            raise ValueError(
+                f"stream: got integers beyond {dtype} in a round after round {start}; expected smaller ones, or 64 "
+                'bits switched on with jax.config.update("jax_enable_x64", True)'
+            )
+        if data.shape[1] < self.rules.length:
+            padded = np.zeros((data.shape[0], self.rules.length, *data.shape[2:]), dtype)
+            padded[:, : data.shape[1]] = data
+            data = padded
+        return np.asarray(data if self.rules.seeded else data[0], dtype)
+
+    def result(self, board: Board, records: dict[str, Array]) -> Run:
+        """The finished run."""
+
+        def dims(a: Any) -> Array:
+            array = np.asarray(a)
+            return array if self.rules.seeded else np.expand_dims(array, int(self.rules.swept))
+
+        def total(s: Sum) -> Array:
+            value = np.asarray(s.value, np.float64)
+            return dims(value if s.error is None else value + np.asarray(s.error, np.float64))
+
+        score = board.score
+        by_constraint = {n: total(getattr(score, n)) for n in ("excess", "violation", "squared")}
+        worst = {
+            f"worst_{n}": by_constraint[n][..., 0] if self.scored == 1 else total(getattr(score, f"worst_{n}"))
+            for n in by_constraint
+        }
+        peak = dims(np.asarray(score.peak, np.float64))
+        return Run(
+            learner=self.learners if self.rules.swept else self.learners[0],
+            horizon=self.source.horizon,
+            seeds=self.source.seeds,
+            totals=Totals(loss=total(score.loss), peak=peak, **by_constraint, **worst),
+            final=dims(board.state.x),
+            every=self.rules.every,
+            version=__version__,
+            first=np.asarray(self.first),
+            problem=self.score or self.problem,
+            played=self.problem,
+            stream=self.source,
+            key=self.key,
+            **{name: dims(a) for name, a in records.items()},
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint must have been made by. Functions are known by their values at a few decisions."""
+        data = self.block(0, min(self.rules.length, self.source.horizon))
+        return {
+            "learner": [archive.pack(learner) for learner in self.learners],
+            "problem (loss, constraints, domain)": [self.problem.domain.to_dict(), self._probed(data)],
+            "stream": digest(data),
+            "horizon": self.source.horizon,
+            "number of seeds": self.source.seeds,
+            "x1": digest(self.first),
+            "key": None if self.key is None else digest(jax.random.key_data(self.key)),
+            "record": sorted(self.rules.record),
+            "every": self.rules.every,
+            "chunk": self.rules.length,
+            "version of taut or jax": [__version__, jax.__version__],
+        }
+
+    def _probed(self, data: Any) -> str:
+        key = jax.random.key(0)
+        points = jnp.stack([self.first, *(self.problem.domain.sample(k) for k in jax.random.split(key))])
+        points = points.astype(self.first.dtype)
+        z = None if data is None else jax.tree.map(lambda a: a[0, 0], data)
+
+        def probe(x: jax.Array) -> Any:
+            seen = z if self.rules.reveal is None else self.rules.reveal(jnp.asarray(1, jnp.int32), x, key)
+            games = [self.problem.round(seen), (self.score or self.problem).round(seen)]
+            values, pull, _ = games[0].constraints(x)
+            return [game.loss(x) for game in games], games[0].gradient(x), pull(values), games[1].constraints(x).values
+
+        return digest(jax.jit(jax.vmap(probe))(points))
+
+
+def _stacked(learners: Sequence[Learner]) -> Learner:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *learners)
+
+
+def _size(tree: Any) -> int:
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
+
+
+def _kinds(tree: Any, axes: int = 0) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape[axes:], leaf.dtype.kind), tree)
+
+
+def _described(tree: Any, axes: int = 0) -> str:
+    return str(jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape[axes:])}", tree))
