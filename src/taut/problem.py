@@ -59,6 +59,14 @@ class Problem:
         """The round in which `data` is revealed."""
         return FullInformation(self.loss, self.constraints, self.domain, data)
 
+    def arrange(self, data: Any) -> Any:
+        """A user's data as loss and constraints take them; models written in CVXPY key them by parameter."""
+        return data
+
+    def present(self, decision: np.ndarray[Any, Any]) -> Any:
+        """A decision as the user knows it; models written in CVXPY name its parts."""
+        return decision
+
     def estimate_constants(
         self, stream: Any, key: jax.Array, *, horizon: int | None = None, seeds: int | None = None, samples: int = 512
     ) -> Constants:
@@ -68,7 +76,9 @@ class Problem:
         """
         from .estimation import estimate
 
-        known = estimate(self, as_stream(stream, horizon=horizon, seeds=seeds), key, errors.count("samples", samples))
+        known = estimate(
+            self, as_stream(self.arrange(stream), horizon=horizon, seeds=seeds), key, errors.count("samples", samples)
+        )
         return self.constants.merged(known)
 
     def with_constants(self, constants: Constants) -> Problem:
@@ -114,8 +124,10 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
     """
     if problem.constraints.takes_data and data is None:
         raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
+    # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return _transformed(problem, Smoothed.of(problem.constraints, width, x, data))
+    return _transformed(problem, Smoothed.of(problem.constraints, width, x, shapes))
 
 
 def _transformed(problem: Problem, constraints: Constraints) -> Problem:
