@@ -214,6 +214,16 @@ def test_error_bound_numbers_follow_the_recursion(steps):
     assert total <= sum(d) * (1 + TINY if "beta" not in steps and "eta" in steps else 1.05)
 
 
+def test_squares_of_all_constraints_are_counted():
+    """Three copies of one constraint violate three times as much as one."""
+    common = {"horizon": 50, "eta": 0.05, "sigma": 4.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0,
+              "constraint_count": 3, "error_bound": 0.5}  # fmt: skip
+    largest = bounds.error_bound_squared_violation(**common, total=False)
+    assert bounds.error_bound_squared_violation(**common) == pytest.approx(3 * largest)
+    peak = bounds.error_bound_peak_violation(**common)
+    assert 0.5 * 50 * peak**2 <= largest <= 50 * peak**2
+
+
 @functools.cache
 def strong_runs(horizon=300, rows=15):
     """f_t = |x + 1.5 c_t|^2 / 2 on the unit ball under the l1 constraint: H = 1, G_f = 2.5."""
@@ -305,6 +315,8 @@ def test_smooth_peak_holds_on_any_domain(eta, square, start):
     reach = radius * (1 if first == 0 else 2)
     by_hand = (2 * slope * common["sigma"] * reach**2 * eta) ** (1 / 3) + slope * eta
     assert bound == pytest.approx(max(by_hand, first))
+    if first > 0:  # a first decision that violates is not feasible, whatever is claimed
+        assert bounds.smooth_peak_violation(**{**common, "centre_feasible": True}) == bound
     with pytest.raises(ValueError, match="constraint_smoothness: got"):
         bounds.smooth_peak_violation(**{**common, "constraint_smoothness": 1.01 * common["sigma"] / bound})
 

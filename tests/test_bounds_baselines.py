@@ -87,6 +87,24 @@ def test_jenatton_holds_at_every_horizon(name, beta, clipped):
             assert key <= TINY
 
 
+def test_jenatton_excess_by_hand():
+    common = {"horizon": 1000, "eta": 0.5, "theta": 12.0, "beta": 0.5, "radius": 1.0, "loss_lipschitz": 2.0,
+              "constraint_lipschitz": 2.0, "constraint_range": 1.5}  # fmt: skip
+    t = np.arange(1, 1001)
+    regret = (4 * 1000**0.5 / 0.5 - 3 / 0.5) / 2 + (0.5 / t**0.5 * 4).sum() + (t**0.5 / (12 * (t + 1)) * 2.25).sum()
+    assert bounds.jenatton_regret(**common) == pytest.approx(regret, rel=0.01)
+    excess = math.sqrt(2 * (12 + (12 / t**0.5).sum()) * (regret + 3 * 1000))
+    found = bounds.jenatton_excess(**common, loss_range=3.0)
+    assert found == pytest.approx(excess, rel=0.01)
+    published = math.sqrt(24 * 2 / 0.5 * (bounds.jenatton_regret(**common) + 3 * 1000) * 1000**0.5)
+    assert excess <= found <= published
+    strong = {**without(common, "eta", "radius"), "theta": 48.0, "strong_convexity": 0.5}
+    regret = 8 * (1 + math.log(1000)) + 2.25 * 1000**0.5 / (0.5 * 48)
+    assert bounds.jenatton_strong_regret(**strong) == pytest.approx(regret)
+    excess = math.sqrt(2 * (48 + (48 / t**0.5).sum()) * (regret + 3 * 1000))
+    assert bounds.jenatton_strong_excess(**strong, radius=1.0, loss_range=3.0) == pytest.approx(excess, rel=0.01)
+
+
 def test_the_constant_quoted_for_jenatton_is_refuted_and_ours_is_not():
     """Slack constraint, R = G = 1: drift to one end early, wait, then losses that turn when steps are small."""
     beta, horizon, reach = 0.75, 1000, 1e-3
@@ -250,6 +268,9 @@ def test_conversions_and_tightening():
     # the l1 ball tightened by rho is the l1 ball of radius 1 - rho: losses e_1, best -1 before and rho - 1 after
     cost = bounds.tightening_cost(horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=1.0)
     assert cost == pytest.approx(50 * 0.2)
+    # |x|_1 <= 1/2 from the start: slack 1/2, the corner moves from -1/2 to -(1/2 - rho), all of the diameter 1/2 counts
+    half = bounds.tightening_cost(horizon=50, margin=0.2, slater=0.5, loss_lipschitz=1.0, diameter=0.5)
+    assert half == pytest.approx(50 * (0.5 - 0.3))
     less = bounds.tightening_cost(horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=9.0, loss_range=2.0)
     assert less == pytest.approx(50 * 0.2 * 2)
     with pytest.raises(ValueError, match="margin: got 2"):

@@ -25,7 +25,7 @@ CHOICES = [
 @pytest.mark.parametrize(("known", "horizon", "weight"), CHOICES)
 def test_optimal_parameters_minimise_and_beat_both_rules(known, horizon, weight, distance):
     if distance is not None:
-        known = known.with_values(error_bound=0.2 * known.constraint_lipschitz)
+        known = known.with_values(error_bound=0.9 * known.constraint_lipschitz)
     objective = functools.partial(
         bounds.clipped_objective, constants=known, horizon=horizon, weight=weight, initial_distance=distance
     )

@@ -39,9 +39,9 @@ def smooth_peak_violation(
         "constraint_lipschitz", constraint_lipschitz
     )
     smoothness = errors.non_negative("constraint_smoothness", constraint_smoothness)
-    reach = errors.positive("radius", radius) * (1 if centre_feasible else 2)
-    level = math.cbrt(2 * constant * sigma * reach**2 * eta) + constant * eta
-    level = max(level, errors.non_negative("initial_violation", initial_violation))
+    first = errors.non_negative("initial_violation", initial_violation)
+    reach = errors.positive("radius", radius) * (1 if centre_feasible and first == 0 else 2)
+    level = max(math.cbrt(2 * constant * sigma * reach**2 * eta) + constant * eta, first)
     if smoothness * level > sigma:
         raise ValueError(
             f"constraint_smoothness: got {smoothness:g}; expected at most sigma / {level:g} = {sigma / level:g}, "
