@@ -13,7 +13,6 @@ import numpy as np
 from . import assumptions as _assumptions
 from . import metrics
 from .assumptions import GIVEN, Assumption
-from .domains import Ball
 from .guarantees import QUANTITIES, Guarantee, Setting, guarantees
 from .problem import Problem
 from .replay import revealed
@@ -234,8 +233,7 @@ def _setting(problem: Problem, stream: Stream | None, run: Run) -> Setting:
     constants = problem.constants
     if not at_centre:  # the comparator may be a diameter away
         constants = constants.with_values(radius=float(problem.domain.diameter))
-    ball = isinstance(problem.domain, Ball) and at_centre
-    return Setting(constants, float(problem.domain.diameter), fixed, violation, ball)
+    return Setting(constants, float(problem.domain.diameter), fixed, violation)
 
 
 def _played(run: Run, most: int = 64) -> Array:

@@ -46,8 +46,6 @@ class Setting:
     """Whether the constraints are the same in every round."""
     initial_violation: float | None = None
     """max_i [g_i(x_1)]_+, if known: some bounds start from it."""
-    ball: bool = True
-    """Whether the domain is a ball centred at the first decision (Lemma 1 asks for it)."""
 
 
 def guarantees(learner: Learner, setting: Setting, horizon: int) -> tuple[Guarantee, ...]:
@@ -125,13 +123,7 @@ def _clipped(learner: ClippedOGD, setting: Setting, horizon: int) -> list[Guaran
             )
             ledger.add("violation", bounds.clipped_anytime_violation, name, _FOUR, "loss_range", **step, **extra)
         _error_bound(ledger, learner, {"eta": eta, "beta": beta})
-        if (
-            beta == 0
-            and setting.fixed
-            and setting.ball
-            and known.constraint_count == 1
-            and setting.initial_violation is not None
-        ):
+        if beta == 0 and setting.fixed and known.constraint_count == 1 and setting.initial_violation is not None:
             ledger.add(
                 "peak violation", bounds.smooth_peak_violation, "Lemma 1",
                 "radius loss_lipschitz constraint_lipschitz constraint_smoothness",
@@ -166,19 +158,26 @@ def _error_bound(ledger: _Ledger, learner: ClippedOGD, step: dict[str, float]) -
     """Sharper bounds where the violation measures the distance to the feasible set (fixed constraints only)."""
     setting = ledger.setting
     known = setting.constants
-    if not setting.fixed or setting.initial_violation is None or known.error_bound is None:
+    if not setting.fixed or setting.initial_violation is None:
+        return
+    kappa, rests = known.error_bound, "error_bound"
+    if kappa is None and known.slater is not None:
+        kappa = bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter)
+        rests = "slater"
+    if kappa is None:
         return
     numbers: dict[str, Any] = {
         "horizon": ledger.horizon, "sigma": float(learner.sigma), **step,
-        "initial_distance": setting.initial_violation / known.error_bound,
+        "initial_distance": setting.initial_violation / kappa, "error_bound": kappa,
     }  # fmt: skip
-    needs = "loss_lipschitz constraint_lipschitz constraint_count error_bound"
+    needs = "loss_lipschitz constraint_lipschitz constraint_count"
+    source = "error bound" if rests == "error_bound" else "error bound from Slater's condition"
     for quantity, bound in (
         ("peak violation", bounds.error_bound_peak_violation),
         ("violation", bounds.error_bound_violation),
         ("squared violation", bounds.error_bound_squared_violation),
     ):
-        ledger.add(quantity, bound, "error bound", needs, "error_bound", **numbers)
+        ledger.add(quantity, bound, source, needs, rests, **numbers)
 
 
 def _excess_from_violation(ledger: _Ledger) -> None:
@@ -289,7 +288,7 @@ def _doubled(learner: Doubling, setting: Setting, horizon: int) -> list[Guarante
         here = setting
         if learner.warm and begun:  # it starts wherever the last epoch ended
             far = setting.constants.with_values(radius=setting.diameter)
-            here = Setting(far, setting.diameter, setting.fixed, None, False)
+            here = Setting(far, setting.diameter, setting.fixed)
         for one in guarantees(inner, here, length):
             totals.setdefault(one.quantity, []).append(one)
         begun += length

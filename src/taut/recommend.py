@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import errors
-from .domains import Ball, Domain
+from .domains import Domain
 from .guarantees import Guarantee, Setting, guarantees
 from .learners import LEARNERS, Learner, Method
 from .problem import Problem
@@ -126,8 +126,7 @@ def _setting(problem: Problem) -> Setting:
     first = None
     if fixed:
         first = float(np.maximum(np.asarray(problem.constraints.values(problem.domain.centre, None)), 0).max())
-    ball = isinstance(problem.domain, Ball)
-    return Setting(problem.constants, float(problem.domain.diameter), fixed, first, ball)
+    return Setting(problem.constants, float(problem.domain.diameter), fixed, first)
 
 
 def _candidate(
