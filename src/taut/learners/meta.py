@@ -88,7 +88,7 @@ class Doubling(Learner):
     def step(self, state: Epoch, round: Round) -> Epoch:
         """Step the inner learner; when its epoch is over, begin the next with fresh state."""
         count = round.constraints(state.x).values.shape[0]
-        inner = self.at(state.epoch).step(state.inner, round)
+        inner = self.at(state.epoch).step(_playing(state), round)
         over = state.left <= 1
         epoch = state.epoch + over.astype(state.epoch.dtype)
         fresh = self.at(epoch).init(inner.x if self.warm else state.start, count)
@@ -98,7 +98,12 @@ class Doubling(Learner):
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """That of the running epoch's learner."""
-        return self.at(state.epoch).multiplier(state.inner, round)
+        return self.at(state.epoch).multiplier(_playing(state), round)
+
+
+def _playing(state: Epoch) -> Any:
+    """The inner state, its decision being the very array that is played: the round is then asked about it once."""
+    return state.inner._replace(x=state.x)
 
 
 def _shortest(make: Callable[[int], Learner]) -> int:
