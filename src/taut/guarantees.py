@@ -204,7 +204,7 @@ def _saddle_point(learner: SaddlePoint, setting: Setting, horizon: int) -> list[
             ledger.add("regret", bounds.mahdavi_regret, source, five, "constraint_range", **numbers)
             name = "Proposition 4" if learner.clipped else source
             ledger.add(sum_of, bound, name, five, "constraint_range", "loss_range", **numbers, **reach)
-    elif theta is not None and isinstance(learner.mu, Reciprocal) and known.constraint_count == 1:
+    elif theta is not None and _jenatton_dual(learner) and known.constraint_count == 1:
         name = "Proposition 5" if learner.clipped else "Jenatton et al., Theorem 1"
         numbers = {"horizon": horizon, "theta": theta[0], "beta": theta[1]}
         modulus = _modulus(learner.eta, shift=0.0)
@@ -300,6 +300,12 @@ def _doubled(learner: Doubling, setting: Setting, horizon: int) -> list[Guarante
             bound = max(values) if quantity == "peak violation" else sum(values)
             found.append(Guarantee(quantity, bound, f"{parts[-1].source}, doubling", parts[-1].assumptions))
     return found
+
+
+def _jenatton_dual(learner: SaddlePoint) -> bool:
+    """Whether mu_t = 1 / (theta_t (t + 1)), on which the guarantee rests."""
+    mu = learner.mu
+    return isinstance(mu, Reciprocal) and float(mu.shift) == 1 and mu.of == learner.theta
 
 
 def _decay(schedule: Schedule) -> tuple[float, float] | None:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .. import errors
+from .. import bounds, errors
 from ..constants import Constants
 from ..rounds import Round
 from .base import Learner, State, first_round
@@ -66,6 +66,7 @@ class ClippedOGD(Learner):
         alpha: float = 0.5,
         rule: str = "scale-aware",
         weight: float = 1.0,
+        initial_distance: float | None = None,
     ) -> ClippedOGD:
         r"""Constant step for a known horizon (Algorithm 1, Theorem 1, Proposition 3).
 
@@ -83,6 +84,8 @@ class ClippedOGD(Learner):
                 "bound-optimal": the pair that minimises the explicit bound on regret plus `weight` times that on the
                 clipped violation; beta and alpha are not used.
             weight: what a unit of violation costs in units of loss ("bound-optimal" only).
+            initial_distance: from the first decision to the feasible set, 0 if it is feasible ("bound-optimal" only):
+                with it and an error bound among the constants, for fixed constraints, the sharper bounds are minimised.
         """
         radius, loss_slope, slope, count = constants.need(
             "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
@@ -91,9 +94,9 @@ class ClippedOGD(Learner):
         beta, alpha = errors.fraction("beta", beta), errors.fraction("alpha", alpha)
         errors.one_of("rule", rule, RULES)
         if rule == "bound-optimal":
-            from .. import bounds
-
-            best = bounds.optimal_parameters(constants, horizon, errors.positive("weight", weight))
+            best = bounds.optimal_parameters(
+                constants, horizon, errors.positive("weight", weight), initial_distance=initial_distance
+            )
             return cls(Constant(best.eta), best.sigma)
         if rule == "paper":
             slope = loss_slope = max(loss_slope, slope)
