@@ -259,13 +259,17 @@ def test_float_types(dtype):
 
 
 def test_many_entries_in_32_bits():
-    domains = {"simplex": Simplex(5000), "l1": L1Ball(3.0, shape=5000), "ball": Ball(1.0, shape=5000)}
-    x = np.array([[1e-4], [0.3], [30.0]]) * np.random.default_rng(5).normal(size=(3, 5000))
-    single = project_batches(domains, dict.fromkeys(domains, jnp.asarray(x, jnp.float32)))
-    double = project_batches(domains, dict.fromkeys(domains, jnp.asarray(x)))
+    domains = {"simplex": Simplex(5000), "l1": L1Ball(1.0, shape=5000), "ball": Ball(1.0, shape=5000)}
+    rng = np.random.default_rng(5)
+    x = np.array([[1e-4], [0.3], [30.0], [0.0]]) * rng.normal(size=(4, 5000))
+    x[3, 0], x[3, 1:] = 1, rng.uniform(0, 1e-5, size=4999)  # a threshold of many small entries beside a large one
+    x = x.astype(np.float32)
+    single = project_batches(domains, dict.fromkeys(domains, x))
+    double = project_batches(domains, dict.fromkeys(domains, x.astype(np.float64)))
     for name, inside in contains_batches(domains, single).items():
         assert np.all(inside), name
-        np.testing.assert_allclose(single[name], double[name], rtol=0, atol=2e-5)
+        np.testing.assert_allclose(single[name], double[name], rtol=0, atol=3e-7, err_msg=name)
+    np.testing.assert_allclose(np.sum(np.asarray(single["simplex"], np.float64), axis=1), 1, rtol=0, atol=1e-6)
 
 
 def test_whole_numbers_become_floats():

@@ -438,16 +438,17 @@ def _onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
     counts the positive entries of p reaches it.
     """
     (total,) = _cast(x.dtype, total)
-    # Measured from the largest entry, entries below -total never matter: far points lose no digits. They are cut
-    # at -2 total because a cut at -total would tie with the threshold and share its gradient.
-    largest = jax.lax.stop_gradient(jnp.max(x))
-    below = jnp.maximum(x - largest, -2 * total)
-    sums = jnp.cumsum(jnp.sort(below, descending=True))
-    threshold = jnp.max((sums - total) / jnp.arange(1, x.size + 1, dtype=x.dtype))
-    sizes = jnp.maximum(below - threshold, 0)
-    # The threshold is rounded once for all entries; without this the sum would drift with their number.
-    correction = jax.lax.stop_gradient(total / jnp.sum(sizes))
-    return sizes * correction, largest + threshold
+    ordered = jnp.sort(x, descending=True)
+    counts = jnp.arange(1, x.size + 1, dtype=x.dtype)
+
+    def threshold_from(origin: jax.Array) -> jax.Array:
+        return jnp.max((jnp.cumsum(ordered - origin) - total) / counts)
+
+    # Measured from the largest entry, far points lose no digits; measured once more from the threshold found
+    # so, neither do many small entries beside a large one.
+    origin = jax.lax.stop_gradient(ordered[0] + threshold_from(ordered[0]))
+    threshold = threshold_from(origin)
+    return jnp.maximum(x - origin - threshold, 0), origin + threshold
 
 
 def _working(x: jax.Array) -> Any:
