@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .opening import entered
 from .referee import Board, Records, Rules
 
 __all__ = ["blame"]
@@ -35,7 +36,7 @@ def blame(
         np.moveaxis(np.asarray(a), lead, 0)[:rounds] for a in (records.loss, records.excess, records.decisions)
     )
     if rules.reveal is None:
-        revealed = [np.moveaxis(a, 1, 0) for a in jax.tree.leaves(data) if a.dtype.kind == "f"]
+        revealed = [np.moveaxis(entered("stream", a, losses.dtype), 1, 0) for a in jax.tree.leaves(data)]
     else:
         revealed = [_adversarial(rules, decisions, key, start)]
     following = np.concatenate([decisions[1:], np.asarray(after.state.x)[None]])  # what each round's slopes led to

@@ -15,7 +15,7 @@ from .engine import default_float
 from .learners import Learner
 from .problem import Problem
 
-__all__ = ["count_constraints", "first_decision", "game_type", "settled"]
+__all__ = ["count_constraints", "entered", "first_decision", "game_type", "settled"]
 
 
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
@@ -34,8 +34,25 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
 
 def game_type(given: Any, floating: Any) -> np.dtype[Any]:
     """The type in which data of type `given` enter a game whose decisions have the type `floating`."""
-    dtype = floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given)
-    return np.dtype(dtype)
+    return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given))
+
+
+def entered(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
+    """The array `data` in the game's type; whole numbers that do not fit are refused, not wrapped around."""
+    array = np.asarray(data)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
+    dtype = game_type(array.dtype, floating)
+    if array.dtype == dtype:
+        return array
+    with np.errstate(over="ignore"):  # what becomes infinite here is found with all that is not finite
+        entering = array.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(entering, array):
+        raise ValueError(
+            f"{name}: got whole numbers beyond {dtype}; expected smaller ones, or 64 bits switched on with "
+            'jax.config.update("jax_enable_x64", True)'
+        )
+    return entering
 
 
 def settled(learner: Learner, floating: Any) -> Learner:
@@ -55,13 +72,13 @@ def settled(learner: Learner, floating: Any) -> Learner:
 _counts: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
 
 
-def count_constraints(problem: Problem, x: jax.Array, z: Any, name: str) -> int:
+def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     """The number of constraints, after checking that loss and constraints fit the decision and the data.
 
     Arguments:
         problem: the game.
-        x: a decision.
-        z: one round's data; shapes and types are enough.
+        x: a decision, and
+        z: one round's data; shapes and types are enough of both.
         name: the user's name for the data, to be named in errors.
     """
     known = _counts.setdefault(problem, {})  # because tracing takes longer than a short simulation

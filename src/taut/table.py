@@ -14,7 +14,7 @@ from ._version import __version__
 from .checkpoint import digest
 from .diagnosis import blame
 from .learners import Learner
-from .opening import count_constraints, game_type, settled
+from .opening import count_constraints, entered, game_type, settled
 from .problem import Problem
 from .referee import Board, Records, Rules, Sum, begin, play
 from .run import RECORDS, Run, Totals
@@ -103,9 +103,7 @@ class Table:
 
     def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
         """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
-        laid_out = None
-        if not self.source.reacts:
-            laid_out = jax.tree.map(lambda a, like: self._laid_out(a, like.dtype, start), data, self.example)
+        laid_out = None if self.source.reacts else jax.tree.map(self._laid_out, data)
 
         def played(rules: Rules) -> tuple[Board, Records, jax.Array]:
             out: tuple[Board, Records, jax.Array] = play(
@@ -124,18 +122,14 @@ class Table:
             name: np.asarray(a)[(slice(None),) * self.lead + (slice(rows[name]),)] for name, a in kept.items()
         }
 
-    def _laid_out(self, data: Array, dtype: Any, start: int) -> Array:
-        """A chunk's data in the game's type, padded to the compiled length. The compiled function takes them over."""
-        if dtype.kind != "f" and dtype.itemsize < data.dtype.itemsize and not np.array_equal(data.astype(dtype), data):
-            raise ValueError(
-                f"stream: got integers beyond {dtype} in a round after round {start}; expected smaller ones, or 64 "
-                'bits switched on with jax.config.update("jax_enable_x64", True)'
-            )
+    def _laid_out(self, data: Array) -> Array:
+        """A chunk's data in the game's type, padded to the compiled length."""
+        data = entered("stream", data, self.first.dtype)
         if data.shape[1] < self.rules.length:
-            padded = np.zeros((data.shape[0], self.rules.length, *data.shape[2:]), dtype)
+            padded = np.zeros((data.shape[0], self.rules.length, *data.shape[2:]), data.dtype)
             padded[:, : data.shape[1]] = data
             data = padded
-        return np.asarray(data if self.rules.seeded else data[0], dtype)
+        return data if self.rules.seeded else data[0]
 
     def result(self, board: Board, records: dict[str, Array]) -> Run:
         """The finished run."""
