@@ -7,17 +7,23 @@ import numpy as np
 import pytest
 
 import taut
-import zoo
 from taut.assumptions import PROBED, REFUTED, VERIFIED
 
-PAIRS = [(m, c) for m in taut.LEARNERS.values() for c in zoo.CASES if zoo.applies(m, c)]
 TOY = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0}
 
 
-def toy(constraints=None, domain=None, loss=None, **constants):
+def linear(x, c):
+    return c @ x
+
+
+def diamond(x):
+    return jnp.abs(x).sum() - 1
+
+
+def toy(constraints=diamond, domain=None, loss=linear, **constants):
     return taut.Problem(
-        loss or (lambda x, c: c @ x),
-        constraints or (lambda x: jnp.abs(x).sum() - 1),
+        loss,
+        constraints,
         domain or taut.Ball(1.0, shape=2),
         taut.Constants(**{**TOY, **constants}),
     )
@@ -36,20 +42,6 @@ def certified(problem, learner=None, **options):
 
 def status(certificate):
     return {one.name: one.status for one in certificate.assumptions}
-
-
-@pytest.mark.parametrize(("method", "case"), PAIRS, ids=[f"{m.name}-{c.name}" for m, c in PAIRS])
-def test_no_bound_is_exceeded_on_random_and_reactive_streams(method, case):
-    run, data = zoo.reacted(method, case)
-    for played, best in (
-        (zoo.played(method, case), case.optimum(zoo.stream(case))),
-        (run, case.optimum(data)),
-    ):
-        certificate = played.certificate(best=Best(best), check=False)
-        assert certificate.holds, str(certificate)
-        named = {line.quantity for line in certificate.lines if line.bound is not None}
-        assert "regret" in named
-        assert named & {"violation", "excess"}
 
 
 class Best:
@@ -148,7 +140,7 @@ def test_an_adversary_is_replayed_for_regret():
 
     data = revealed(run)
     again = taut.simulate(run.learner, problem, data, seeds=2)
-    np.testing.assert_array_equal(again.loss, run.loss)
+    np.testing.assert_allclose(again.loss, run.loss, atol=1e-14)
     certificate = run.certificate()
     assert certificate.holds
     line = next(line for line in certificate.lines if line.quantity == "regret")

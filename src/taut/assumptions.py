@@ -1,13 +1,14 @@
 """Assumptions: what a guarantee rests on, checked against the problem itself as far as checking goes.
 
 Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held at every
-point tried, which is not a proof) or "refuted", with the witness that refutes it. Probes are the decisions that were played,
+point tried, which is not a proof) or "refuted", with the witness that refutes it. Probes are the decisions played,
 decisions all over the domain, and pairs of both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .constants import SYMBOLS
+from .constraints import Constraints
 from .domains import Domain
 from .estimation import sample_decisions, sample_rounds
 from .problem import Problem
+from .rounds import FullInformation
 from .streams import Stream
 
 __all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check"]
@@ -76,9 +79,16 @@ def check(
 
 def _probe(problem: Problem, points: jax.Array, partner: jax.Array, data: Any) -> dict[str, Array]:
     """Values, slopes and first-order gaps at (round, point), all in one compiled pass."""
+    found = _probed(problem.loss, problem.constraints, problem.domain, points, partner, data)
+    return {name: np.asarray(value) for name, value in found.items()}
 
+
+@partial(jax.jit, static_argnums=0)
+def _probed(
+    loss_function: Any, constraints: Constraints, domain: Domain, points: jax.Array, partner: jax.Array, data: Any
+) -> dict[str, jax.Array]:
     def at(x: jax.Array, y: jax.Array, z: Any) -> dict[str, jax.Array]:
-        round = problem.round(z)
+        round = FullInformation(loss_function, constraints, domain, z)
         here, there = round.constraints(x), round.constraints(y)
         loss, slope = round.loss(x), round.gradient(x)
         step = y - x
@@ -104,8 +114,8 @@ def _probe(problem: Problem, points: jax.Array, partner: jax.Array, data: Any) -
             "length": length,
         }
 
-    sweep = jax.jit(jax.vmap(jax.vmap(at, in_axes=(0, 0, None)), in_axes=(None, None, 0)))
-    return {name: np.asarray(value) for name, value in sweep(points, partner, data).items()}
+    sweep = jax.vmap(jax.vmap(at, in_axes=(0, 0, None)), in_axes=(None, None, 0))
+    return sweep(points, partner, data)
 
 
 def _worst(score: Array, points: jax.Array) -> tuple[int, int, Array]:
@@ -155,7 +165,7 @@ def _radius(problem: Problem, points: jax.Array) -> Assumption | None:
         return None
     exact = float(problem.domain.radius)
     if exact > stated * (1 + SLACK):
-        away = np.linalg.norm(np.asarray(points - problem.domain.centre).reshape(len(points), -1), axis=1)
+        away = np.linalg.norm((np.asarray(points) - np.asarray(problem.domain.centre)).reshape(len(points), -1), axis=1)
         detail = f"R = {stated:.6g}, but the domain reaches {exact:.6g} from its centre"
         return Assumption("radius", REFUTED, detail, {"x": np.asarray(points[int(away.argmax())])})
     return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
@@ -165,16 +175,17 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
     """Look for a feasible point outside: walk back to g <= 0 from far outside in many directions."""
     if problem.constraints.takes_data:
         return Assumption("domain", GIVEN, "constraints change with the round: the domain counts as part of them")
-    outside, feasible = _walk_back(problem, points)
-    hits = np.flatnonzero(np.asarray(outside) & np.asarray(feasible[0]))
+    outside, feasible, ends = _walk_back(problem.constraints, problem.domain, points)
+    hits = np.flatnonzero(np.asarray(outside) & np.asarray(feasible))
     if hits.size:
-        x = np.asarray(feasible[1][hits[0]])
+        x = np.asarray(ends[hits[0]])
         return Assumption("domain", REFUTED, "a feasible decision lies outside the domain", {"x": x})
     return Assumption("domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions")
 
 
-def _walk_back(problem: Problem, points: jax.Array) -> tuple[Any, Any]:
-    domain: Domain = problem.domain
+@jax.jit
+def _walk_back(constraints: Constraints, domain: Domain, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Whether each walk ends outside the domain, whether it ends feasible, and where."""
     centre = domain.centre
     far = 3 * jnp.asarray(domain.radius, points.dtype)
 
@@ -184,7 +195,7 @@ def _walk_back(problem: Problem, points: jax.Array) -> tuple[Any, Any]:
         start = centre + ray * far / jnp.where(length > 0, length, 1)
 
         def step(_: int, y: jax.Array) -> jax.Array:
-            values, pull, _push = problem.constraints.linearise(y, None)
+            values, pull, _push = constraints.linearise(y, None)
             active = (values == jnp.max(values)).astype(y.dtype)
             slope = pull(active / jnp.sum(active))
             size = jnp.sum(slope**2)
@@ -193,10 +204,9 @@ def _walk_back(problem: Problem, points: jax.Array) -> tuple[Any, Any]:
             return y - move * slope
 
         end = jax.lax.fori_loop(0, 200, step, start)
-        return ~domain.contains(end, 1e-6), jnp.max(problem.constraints.values(end, None)) <= 0, end
+        return ~domain.contains(end, 1e-6), jnp.max(constraints.values(end, None)) <= 0, end
 
-    outside, feasible, ends = jax.jit(jax.vmap(walk))(points)
-    return outside, (feasible, ends)
+    return jax.vmap(walk)(points)
 
 
 def _strong(problem: Problem, probe: dict[str, Array], points: jax.Array, partner: jax.Array) -> Assumption | None:
