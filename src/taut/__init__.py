@@ -10,8 +10,10 @@ _engine.prepare()  # before the first array starts XLA
 
 from . import bounds, metrics  # noqa: E402
 from ._version import __version__  # noqa: E402
+from .certificate import Certificate, certify  # noqa: E402
 from .constants import Constants  # noqa: E402
 from .domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
+from .hindsight import Hindsight, hindsight  # noqa: E402
 from .learners import (  # noqa: E402
     LEARNERS,
     ClippedOGD,
@@ -23,11 +25,23 @@ from .learners import (  # noqa: E402
 )
 from .player import Player  # noqa: E402
 from .problem import Problem, log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
+from .rates import rates  # noqa: E402
+from .recommend import recommend  # noqa: E402
 from .run import Run  # noqa: E402
 from .simulate import simulate  # noqa: E402
 
 __all__ = [
-    "LEARNERS", "Ball", "Box", "ClippedOGD", "Constants", "Domain", "Doubling", "DriftPlusPenalty", "L1Ball", "Learner",
-    "Player", "Problem", "Product", "ProjectedOGD", "Run", "SaddlePoint", "Simplex", "__version__", "bounds",
-    "log_sum_exp", "max_of", "metrics", "simulate", "smoothed", "squared", "tightened",
+    "LEARNERS", "Ball", "Box", "Certificate", "ClippedOGD", "Constants", "Domain", "Doubling", "DriftPlusPenalty",
+    "Hindsight", "L1Ball", "Learner", "Player", "Problem", "Product", "ProjectedOGD", "Run", "SaddlePoint", "Simplex",
+    "__version__", "bounds", "certify", "from_cvxpy", "hindsight", "log_sum_exp", "max_of", "metrics", "rates",
+    "recommend", "simulate", "smoothed", "squared", "tightened",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """`taut.from_cvxpy` waits for its first use, because it imports CVXPY."""
+    if name == "from_cvxpy":
+        from .modelling.model import from_cvxpy
+
+        return from_cvxpy
+    raise AttributeError(f"module 'taut' has no attribute {name!r}")

@@ -1,0 +1,248 @@
+"""The exact route: aggregate the losses, minimise their quadratic models over the feasible set, prove the result.
+
+If every loss is affine or quadratic the model is the aggregate itself and one step ends it. Otherwise the steps are
+Newton's, each with an aggregated Hessian and a line search between feasible points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from ..problem import Problem
+from ..streams import Stream
+from .aggregate import Model, mean_losses, quadratic_sums
+from .detect import fixed_structure, loss_kind, probe_varying, sample_points, simplified
+from .frame import Array, Frame
+from .region import FEASIBLE, Proof, Region
+from .tangents import Oracle
+
+__all__ = ["Found", "refuse_below_tangent", "solve"]
+
+NEWTON = 100
+"""Most Newton steps, each with its passes over the stream."""
+SHORTEST = 1e-9
+"""A line search that arrives here has failed: the losses are not smooth."""
+MISFIT = 1e-9
+"""A round whose loss differs by more than this share from its quadratic polynomial is not quadratic."""
+PROBES = 8
+"""Random decisions at which the rounds' losses are compared with their polynomials, one a block."""
+WITNESSES = 4
+"""Random decisions at which the convexity of aggregated losses is checked."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best fixed decision of each element (seed, prefix), flat; totals, not means."""
+
+    u: Array
+    loss: Array
+    gap: Array
+    violation: Array
+    multipliers: Array | None
+    solver: str
+
+
+class Objective:
+    """The mean loss of each element: a quadratic polynomial where all losses are, else evaluated by passes."""
+
+    def __init__(self, problem: Problem, frame: Frame, stream: Stream, ends: tuple[int, ...], key: jax.Array) -> None:
+        self.loss, self.frame, self.stream, self.ends = problem.loss, frame, stream, ends
+        self.elements = stream.seeds * len(ends)
+        self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
+        kind_key, probe_key = jax.random.split(key)
+        self.kind, common = loss_kind(problem.loss, frame, stream, ends, kind_key)
+        self._polynomial: Model | None = None
+        if self.kind != "general":
+            self._polynomial = self._collapsed(common, sample_points(frame, probe_key, 1 + PROBES)[1:])
+            if self._polynomial is None:
+                self.kind = "general"
+
+    def _collapsed(self, common: Array | None, probes: Array) -> Model | None:
+        """All losses of an element as one polynomial, unless the pass finds a round that is not quadratic."""
+        sums = quadratic_sums(self.loss, self.frame, self.stream, self.ends, common, probes)
+        if np.any(sums.misfit > MISFIT):
+            return None
+        size = self.frame.size
+        if common is None:
+            curvature = np.asarray(sums.curvature).reshape(-1, size, size) / self.rounds[:, None, None]
+        else:
+            curvature = common[None]
+        return Model(sums.value.ravel() / self.rounds, sums.slope.reshape(-1, size) / self.rounds[:, None], curvature)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether models are exact."""
+        return self._polynomial is not None
+
+    def at(self, u: Array, todo: Array) -> Model:
+        """The model around each element's own point; for a polynomial, the polynomial there."""
+        if self._polynomial is None:
+            return mean_losses(self.loss, self.frame, self.stream, self.ends, u, todo)
+        base = self._polynomial
+        turn = u @ base.curvature[0] if len(base.curvature) == 1 else np.einsum("eij,ej->ei", base.curvature, u)
+        slope = base.slope + turn
+        return Model(base.value + np.sum((base.slope + slope) / 2 * u, axis=1), slope, base.curvature)
+
+
+def solve(problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, key: jax.Array) -> Found:
+    """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
+    frame = Frame.of(problem.domain)
+    keys = jax.random.split(key, 3)
+    constraints = simplified(problem.constraints)
+    if constraints.takes_data:
+        structure = probe_varying(constraints, frame, stream, ends, keys[0])
+    else:
+        structure = fixed_structure(constraints, frame, keys[0])
+    region = Region(Oracle(constraints, frame, stream), structure, stream, ends)
+    objective = Objective(problem, frame, stream, ends, keys[1])
+    while True:
+        search = _Search(objective, region, tolerance)
+        search.run()
+        wrong = region.mistaken(search.u)
+        if not wrong.size:
+            break
+        region.demote(wrong)
+    if not objective.quadratic:
+        search.check_convex(sample_points(frame, keys[2], 1 + WITNESSES)[1:])
+    return search.found()
+
+
+class _Search:
+    """Newton's method for all elements side by side, so that they share the passes over the stream."""
+
+    def __init__(self, objective: Objective, region: Region, tolerance: float) -> None:
+        self.objective, self.region, self.tolerance = objective, region, tolerance
+        self.u = np.zeros((objective.elements, objective.frame.size))
+        self.model: Model
+        self.gap = np.full(objective.elements, np.inf)
+        self.proofs: dict[int, Proof] = {}
+        self.steps = 0
+
+    def run(self) -> None:
+        """Until every element's gap is proven, or nothing more can be gained."""
+        todo = np.ones(len(self.u), bool)
+        if not self.objective.quadratic:
+            self.u = self._feasible_start()
+        self.model = self.objective.at(self.u, todo)
+        self._refuse_values(todo)
+        while todo.any() and self.steps < NEWTON:
+            self.steps += 1
+            self._refuse_concave(todo)
+            target, proofs = self.region.minimise(self.model, self.u, todo, self.tolerance / 4)
+            self.proofs.update(proofs)
+            if self.objective.quadratic:
+                self.u, self.model = target, self.objective.at(target, todo)
+                stuck = todo
+            else:
+                stuck = self._line_search(target, todo)
+            elements = [int(e) for e in np.flatnonzero(todo)]
+            self._measure(elements)
+            todo = todo & (self.gap > self.tolerance / 2) & ~stuck
+
+    def _feasible_start(self) -> Array:
+        """The feasible decision nearest to the centre, from which line searches stay feasible."""
+        size, count = self.objective.frame.size, self.objective.elements
+        nearest = Model(np.zeros(count), np.zeros((count, size)), np.eye(size)[None])
+        return self.region.minimise(nearest, self.u, np.ones(count, bool), 1e-6)[0]
+
+    def _line_search(self, target: Array, todo: Array) -> Array:
+        """Move towards the model's minimisers as far as the losses really fall; marks elements that cannot move."""
+        way = np.where(todo[:, None], target - self.u, 0)
+        fall = np.sum(self.model.slope * way, axis=1)
+        length = np.where(todo, 1.0, 0.0)
+        open_ = todo.copy()
+        start, result = self.model, self.model
+        rounding = 1e-13 * (np.abs(start.value) + np.abs(fall))
+        while open_.any():
+            trial = self.objective.at(self.u + length[:, None] * way, open_)
+            with np.errstate(invalid="ignore"):
+                good = open_ & (trial.value <= start.value + 1e-4 * length * fall + rounding)
+            good &= np.isfinite(trial.slope).all(axis=1) & np.isfinite(trial.curvature).all(axis=(1, 2))
+            result = Model(*(_where(good, new, old) for new, old in zip(trial, result, strict=True)))
+            open_ &= ~good
+            length = np.where(open_, length / 2, length)
+            given_up = open_ & (length < SHORTEST)
+            length, open_ = np.where(given_up, 0.0, length), open_ & ~given_up
+        self.u, self.model = self.u + length[:, None] * way, result
+        return todo & (length == 0)
+
+    def _measure(self, elements: list[int]) -> None:
+        value, slope = self.model.value[elements], self.model.slope[elements]
+        lower = self.region.lower(elements, self.u, value, slope, self.proofs)
+        self.gap[elements] = np.maximum(value - lower, 0) / np.maximum(1 / self.objective.rounds[elements], np.abs(value))
+
+    def _refuse_values(self, todo: Array) -> None:
+        bad = todo & ~(np.isfinite(self.model.value) & np.isfinite(self.model.slope).all(axis=1))
+        if bad.any() or not np.isfinite(self.model.curvature).all():
+            raise ValueError(
+                "loss: got a value, gradient or Hessian that is not finite (or a stream that is not) at a feasible decision; "
+                "expected finite numbers"
+            )
+
+    def _refuse_concave(self, todo: Array) -> None:
+        shared = len(self.model.curvature) == 1
+        for e in [0] if shared else np.flatnonzero(todo):
+            self._refuse_bend(self.model.curvature[e], int(e))
+
+    def _refuse_bend(self, bend: Array, e: int) -> None:
+        values = np.linalg.eigvalsh(bend)
+        if values[0] < -1e-9 * max(abs(values[-1]), abs(values[0])) - 1e-12 * float(np.abs(self.model.slope[e]).max()):
+            scale = float(self.objective.frame.scale)
+            raise ValueError(
+                f"loss: got losses whose sum over {int(self.objective.rounds[e])} rounds is not convex: its mean has the "
+                f"curvature {values[0] / scale**2:.3g} in some direction; expected a convex sum"
+            )
+
+    def check_convex(self, witnesses: Array) -> None:
+        """Look at the losses far from the solution, where the proof relies on them lying above their tangent."""
+        for witness in witnesses:
+            there = self.objective.at(np.tile(witness, (len(self.u), 1)), np.ones(len(self.u), bool))
+            refuse_below_tangent(
+                self.model.value, self.model.slope, self.u, witness, there.value, self.objective.rounds.astype(int).tolist()
+            )
+            for e in np.flatnonzero(np.isfinite(there.curvature).all(axis=(1, 2))):
+                self._refuse_bend(there.curvature[e], int(e))
+
+    def found(self) -> Found:
+        """The result, or an error if some element is not proven."""
+        rounds = self.objective.rounds
+        weights = np.stack([self.region.multipliers(self.proofs[e]) for e in range(len(self.u))])
+        excess = self.region.excess(self.u)
+        worst, share = excess.max(axis=1), (excess / self.region.structure.reach).max(axis=1)
+        # A constraint that is violated by a rounding may have bought a loss below the optimum.
+        bought = np.sum(weights * np.maximum(excess, 0), axis=1) / np.maximum(1 / rounds, np.abs(self.model.value))
+        gap = np.maximum(self.gap, bought)
+        if np.any(gap > self.tolerance) or np.any(share > 10 * FEASIBLE):
+            e = int(np.argmax(np.maximum(gap / self.tolerance, share / (10 * FEASIBLE))))
+            raise RuntimeError(
+                f"tolerance: got a certified relative gap of {gap[e]:.2g} and max_i g_i = {worst[e]:.2g} after {self.steps} "
+                f"steps, for {int(rounds[e])} rounds; expected at most {self.tolerance:.2g} and {10 * FEASIBLE:.0e}. Losses that "
+                "are not smooth, or a feasible set without interior, can be the reason"
+            )
+        name = f"clarabel, {self.objective.kind} objective"
+        if not self.objective.quadratic:
+            name = f"newton + clarabel ({self.steps} iterations)"
+        return Found(self.u, self.model.value * rounds, gap, worst, weights * rounds[:, None], name)
+
+
+def refuse_below_tangent(
+    value: Array, slope: Array, u: Array, witness: Array, there: Array, rounds: Sequence[int]
+) -> None:
+    """Raise if mean losses, with value and slope at `u`, are smaller at `witness` than their tangents allow."""
+    plane = value + np.sum(slope * (witness - u), axis=1)
+    size = np.abs(value) + np.abs(plane) + np.linalg.norm(slope, axis=1)
+    below = plane - there
+    if np.any(below > 1e-9 * size):
+        e = int(np.argmax(below - 1e-9 * size))
+        raise ValueError(
+            f"loss: got losses whose sum over {rounds[e]} rounds is not convex: its mean lies {below[e]:.3g} below its tangent "
+            "at the solution; expected a convex sum"
+        )
+
+
+def _where(mask: Array, new: Array, old: Array) -> Array:
+    return np.where(mask.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
