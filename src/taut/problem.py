@@ -27,6 +27,8 @@ class Problem:
         constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a scalar, a vector or
             several arrays, convex in x. Feasible means that every entry is at most 0.
         domain: B, which contains the feasible set and is cheap to project on. Decisions have its shape.
+        domain_binds: whether the domain is a constraint itself (limits that are always enforced), rather than a set that
+            merely contains the feasible one.
         constants: what is known of the problem; what follows from the domain is added, the rest can be estimated.
 
     Gradients come from automatic differentiation.
@@ -43,6 +45,7 @@ class Problem:
         constraints: Callable[..., Any] | Constraints,
         domain: Domain,
         constants: Constants | None = None,
+        domain_binds: bool = False,
     ) -> None:
         if not callable(loss):
             raise TypeError(f"loss: got {loss!r}; expected a function loss(x, z)")
@@ -53,6 +56,7 @@ class Problem:
         self.loss = loss
         self.constraints = constraints if isinstance(constraints, Constraints) else Stated.of(constraints)
         self.domain = domain
+        self.domain_binds = domain_binds
         self.constants = _completed(self, constants or Constants())
 
     def round(self, data: Any) -> FullInformation:
@@ -83,7 +87,7 @@ class Problem:
 
     def with_constants(self, constants: Constants) -> Problem:
         """The same game with other constants."""
-        return Problem(self.loss, self.constraints, self.domain, constants)
+        return Problem(self.loss, self.constraints, self.domain, constants, self.domain_binds)
 
     def __repr__(self) -> str:
         loss = getattr(self.loss, "__name__", type(self.loss).__name__)
@@ -131,7 +135,8 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
 
 
 def _transformed(problem: Problem, constraints: Constraints) -> Problem:
-    return Problem(problem.loss, constraints, problem.domain, constraints.constants(problem.constants))
+    constants = constraints.constants(problem.constants)
+    return Problem(problem.loss, constraints, problem.domain, constants, problem.domain_binds)
 
 
 def _completed(problem: Problem, given: Constants) -> Constants:

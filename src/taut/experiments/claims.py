@@ -176,9 +176,10 @@ def _dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
     mine = {name: peak for name, peak in peaks.items() if name.startswith(ours)}
     parts = {f"{name} violates by over a tenth of the cap": peak > 0.1 * CAP for name, peak in earlier.items()}
     parts |= {f"{name} by under a twentieth": peak < 0.05 * CAP for name, peak in mine.items()}
-    # A learner that stays far from the cap obeys it trivially: that is no merit.
-    nearest = {name: float(data["excess"].sel(contestant=name).max()) for name in mine}
-    parts |= {f"{name} comes near the cap": value > -0.1 * CAP for name, value in nearest.items()}
+    # A learner that never serves the demand obeys the cap trivially: that is no merit.
+    best = float(data["best_cost"][-DAY:].mean())
+    last = {name: float(data["cost"].sel(contestant=name)[-DAY:].mean()) / best for name in mine}
+    parts |= {f"{name} serves the demand": ratio <= 2 for name, ratio in last.items()}
     return _graded(parts, {f"{name}: peak": peak for name, peak in {**earlier, **mine}.items()})
 
 
@@ -340,7 +341,7 @@ CLAIMS = (
         "dispatch",
         "Fig. 3b, section 5.3",
         "All earlier methods violate substantially, Clipped-OGD (the paper's parameters) does not.",
-        "peaks over a tenth of the cap against under a twentieth",
+        "peaks over a tenth of the cap against under a twentieth, at no more than twice the best cost in the end",
         lambda data: _dispatch_violations(data, "clipped"),
     ),
     Claim(
@@ -348,7 +349,7 @@ CLAIMS = (
         "dispatch",
         "Fig. 3b, section 5.3",
         "The same with the scale-aware rule.",
-        "peaks over a tenth of the cap against under a twentieth",
+        "peaks over a tenth of the cap against under a twentieth, at no more than twice the best cost in the end",
         lambda data: _dispatch_violations(data, "scaled"),
     ),
     Claim(

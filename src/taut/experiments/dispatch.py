@@ -70,7 +70,7 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
         strong_convexity=float(np.linalg.eigvalsh(curvature)[0]),
         constraint_smoothness=2 * float(EMISSION.max()),
     )
-    game = Problem(_loss, _excess(slope, box), domain, constants)
+    game = Problem(_loss, _excess(slope, box), domain, constants, domain_binds=box)
     return max_of(game) if aggregated and not box else game
 
 
