@@ -131,7 +131,7 @@ def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], d
     if not path.is_file():
         raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected one that taut wrote")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes().decode())
             arrays = {key.removeprefix("array/"): file[key] for key in file.files if key.startswith("array/")}
         if not isinstance(header, dict):

@@ -1,0 +1,271 @@
+"""Checkpoints: whatever stops a simulation, it ends bit for bit as if it had not; foreign ones are refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from small_games import ALL, BALL, GAME, assert_bit_equal, distance, targets
+from taut import archive
+from taut.learners import Learner
+
+CHUNK, ROUNDS = 10, 57
+CLIPPED = taut.ClippedOGD(0.3, 5.0)
+
+
+class Stop(Exception):
+    pass
+
+
+def failing(z, after):
+    """The stream as a function that fails when asked for a chunk that begins at or after round `after`."""
+
+    def chunk(start, length):
+        if start >= after:
+            raise Stop
+        return z[..., start : start + length, :]
+
+    return chunk
+
+
+def play(stream, folder=None, learner=CLIPPED, problem=GAME, **options):
+    options = {"horizon": ROUNDS, "record": ALL, "chunk": CHUNK, "every": 5, **options}
+    return taut.simulate(learner, problem, stream, checkpoint=folder, **options)
+
+
+@pytest.mark.parametrize("after", [10, 20, 50])
+@pytest.mark.parametrize("seeds", [None, 2], ids=["one stream", "seeds"])
+def test_resume_is_bit_identical(tmp_path, after, seeds):
+    z = targets(seeds=seeds, rounds=ROUNDS)
+    whole = play(failing(z, ROUNDS), seeds=seeds)
+    with pytest.raises(Stop):
+        play(failing(z, after), tmp_path, seeds=seeds)
+    asked = []
+
+    def counting(start, length):
+        asked.append(start)
+        return failing(z, ROUNDS)(start, length)
+
+    resumed = play(counting, tmp_path, seeds=seeds)
+    assert_bit_equal(resumed, whole)
+    assert resumed.loss.shape == (seeds or 1, ROUNDS)
+    # The first chunk and the last one played are looked at to know the stream again; all others are new.
+    assert sorted(set(asked)) == sorted({0, after - CHUNK, *range(after, ROUNDS, CHUNK)})
+
+
+def test_resume_a_sweep_of_doubling_learners_with_totals_only(tmp_path):
+    learners = [taut.Doubling.of(lambda horizon, c=c: taut.ClippedOGD(c / horizon**0.5, 5.0)) for c in (0.2, 0.7)]
+    z = targets(rounds=ROUNDS)
+    whole = play(failing(z, ROUNDS), learner=learners, record=())
+    with pytest.raises(Stop):
+        play(failing(z, 30), tmp_path, learner=learners, record=())
+    assert [file.name for file in tmp_path.iterdir()] == ["board.npz"]
+    assert_bit_equal(play(failing(z, ROUNDS), tmp_path, learner=learners, record=()), whole)
+
+
+def test_resume_against_an_adversary(tmp_path, monkeypatch):
+    def reveal(t, x, key):
+        return jax.random.normal(key, (2,), x.dtype) - x
+
+    options = {"key": jax.random.key(3), "seeds": 2}
+    whole = play(reveal, **options)
+    chapters = []
+    write = archive.write_arrays
+
+    def stop(path, header, arrays):
+        write(path, header, arrays)
+        chapters.append(path.name)
+        if chapters.count("board.npz") == 3:
+            raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "write_arrays", stop)
+        with pytest.raises(Stop):
+            play(reveal, tmp_path, **options)
+    assert_bit_equal(play(reveal, tmp_path, **options), whole)
+    with pytest.raises(ValueError, match="written with another key;"):
+        play(reveal, tmp_path, **{**options, "key": jax.random.key(4)})
+
+
+def test_a_crash_between_records_and_board_loses_one_chunk_only(tmp_path, monkeypatch):
+    z = targets(rounds=ROUNDS)
+    whole = play(z)
+    write = archive.write_arrays
+
+    def crash(path, header, arrays):
+        if path.name == "board.npz" and header["done"] == 30:
+            raise Stop
+        write(path, header, arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "write_arrays", crash)
+        with pytest.raises(Stop):
+            play(z, tmp_path)
+    assert archive.read_arrays(tmp_path / "board.npz")[0]["done"] == 20
+    assert (tmp_path / "records-30.npz").exists()
+    assert_bit_equal(play(z, tmp_path), whole)
+
+
+class Walk(NamedTuple):
+    x: Any
+    key: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Drunk(Learner):
+    """Has a random key in its state, which must survive as well."""
+
+    stride: Any
+
+    def init(self, x1, count):
+        return Walk(x1, jax.random.key(5))
+
+    def step(self, state, round):
+        key, now = jax.random.split(state.key)
+        return Walk(round.project(state.x + self.stride * jax.random.normal(now, state.x.shape, state.x.dtype)), key)
+
+
+def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
+    z = targets(rounds=ROUNDS)
+    whole = play(z, learner=Drunk(0.2))
+    with pytest.raises(Stop):
+        play(failing(z, 30), tmp_path, learner=Drunk(0.2))
+    assert_bit_equal(play(failing(z, ROUNDS), tmp_path, learner=Drunk(0.2)), whole)
+    assert np.ptp(whole.decisions) > 0.1
+
+
+def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
+    z = targets(rounds=ROUNDS)
+    whole = play(z, tmp_path)
+    monkeypatch.setattr("taut.table.play", None)
+    assert_bit_equal(play(z, tmp_path), whole)
+
+
+CHILD = """
+import sys, time
+sys.path.insert(0, {tests!r})
+import jax
+jax.config.update("jax_enable_x64", True)
+import taut
+from small_games import GAME, targets
+z = targets(rounds=2000)
+def chunk(start, length):
+    time.sleep(0.02)
+    return z[start:start + length]
+taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, chunk, horizon=2000, chunk=10, every=5, checkpoint={folder!r},
+              record=("loss", "excess", "decisions", "multipliers"))
+"""
+
+
+def test_resume_after_kill_9_is_bit_identical(tmp_path):
+    """A process of its own, killed without warning in the middle of 200 chunks; only the folder is left of it."""
+    folder = tmp_path / "checkpoint"
+    script = CHILD.format(tests=str(Path(__file__).parent), folder=str(folder))
+    child = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        while child.poll() is None and len(list(folder.glob("records-*.npz"))) < 5:
+            time.sleep(0.01)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    done = archive.read_arrays(folder / "board.npz")[0]["done"]
+    assert 40 <= done < 1900
+    z = targets(rounds=2000)
+    whole = play(lambda start, length: z[start : start + length], horizon=2000)
+    assert_bit_equal(play(lambda start, length: z[start : start + length], folder, horizon=2000), whole)
+
+
+# Checkpoints that belong to something else.
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(Stop):
+        play(failing(targets(rounds=ROUNDS), 30), folder)
+    return folder
+
+
+def moved(x, z):
+    return 0.5 * jnp.sum((x - z + 1e-9) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"),
+    [
+        ("learner", {"learner": taut.ClippedOGD(0.3, np.nextafter(5.0, 6))}),
+        ("learner", {"learner": taut.ProjectedOGD(0.3, taut.L1Ball(1.0, shape=2))}),
+        ("horizon", {"horizon": ROUNDS - 1}),
+        ("record", {"record": ("loss",)}),
+        ("every", {"every": 2}),
+        ("chunk", {"chunk": 15}),
+        ("x1", {"x1": [0.0, 1e-12]}),
+        ("problem", {"problem": taut.Problem(moved, lambda x: jnp.sum(jnp.abs(x)) - 1, BALL)}),
+        ("problem", {"problem": taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1.001, BALL)}),
+        ("problem", {"problem": taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.6, shape=2))}),
+        ("problem", {"score": taut.Problem(distance, jnp.sum, BALL)}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_another_call_is_refused_and_named(stopped, what, changes):
+    before = {file.name: file.read_bytes() for file in stopped.iterdir()}
+    with pytest.raises(
+        ValueError, match=rf"checkpoint: got .*, written with another .*{what}.*; expected this call's own"
+    ):
+        play(targets(rounds=ROUNDS), stopped, **changes)
+    assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
+
+
+@pytest.mark.parametrize("changed", [0, 29])
+def test_another_stream_is_refused(stopped, changed):
+    z = targets(rounds=ROUNDS)
+    z[changed, 1] += 1e-9
+    with pytest.raises(ValueError, match=r"written with another .*stream"):
+        play(z, stopped)
+
+
+def test_a_checkpoint_of_another_version_is_refused(stopped, monkeypatch):
+    monkeypatch.setattr("taut.table.__version__", "99.0")
+    with pytest.raises(ValueError, match="written with another version of taut or jax;"):
+        play(targets(rounds=ROUNDS), stopped)
+
+
+@pytest.mark.parametrize("name", ["board.npz", "records-20.npz"])
+@pytest.mark.parametrize("part", [0.0, 0.6])
+def test_a_truncated_checkpoint_is_named(stopped, tmp_path, name, part):
+    for file in stopped.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: int(part * len(content))])
+    with pytest.raises(ValueError, match=rf"checkpoint: got .*{name}, damaged or foreign .*; expected a file"):
+        play(targets(rounds=ROUNDS), tmp_path)
+
+
+def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"checkpoint: got .*file, a file; expected a folder"):
+        play(targets(rounds=ROUNDS), tmp_path / "file")
+    header, arrays = archive.read_arrays(stopped / "board.npz")
+    archive.write_arrays(tmp_path / "board.npz", {**header, "format": 99}, arrays)
+    with pytest.raises(ValueError, match="in format 99; expected format 1"):
+        play(targets(rounds=ROUNDS), tmp_path)
+    archive.write_arrays(tmp_path / "board.npz", header, arrays)
+    with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):
+        play(targets(rounds=ROUNDS), tmp_path)
+
+
+def test_drafts_of_a_killed_process_are_swept_away(tmp_path):
+    (tmp_path / ".board.npz.123.part").write_text("half a board")
+    play(targets(rounds=ROUNDS), tmp_path)
+    assert not list(tmp_path.glob(".*"))
