@@ -1,0 +1,137 @@
+"""The doubling trick: epoch boundaries, restarts, and the same play as a Python loop of separate learners."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import taut
+import zoo
+from taut import referee
+
+ROUNDS = 60
+
+
+def clipped(horizon):
+    return taut.ClippedOGD.tuned(zoo.TOY.problem.constants, horizon)
+
+
+def saddle(horizon):
+    return taut.SaddlePoint.mahdavi(zoo.TOY.problem.constants, horizon)
+
+
+def queues(horizon):
+    return taut.DriftPlusPenalty.tuned(zoo.TOY.problem.constants, horizon)
+
+
+def projected(horizon):
+    return taut.ProjectedOGD.zinkevich(zoo.TOY.problem.constants, zoo.TOY.feasible, horizon)
+
+
+MAKERS = [clipped, saddle, queues, projected]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    with games.quick_compilation():
+        yield
+
+
+@cache
+def data():
+    return zoo.TOY.stream(1, ROUNDS, seed=2)[0]
+
+
+def play(learner, rounds, x1=None):
+    """Chunks of 64 whatever the number of rounds: a learner kind is compiled once."""
+    record = ("decisions", "multipliers")
+    return taut.simulate(learner, zoo.TOY.problem, rounds, x1=x1, chunk=64, record=record)
+
+
+def epochs(first, rounds):
+    """Epoch k plays 2^k rounds; (k, its rounds from 0) until the data end."""
+    k, start = first, 0
+    while start < rounds:
+        yield k, slice(start, min(start + 2**k, rounds))
+        start += 2**k
+        k += 1
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+def test_equals_a_loop_of_separate_learners(make, warm):
+    learner = taut.Doubling.of(make, warm=warm)
+    x1 = np.array([0.3, -0.2])  # not the centre: a restart is at the first decision, wherever that is
+    run = play(learner, data(), x1)
+    decisions, multipliers, start = [], [], x1
+    for k, rounds in epochs(learner.first, ROUNDS):
+        part = play(make(2**k), data()[rounds], start)
+        decisions.append(part.decisions[0])
+        multipliers.append(part.multipliers[0])
+        start = part.final[0] if warm else x1
+    np.testing.assert_allclose(run.decisions[0], np.concatenate(decisions), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(run.multipliers[0], np.concatenate(multipliers), rtol=0, atol=1e-11)
+
+
+def test_warm_and_cold_differ_only_after_the_first_epoch():
+    cold, warm = (play(taut.Doubling.of(clipped, warm=warm, first=3), data()).decisions[0] for warm in (False, True))
+    np.testing.assert_array_equal(cold[:8], warm[:8])
+    np.testing.assert_array_equal(cold[[0, 8, 24, 56]], 0)  # rounds 1, 9, 25, 57 begin an epoch, at the centre
+    assert np.all(np.any(warm[[8, 24, 56]] != 0, axis=1))
+
+
+def test_state_counts_epochs_and_rounds_left():
+    learner = taut.Doubling.of(clipped, first=1)
+    round = zoo.TOY.problem.round(jnp.asarray([0.6, 0.8]))
+    step = jax.jit(lambda state: learner.step(state, round))
+    state, seen = learner.init(jnp.zeros(2), 1), []
+    for _ in range(15):
+        seen.append((int(state.epoch), int(state.left)))
+        state = step(state)
+    assert seen == [(epoch, left) for epoch in range(3) for left in range(2 ** (epoch + 1), 0, -1)] + [(3, 16)]
+
+
+def test_parameters_of_every_epoch_are_those_of_its_horizon():
+    learner = taut.Doubling.of(clipped, first=2)
+    for epoch in (0, 1, 5, 28):
+        inner = learner.at(jnp.asarray(epoch))
+        assert float(inner.eta.value) == pytest.approx(clipped(2 ** (epoch + 2)).eta.value, rel=1e-15)
+
+
+def test_first_epoch_is_the_shortest_that_the_method_accepts():
+    # Mahdavi et al. need 8 eta^2 (m+1) G^2 <= 1. Toy: (m+1) G^2 = 4, eta^2 = 1 / (6 T), so T >= 32/6: 8 rounds.
+    with pytest.raises(ValueError, match="horizon: got 4"):
+        saddle(4)
+    assert taut.Doubling.of(saddle).first == 3
+    assert taut.Doubling.of(clipped).first == 0
+
+
+def test_is_compiled_once_for_all_epochs_and_parameters():
+    play(taut.Doubling.of(clipped), data())
+    before = referee.play._cache_size()
+    play(taut.Doubling.of(lambda horizon: taut.ClippedOGD(0.3 / horizon**0.5, 5.0)), data()[:11])
+    assert referee.play._cache_size() == before
+
+
+def test_refuses_what_it_cannot_double():
+    with pytest.raises(TypeError, match="make: got 3"):
+        taut.Doubling.of(3)
+    with pytest.raises(TypeError, match="make: got learners of different kinds"):
+        taut.Doubling.of(lambda horizon: clipped(horizon) if horizon > 4 else queues(horizon))
+    with pytest.raises(ValueError, match="make: got a function that refuses every horizon"):
+        taut.Doubling.of(lambda horizon: saddle(0))
+    with pytest.raises(ValueError, match="first: got -1"):
+        taut.Doubling.of(clipped, first=-1)
+
+
+def test_costs_the_known_factor_at_most():
+    """Theorem 1's bound R G_f sqrt((m+1) T) for every epoch, summed: sqrt(2)/(sqrt(2)-1) times that of one horizon."""
+    rounds = 2**10 - 1  # ten whole epochs
+    stream = zoo.TOY.stream(1, rounds, seed=11)[0]
+    learner = taut.Doubling.of(clipped)
+    run = taut.simulate(learner, zoo.TOY.problem, stream, chunk=1023, record=())
+    regret = run.totals.loss[0] - zoo.TOY.best(stream)[1]
+    assert regret <= sum((2 * 2**k) ** 0.5 for k in range(10)) <= (2 * rounds) ** 0.5 * 2**0.5 / (2**0.5 - 1)
