@@ -27,9 +27,9 @@ class Problem:
         constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a scalar, a vector or
             several arrays, convex in x. Feasible means that every entry is at most 0.
         domain: B, which contains the feasible set and is cheap to project on. Decisions have its shape.
-        domain_binds: whether the domain is a constraint itself (limits that are always enforced), rather than a set that
-            merely contains the feasible one.
         constants: what is known of the problem; what follows from the domain is added, the rest can be estimated.
+        domain_binds: whether the domain is a constraint itself (limits that are always enforced), not only a set that
+            contains the feasible one.
 
     Gradients come from automatic differentiation.
 
