@@ -11,7 +11,7 @@ import numpy as np
 from . import errors
 from .domains import Domain
 from .guarantees import Guarantee, Setting, guarantees
-from .learners import LEARNERS, Learner, Method
+from .learners import LEARNERS, ClippedOGD, Learner, Method
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "Recommendation", "recommend"]
 
+BEST = "clipped-ogd"
+"""The method whose parameters are chosen by its own bound."""
 REFERENCE = 10_000
 """Horizon at which bounds are compared when none is given."""
 
@@ -105,7 +107,7 @@ def recommend(
     length = REFERENCE if horizon is None else errors.count("horizon", horizon)
     problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
     setting = _setting(problem)
-    found = [_candidate(m, problem, setting, horizon, length, feasible) for m in LEARNERS.values()]
+    found = [_candidate(m, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
 
     def price(one: Candidate) -> float:
         violation = length * one.bound("peak violation") if per_round else one.bound("violation")
@@ -121,6 +123,12 @@ def recommend(
     return Recommendation(best.method.name, best.learner, _reasons(best, problem, horizon, per_round), length, ranked)
 
 
+def _best(setting: Setting, horizon: int, weight: float) -> Learner:
+    """Clipped-OGD with the parameters that minimise the very bound that learners are compared by."""
+    near = 0.0 if setting.fixed and setting.initial_violation == 0 else None
+    return ClippedOGD.tuned(setting.constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
+
+
 def _setting(problem: Problem) -> Setting:
     fixed = not problem.constraints.takes_data
     first = None
@@ -130,9 +138,9 @@ def _setting(problem: Problem) -> Setting:
 
 
 def _candidate(
-    method: Method, problem: Problem, setting: Setting, horizon: int | None, length: int, feasible: Domain | None
+    method: Method, setting: Setting, horizon: int | None, length: int, feasible: Domain | None, weight: float
 ) -> Candidate:
-    constants = problem.constants
+    constants = setting.constants
     reason = ""
     if method.needs_horizon and horizon is None:
         reason = "needs the horizon"
@@ -144,7 +152,9 @@ def _candidate(
         reason = "plays one aggregated constraint: use taut.max_of(problem)"
     if not reason:
         try:
-            learner = method.make(constants, length, feasible)
+            learner = (
+                _best(setting, length, weight) if method.name == BEST else method.make(constants, length, feasible)
+            )
         except ValueError as error:
             reason = str(error)
         else:
@@ -166,6 +176,8 @@ def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: 
         if horizon is not None
         else f"no horizon given: it needs none (bounds shown at T = {REFERENCE})",
     ]
+    if best.method.name == BEST:
+        found.append("its parameters minimise the bound on regret plus the weighted violation")
     if best.method.losses == "strongly convex":
         found.append(f"the losses are strongly convex, H = {problem.constants.strong_convexity:g}")
     if per_round:
