@@ -123,19 +123,24 @@ class _Centred(Domain):
     """What the two balls share: a centre and a radius, which is also the largest distance from the centre."""
 
     radius: float
-    middle: Any  # the centre, as a leaf
+    origin: Any  # the centre as a leaf; None is zero, which then costs nothing in every round
     shape: tuple[int, ...]
 
     def __init__(self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None) -> None:
         if centre is None and shape is None:
             raise TypeError("shape: got None and no centre; expected one of the two")
         wanted = _shape(np.shape(centre) if shape is None else shape)
-        middle = _reals("centre", 0 if centre is None else centre, wanted)
-        self._set(radius=errors.positive("radius", radius), middle=middle, shape=wanted)
+        origin = None if centre is None else _reals("centre", centre, wanted)
+        self._set(radius=errors.positive("radius", radius), origin=origin, shape=wanted)
+
+    @property
+    def middle(self) -> Any:
+        """The centre as given, or zeros."""
+        return np.zeros(self.shape) if self.origin is None else self.origin
 
     @property
     def centre(self) -> jax.Array:
-        """The centre as given."""
+        """The centre as a JAX array."""
         return jnp.asarray(self.middle)
 
     @property
@@ -158,19 +163,22 @@ class _Centred(Domain):
     def to_dict(self) -> dict[str, Any]:
         """Radius, centre and shape."""
         description = super().to_dict()
-        description["centre"] = description.pop("middle")
+        description["centre"] = description.pop("origin")
         return description
 
 
-class Ball(_Centred, leaves=("radius", "middle")):
+class Ball(_Centred, leaves=("radius", "origin")):
     """The Euclidean ball {x : |x - centre| <= radius}; `shape` without `centre` means centred at zero."""
 
     def project(self, x: jax.Array) -> jax.Array:
         """centre + (x - centre) / max(1, |x - centre| / radius)."""
         x = self._decision(x)
         dtype = _working(x)
-        radius, middle = _cast(dtype, self.radius, self.middle)
-        offset = x.astype(dtype) - middle
+        (radius,) = _cast(dtype, self.radius)
+        offset = x.astype(dtype)
+        if self.origin is not None:
+            (middle,) = _cast(dtype, self.origin)
+            offset = offset - middle
         # The radius is measured as `small`, a power of two whose square is still well above the least float:
         # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
         # square root sees at least small^2, so that its gradient exists at the centre too.
@@ -178,7 +186,8 @@ class Ball(_Centred, leaves=("radius", "middle")):
         unit = offset * (small / radius)
         squares = jnp.sum(unit * unit)
         scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2))
-        return (middle + offset * scale).astype(x.dtype)
+        inside = offset * scale if self.origin is None else middle + offset * scale
+        return inside.astype(x.dtype)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball evenly."""
@@ -196,7 +205,7 @@ class Ball(_Centred, leaves=("radius", "middle")):
         return jnp.sqrt(jnp.sum(offset * offset))
 
 
-class L1Ball(_Centred, leaves=("radius", "middle")):
+class L1Ball(_Centred, leaves=("radius", "origin")):
     """The l1 ball {x : sum |x - centre| <= radius}; `shape` without `centre` means centred at zero.
 
     The point farthest from the centre is a vertex, so `radius` is its Euclidean radius too.
