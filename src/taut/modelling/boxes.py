@@ -2,69 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
-from ..domains import Box
-from .constraints import limits
+from .conic import Conic
+from .shadows import Shadow
 
-__all__ = ["bounding_box"]
+__all__ = ["LARGEST", "bounding_box", "outwards"]
 
-MARGIN = 1e-7
+Array = np.ndarray[Any, Any]
+
+LARGEST = 500
+"""Up to this many entries of a decision the box is solved for, twice an entry."""
+MARGIN = 1e-8
 """Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
+DIGITS = 6
+"""An edge within the margin of a number with so few digits is that number."""
 
 
-def bounding_box(
-    variables: list[Any], constraints: list[Any], parameters: list[Any], shape: tuple[int, ...]
-) -> tuple[Box, list[str]]:
-    """The smallest box around the feasible set, hence its exact centre and radius; unbounded sets are refused.
+def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
+    """The smallest box around the feasible set, flat; empty and unbounded sets are refused.
 
-    Constraints with per-round parameters are left out: the box must contain what is feasible in any round.
+    Arguments:
+        shadow: the model over its flat decision.
+        constraints: all that do not change with the round, attributes included; the user's own.
+        name: of the i-th entry of a decision, for errors.
     """
-    changing = {parameter.id for parameter in parameters}
-    steady = [c for c in constraints if not any(p.id in changing for p in c.parameters())]
-    sizes = [variable.size for variable in variables]
-    direction = cp.Parameter(sum(sizes))
-    stacked = cp.hstack([cp.vec(variable, order="C") for variable in variables])
-    program = cp.Problem(cp.Minimize(direction @ stacked), steady)
-    edges = [limits(variable) for variable in variables]
-    lower = np.concatenate([np.ravel(low) for low, _ in edges])
-    upper = np.concatenate([np.ravel(high) for _, high in edges])
-    for sign, edge in ((1.0, lower), (-1.0, upper)):
-        for i in range(len(edge)):
-            aim = np.zeros(len(edge))
+    size = shadow.variable.size
+    if size > LARGEST:
+        raise ValueError(
+            f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
+            "bounding box of the feasible set, which takes two programs an entry, is not solved for"
+        )
+    feasible = Conic([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
+    edges = np.zeros((2, size))
+    for i in range(size):
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(size)
             aim[i] = sign
-            direction.value = aim
-            program.solve(solver=cp.CLARABEL)
-            if program.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+            answer = feasible.minimise(aim)
+            if answer.status == "infeasible":
                 raise ValueError(
                     "constraints: got no feasible decision; expected constraints that some decision satisfies"
                 )
-            if program.status in (cp.UNBOUNDED, cp.UNBOUNDED_INACCURATE):
-                where = _entry(variables, sizes, i)
+            if answer.status == "unbounded":
                 raise ValueError(
-                    f"constraints: got a feasible set that is unbounded: {where} has no {'lower' if sign > 0 else 'upper'} "
-                    "bound; expected a bounded set, or domain=..."
+                    f"constraints: got an unbounded feasible set: {_direction(answer.x, name)}; expected a bounded "
+                    "one, or domain=..."
                 )
-            if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+            if answer.status != "solved" or answer.error > 1e-5:
                 raise ValueError(
-                    f"constraints: the solver ended with {program.status!r} while bounding the feasible set"
+                    f"constraints: got a feasible set whose extent in {name(i)} the solver could not tell "
+                    f"({answer.raw.status}); expected domain=..."
                 )
-            reach = sign * float(program.value)
-            room = MARGIN * (1 + abs(reach))
-            edge[i] = max(edge[i], reach - room) if sign > 0 else min(edge[i], reach + room)
-    note = "domain: the bounding box of the feasible set"
-    if len(steady) < len(constraints):
-        note += " of the constraints that do not change with the round"
-    return Box(lower.reshape(shape), upper.reshape(shape)), [note]
+            edges[side, i] = outwards(float(answer.x[i]), -sign, max(MARGIN, 10 * answer.error))
+    return edges[0], edges[1]
 
 
-def _entry(variables: list[Any], sizes: list[int], i: int) -> str:
-    for variable, size in zip(variables, sizes, strict=True):
-        if i < size:
-            place = ", ".join(str(int(k)) for k in np.unravel_index(i, variable.shape)) if variable.shape else ""
-            return f"{variable.name()}[{place}]" if place else str(variable.name())
-        i -= size
-    return "decision"
+def outwards(edge: float, way: float, margin: float = MARGIN) -> float:
+    """A solved edge moved outwards by the solver's error, or the short decimal it is."""
+    room = margin * (1 + abs(edge))
+    short = float(f"{edge:.{DIGITS}g}") if abs(edge) > room else 0.0
+    return short if abs(short - edge) <= room else edge + way * room
+
+
+def _direction(ray: Array, name: Callable[[int], str]) -> str:
+    ray = ray / np.abs(ray).max()
+    parts = [f"{share:+.3g} {name(i)}" for i, share in enumerate(ray) if abs(share) > 1e-6]
+    return "it goes on for ever in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")

@@ -2,110 +2,122 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
 from cvxpy.constraints.zero import Equality, Zero
 
-from ..domains import Box, Domain
+from ..domains import Domain
+from .attributes import is_symmetric, limits, pattern
+from .supports import edges
 
-__all__ = ["excesses"]
+__all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
+
+
+class Excess(NamedTuple):
+    """An expression that must not exceed zero, or must equal it: then it is played as a pair, as in the paper."""
+
+    expression: Any
+    equality: bool = False
+
+    @property
+    def rows(self) -> list[Any]:
+        """What is played."""
+        return [self.expression, -self.expression] if self.equality else [self.expression]
+
+    @property
+    def constraint(self) -> Any:
+        """What is solved."""
+        return self.expression == 0 if self.equality else self.expression <= 0
 
 
 def excesses(
     variables: list[Any], constraints: list[Any], domain: Domain, spans: dict[int, slice]
-) -> tuple[list[Any], list[str]]:
-    """Expressions that are at most 0 exactly on the feasible set, and notes on what became of variable attributes."""
-    rows = [row for constraint in constraints for row in _rows(constraint)]
+) -> tuple[list[Excess], list[str]]:
+    """Excesses that are at most 0 exactly on the feasible set, and notes on what became of variable attributes."""
+    found = [one for constraint in constraints for one in excesses_of(constraint)]
     notes = []
+    low, high = edges(domain)
     for variable in variables:
-        more, note = _attributes(variable, domain, spans[variable.id])
-        rows += more
-        notes += note
-    if not rows:  # a game without constraints: one that always holds
-        rows = [cp.Constant(-1.0)]
-    return rows, notes
+        lower, upper = (np.ravel(edge) for edge in limits(variable))
+        span, name = spans[variable.id], variable.name()
+        for side, stated, implied in (
+            ("lower", lower, low[span] >= lower),
+            ("upper", upper, high[span] <= upper),
+        ):
+            if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
+                continue
+            held = "the domain" if np.all(implied) else "constraints"
+            notes.append(f"{name}: {side} bounds are part of {held}")
+            if not np.all(implied):
+                found += [one for c in _bounds(variable, side) for one in excesses_of(c)]
+        if is_symmetric(variable):
+            notes.append(f"{name}: symmetry is part of the domain; only the symmetric part of a decision counts")
+            _check_mirror(name, variable.shape, low[span], high[span])
+        if not np.all(pattern(variable)):
+            notes.append(f"{name}: zeros are part of the domain; only the other entries of a decision count")
+        for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
+            if variable.attributes[attribute]:
+                found.append(Excess(cp.lambda_max(sign * variable)))
+                notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
+    if not found:  # a game without constraints: one that always holds
+        found = [Excess(cp.Constant(-1.0))]
+    return found, notes
 
 
-def _rows(constraint: Any) -> list[Any]:
+def excesses_of(constraint: Any) -> list[Excess]:
+    """One CVXPY constraint."""
     if isinstance(constraint, Inequality):
-        return [constraint.expr]
+        return [Excess(constraint.expr)]
     if isinstance(constraint, (Equality, Zero)):
-        return [constraint.expr, -constraint.expr]  # a pair of inequalities, as in the paper
+        return [Excess(constraint.expr, equality=True)]
     if isinstance(constraint, NonPos):
-        return [constraint.args[0]]
+        return [Excess(constraint.args[0])]
     if isinstance(constraint, NonNeg):
-        return [-constraint.args[0]]
+        return [Excess(-constraint.args[0])]
     if isinstance(constraint, cp.PSD):
-        return [cp.lambda_max(-_symmetric(constraint.args[0]))]
+        matrix = constraint.args[0]
+        # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
+        return [Excess(cp.lambda_max(-(matrix if matrix.is_symmetric() else (matrix + matrix.T) / 2)))]
     if isinstance(constraint, cp.SOC):
         t, x = constraint.args
-        if x.ndim <= 1:
-            return [cp.norm(x, 2) - t]
-        return [cp.norm(x, 2, axis=constraint.axis) - t]
+        length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
+        return [Excess(length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F")))]
     raise ValueError(
-        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, << or a second-order cone"
+        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, << or a second-order "
+        "cone"
     )
 
 
-def _attributes(variable: Any, domain: Domain, span: slice) -> tuple[list[Any], list[str]]:
-    """Attributes that the domain does not already enforce become constraints."""
-    name, given = variable.name(), variable.attributes
-    rows, notes = [], []
+def attribute_constraints(variables: list[Any]) -> list[Any]:
+    """All that the attributes state, as CVXPY constraints; symmetry and zeros excepted, which are built in."""
+    found = []
+    for variable in variables:
+        found += _bounds(variable, "lower") + _bounds(variable, "upper")
+        if variable.attributes["PSD"]:
+            found.append(variable >> 0)
+        if variable.attributes["NSD"]:
+            found.append(variable << 0)
+    return found
+
+
+def _bounds(variable: Any, side: str) -> list[Any]:
     lower, upper = limits(variable)
-    for edge, bound, side in ((lower, variable >= lower, "lower"), (upper, variable <= upper, "upper")):
-        if not np.any(np.isfinite(edge)):
-            continue
-        if isinstance(domain, Box) and _implied(domain, span, edge, side):
-            notes.append(f"{name}: {side} bound is part of the domain")
-        else:
-            if not np.all(np.isfinite(edge)):
-                raise ValueError(
-                    f"variable {name}: got a {side} bound for some entries only; expected all, or constraints"
-                )
-            rows += _rows(bound)
-            notes.append(f"{name}: {side} bound is a constraint")
-    if given["symmetric"] or given["PSD"] or given["NSD"]:
-        if variable.shape != (1, 1):
-            rows += _rows(variable == variable.T)
-        notes.append(f"{name}: symmetry is a pair of constraints")
-    if given["PSD"]:
-        rows.append(cp.lambda_max(-_symmetric(variable)))
-        notes.append(f"{name}: positive semidefiniteness is a constraint on the largest eigenvalue")
-    if given["NSD"]:
-        rows.append(cp.lambda_max(_symmetric(variable)))
-        notes.append(f"{name}: negative semidefiniteness is a constraint on the largest eigenvalue")
-    if given["diag"]:
-        off = 1 - np.eye(variable.shape[0])
-        rows += _rows(cp.multiply(off, variable) == 0)
-        notes.append(f"{name}: zeros off the diagonal are pairs of constraints")
-    if given["sparsity"]:
-        raise ValueError(f"variable {name}: got a sparsity pattern; expected a dense variable")
-    return rows, notes
+    edge, sign = (lower, 1.0) if side == "lower" else (upper, -1.0)
+    finite = np.isfinite(edge) & pattern(variable)
+    if not finite.any():
+        return []
+    if finite.all():
+        return [sign * variable >= sign * edge]
+    return [sign * variable[finite] >= sign * edge[finite]]
 
 
-def limits(variable: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where they state none."""
-    given, shape = variable.attributes, variable.shape
-    lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
-    if given["nonneg"] or given["pos"]:
-        lower = np.zeros(shape)
-    if given["nonpos"] or given["neg"]:
-        upper = np.zeros(shape)
-    if given.get("bounds") is not None:
-        low, high = given["bounds"]
-        lower = np.maximum(lower, np.broadcast_to(np.asarray(low, float), shape))
-        upper = np.minimum(upper, np.broadcast_to(np.asarray(high, float), shape))
-    return lower, upper
-
-
-def _implied(domain: Box, span: slice, edge: np.ndarray[Any, Any], side: str) -> bool:
-    flat = np.ravel(np.broadcast_to(domain.lower if side == "lower" else domain.upper, domain.shape))[span]
-    return bool(np.all(flat >= np.ravel(edge)) if side == "lower" else np.all(flat <= np.ravel(edge)))
-
-
-def _symmetric(matrix: Any) -> Any:
-    """CVXPY asks lambda_max for symmetry; decisions of a learner are symmetric only in the limit."""
-    return (matrix + matrix.T) / 2
+def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
+    """The symmetric part of a decision must lie in the domain like the decision itself."""
+    if any(not np.array_equal(edge.reshape(shape), edge.reshape(shape).T) for edge in (low, high)):
+        raise ValueError(
+            f"domain: got a set that does not look the same from both sides of the diagonal of {name}; expected one "
+            "that does, because the variable is symmetric"
+        )

@@ -1,27 +1,37 @@
-"""Games from CVXPY: disciplined convex programming proves convexity, translation compiles, the box bounds the domain."""
+"""Games from CVXPY: disciplined programming proves convexity, translation compiles, a box bounds the domain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
 from ..constants import Constants
-from ..domains import Domain
+from ..domains import Box, Domain
 from ..problem import Problem
-from .boxes import bounding_box
-from .constraints import excesses
-from .scale import model_constants
+from ..streams import Stream
+from .attributes import dense, shaped
+from .boxes import bounding_box, outwards
+from .constraints import attribute_constraints, excesses, excesses_of
+from .discipline import checked
+from .parameters import arranged, names
+from .probe import Probe, double_precision
+from .scale import deepest, model_constants, parameter_range
+from .shadows import Shadow
 from .translate import Evaluate, translate
+from .validity import atom_domains, check_atoms
 
 __all__ = ["Model", "from_cvxpy"]
 
 Array = np.ndarray[Any, Any]
+
+FEASIBLE = 1e-6
+"""How much the best decision may exceed a constraint, relatively, before the constraints count as contradictory."""
 
 
 def from_cvxpy(
@@ -35,181 +45,240 @@ def from_cvxpy(
 
     Arguments:
         loss: a scalar convex expression of variables and parameters.
-        constraints: `<=`, `>=`, `==` (affine; played as pairs of inequalities, as in the paper), `>>` and `<<`, and
-            second-order cones. They may contain parameters that change with the round.
-        domain: the set decisions are projected on, of shape (n,) or that of the only variable; by default the bounding
-            box of the feasible set, found by solving for it.
-        constants: what is known; the rest is exact where loss and constraints are affine or quadratic, else estimated.
-        per_round: the parameters that change with the round; by default those without a value. The others are fixed at
-            the values they have now.
+        constraints: `<=`, `>=`, `==` (affine; played as pairs of inequalities, as in the paper), `>>` and `<<` (on an
+            eigenvalue), and second-order cones. They may contain parameters that change with the round.
+        domain: the set decisions are projected on, of the shape of the only variable or flat; by default the bounding
+            box of the feasible set, which is solved for. Constraints with per-round parameters do not count for it.
+        constants: what is known; the rest is exact where loss or constraints are affine or quadratic, else estimated.
+        per_round: the parameters that change with the round, or their names; by default those without a value. The
+            others are fixed at the values they have now.
 
-    Convexity is proven: what disciplined convex programming does not accept is refused with CVXPY's own explanation.
-    The stream is keyed by parameter, by name or by position; `taut.Player(...).decision` is a dict if there are several
-    variables.
+    Convexity is proven: what disciplined (parametrized) convex programming does not accept is refused in CVXPY's words.
+    Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
+    a dict by name in `taut.Player(...).decision` and `problem.present(...)`. `problem.notes` says what became of
+    variable attributes and of the domain.
+
+    >>> import cvxpy as cp, numpy as np
+    >>> x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    >>> game = from_cvxpy(c @ x, [cp.norm1(x) <= 1])
+    >>> game.domain.lower.tolist(), game.domain.upper.tolist(), round(game.constants.loss_lipschitz, 6)
+    ([-1.0, -1.0], [1.0, 1.0], 1.414214)
     """
     return Model(loss, constraints, domain, constants, per_round)
 
 
 class Model(Problem):
-    """A problem with the CVXPY expressions it came from.
+    """A problem that knows the CVXPY expressions it came from.
 
-    `variables` and `parameters` are CVXPY's; `notes` say what became of variable attributes and of the domain.
+    `objective`, `stated`, `variables` and `parameters` (those that change with the round) are the user's own;
+    `excesses` are what must not exceed zero, in the order of the constraints that are played.
     """
 
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | None = None,
         constants: Constants | None = None, per_round: Sequence[Any] | None = None,
     ) -> None:  # fmt: skip
-        self.objective, self.stated = _checked(loss, constraints)
-        program = cp.Problem(cp.Minimize(self.objective), self.stated)
-        self.variables: list[Any] = _refuse_integers(program.variables())
-        self.parameters: list[Any] = _per_round(program.parameters(), per_round)
+        self.objective, self.stated = checked(loss, constraints)
+        self.variables = _leaves([self.objective, *self.stated], "variables")
+        every = _leaves([self.objective, *self.stated], "parameters")
+        self.parameters = _per_round(every, per_round)
+        self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
+        self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
-        fixed = {p.id: jnp.asarray(_dense(p.value)) for p in program.parameters() if p not in self.parameters}
+        for one in self.stated:
+            excesses_of(one)  # refuses what cannot be played before anything is solved
+        atoms = atom_domains([self.objective, *self.stated])
         if domain is None:
-            domain, found = bounding_box(self.variables, self.stated, self.parameters, self.shape)
-            self.notes += found
-        elif domain.shape != self.shape:
-            raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self.shape}")
-        rows, found = excesses(self.variables, self.stated, domain, self.spans())
-        self.notes += found
-        self._fixed = fixed
-        value, parts = translate(self.objective), [translate(row) for row in rows]
-        changing = {p.id for p in self.parameters}
-        takes_data = any(p.id in changing for row in rows for p in row.parameters())
-        super().__init__(self._loss(value), self._excess(parts, takes_data), domain, constants)
-        self.constants = model_constants(self, rows)
+            domain = self._derived([constraint for _, constraint in atoms])
+        elif not isinstance(domain, Domain):
+            raise TypeError(f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)")
+        elif domain.shape not in ((self.size,), self._shape()):
+            raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self._shape()}")
+        self.excesses, notes = excesses(self.variables, self.stated, domain, self.spans)
+        self.notes += notes
+        self.count = sum(row.size for one in self.excesses for row in one.rows)
+        self._reveals: dict[Any, Any] = {}
+        binds = bool(atoms) or any("part of the domain" in note for note in notes)
+        super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
+        self.constants = self._constants(constants or Constants(), atoms)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a decision: that of the only variable, else a vector of all entries."""
-        if len(self.variables) == 1:
-            return tuple(self.variables[0].shape)
-        return (sum(v.size for v in self.variables),)
+    def _derived(self, finite: list[Any]) -> Domain:
+        """The bounding box of the feasible set, as far as it is the same in every round."""
+        every = [*self.stated, *attribute_constraints(self.variables), *finite]
+        steady = [one for one in every if not self.changing(one)]
+        lower, upper = bounding_box(self.shadow(), steady, self.entry)
+        rest = "" if len(steady) == len(every) else ", without constraints that change with the round"
+        self.notes.append(f"domain: the bounding box of the feasible set{rest}")
+        return Box(lower.reshape(self._shape()), upper.reshape(self._shape()))
 
+    def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
+        """What the user gave, completed; on the way the model is looked at from all sides."""
+        if not isinstance(given, Constants):
+            raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
+        if given.constraint_count not in (None, self.count):
+            raise ValueError(
+                f"constraint_count: got {given.constraint_count}; expected {self.count}, what constraints gives"
+            )
+        with double_precision():
+            probe = Probe(self)
+            check_atoms(self, atoms, probe, parameter_range(self))
+            known = given.merged(model_constants(self, self.excesses, probe))
+        if self.constraints.takes_data:
+            return known
+        depth = deepest(self, self.excesses)
+        if depth > FEASIBLE * max(1.0, known.constraint_range or 1.0):
+            raise ValueError(
+                f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a domain with a "
+                "feasible decision"
+            )
+        room = -outwards(depth, 1.0)
+        return known.merged(Constants().with_values(exact=True, slater=room)) if 1e-7 < room < np.inf else known
+
+    def _shape(self) -> tuple[int, ...]:
+        """Of a decision: that of the only variable, else all entries in a row."""
+        only = self.variables[0]
+        return tuple(only.shape) if len(self.variables) == 1 and only.shape else (self.size,)
+
+    @cached_property
     def spans(self) -> dict[int, slice]:
-        """Where each variable's entries, in row order, are in a flat decision."""
-        found, start = {}, 0
+        """Where each variable's entries, in row order, are in a flat decision, by the variable's id."""
+        ends = np.cumsum([variable.size for variable in self.variables]).tolist()
+        return {v.id: slice(end - v.size, end) for v, end in zip(self.variables, ends, strict=True)}
+
+    def entry(self, i: int) -> str:
+        """The name of the i-th entry of a flat decision."""
         for variable in self.variables:
-            found[variable.id] = slice(start, start + variable.size)
-            start += variable.size
-        return found
+            span = self.spans[variable.id]
+            if span.start <= i < span.stop:
+                place = ", ".join(str(int(k)) for k in np.unravel_index(i - span.start, variable.shape or (1,)))
+                return f"{variable.name()}[{place}]" if variable.shape else str(variable.name())
+        raise IndexError(f"i: got {i}; expected less than {self.size}")
 
-    def split(self, x: Any) -> dict[int, Any]:
-        """A decision by variable id."""
-        flat = x.reshape(-1)
-        spans = self.spans()
-        return {v.id: flat[spans[v.id]].reshape(v.shape) for v in self.variables}
+    def changing(self, part: Any) -> bool:
+        """Whether an expression or constraint contains a parameter that changes with the round."""
+        ids = {parameter.id for parameter in self.parameters}
+        return any(parameter.id in ids for parameter in part.parameters())
 
-    def present(self, decision: Array) -> Any:
-        """The decision as the user knows it: an array for one variable, a dict by name for several."""
-        if len(self.variables) == 1:
-            return decision
-        parts = self.split(decision)
-        return {variable.name(): parts[variable.id] for variable in self.variables}
+    def shadow(self, framed: bool = False) -> Shadow:
+        """Copies of the expressions over one flat decision, or over one in units of the radius around the centre."""
+        if not framed:
+            return Shadow(self.variables, self.parameters, self.fixed)
+        scale = float(self.domain.radius) or 1.0
+        return Shadow(self.variables, self.parameters, self.fixed, np.asarray(self.domain.centre, float), scale)
+
+    def present(self, decision: Any) -> Any:
+        """Decisions as the user knows them: an array in the shape of the only variable, or a dict by name.
+
+        Leading axes, as in `run.decisions`, stay.
+        """
+        lead = decision.shape[: decision.ndim - len(self.domain.shape)]
+        flat = decision.reshape(*lead, self.size)
+        parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
+        return parts if len(parts) > 1 else next(iter(parts.values()))
+
+    def assemble(self, parts: Any) -> Array:
+        """The decision with these parts, as `present` gives them: a first decision x1, for example."""
+        given = parts if isinstance(parts, dict) else {self.variables[0].name(): parts}
+        wanted = [variable.name() for variable in self.variables]
+        if set(given) != set(wanted):
+            raise ValueError(f"parts: got {', '.join(map(str, given))}; expected {', '.join(wanted)}")
+        flat = [np.broadcast_to(np.asarray(given[v.name()], float), v.shape).ravel() for v in self.variables]
+        return np.concatenate(flat).reshape(self.domain.shape)
 
     def arrange(self, data: Any) -> Any:
-        """Data keyed by parameter, name or position, as the tuple that loss and constraints take."""
-        if callable(data) or not self.parameters:
+        """Data keyed by parameter, name or position, as the tuple that loss and constraints take.
+
+        Their shapes and the parameters' attributes, on which convexity rests, are checked.
+        """
+        if isinstance(data, Stream) or not self.parameters:
             return data
-        if isinstance(data, Mapping):
-            return tuple(self._entry(data, parameter) for parameter in self.parameters)
-        if isinstance(data, (tuple, list)) and not _is_numbers(data):
-            if len(data) != len(self.parameters):
-                raise ValueError(f"stream: got {len(data)} arrays; expected {self._names()}, one for each parameter")
-            return tuple(np.asarray(part) for part in data)
-        if len(self.parameters) == 1:
-            return (np.asarray(data) if not isinstance(data, jax.Array) else data,)
-        raise TypeError(f"stream: got one array; expected a dict or a tuple with one for each of {self._names()}")
+        if callable(data):
+            if data not in self._reveals:  # one function for one function, or every use would compile anew
+                self._reveals[data] = self._arranging(data)
+            return self._reveals[data]
+        return arranged(self.parameters, data)
 
-    def _entry(self, data: Mapping[Any, Any], parameter: Any) -> Any:
-        for key, value in data.items():
-            if key is parameter or (isinstance(key, str) and key == parameter.name()):
-                return value if isinstance(value, (np.ndarray, jax.Array)) else np.asarray(value)
-        given = ", ".join(key.name() if isinstance(key, cp.Parameter) else repr(key) for key in data)
-        raise ValueError(f"stream: got data for {given}; expected {self._names()}, and {parameter.name()} is missing")
+    def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def chunk(start: int, length: int) -> Any:
+            return arranged(self.parameters, function(start, length))
 
-    def _names(self) -> str:
-        return ", ".join(parameter.name() for parameter in self.parameters)
+        def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
+            return arranged(self.parameters, function(round, self.present(decision), key), check=False)
+
+        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal}
+        return wrappers.get(len(required), function)
+
+    def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
+        """These constants, with all that had to be estimated before the stream was known sampled over the stream."""
+        unknown = dict.fromkeys(self.constants.estimated) | {"strong_convexity": 0.0}
+        unknown = {name: value for name, value in unknown.items() if name in self.constants.estimated}
+        known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
+        return Problem.estimate_constants(known, stream, key, **options)
+
+    def data_of(self, flat: Array) -> tuple[Array, ...]:
+        """One round's data from a flat vector of all parameters."""
+        ends = np.cumsum([parameter.size for parameter in self.parameters], dtype=int)
+        return tuple(flat[end - p.size : end].reshape(p.shape) for p, end in zip(self.parameters, ends, strict=True))
 
     def _values(self, z: Any) -> dict[int, Any]:
-        if isinstance(z, Mapping):
-            z = self.arrange(z)
-        elif not isinstance(z, (tuple, list)):
-            z = (z,) if self.parameters else ()
-        return self._fixed | {p.id: part for p, part in zip(self.parameters, z, strict=False)}
+        z = () if not self.parameters else z if isinstance(z, tuple) else arranged(self.parameters, z, check=False)
+        return self._constants_of | {p.id: part for p, part in zip(self.parameters, z, strict=True)}
 
-    def _loss(self, value: Evaluate) -> Any:
+    @cached_property
+    def _constants_of(self) -> dict[int, Any]:
+        return {parameter.id: dense(parameter.value) for parameter in self.fixed}
+
+    def _split(self, x: jax.Array) -> dict[int, jax.Array]:
+        flat = x.reshape(-1)
+        return {v.id: shaped(v, flat[self.spans[v.id]]) for v in self.variables}
+
+    def _loss(self) -> Callable[[jax.Array, Any], jax.Array]:
+        value: Evaluate = translate(self.objective)
+
         def loss(x: jax.Array, z: Any) -> jax.Array:
-            return value(self.split(x), self._values(z)).reshape(())
+            return value(self._split(x), self._values(z)).reshape(())
 
         return loss
 
-    def _excess(self, parts: list[Evaluate], takes_data: bool) -> Any:
-        def values(x: jax.Array, z: Any) -> list[jax.Array]:
-            variables, parameters = self.split(x), self._values(z)
-            return [part(variables, parameters) for part in parts]
+    def _excess(self) -> Callable[..., list[jax.Array]]:
+        rows = [row for one in self.excesses for row in one.rows]
+        parts = [translate(row) for row in rows]
 
-        if takes_data:
-            return values
-        return lambda x: values(x, ())
+        def excess(x: jax.Array, z: Any) -> list[jax.Array]:
+            variables, parameters = self._split(x), self._values(z)
+            return [jnp.asarray(part(variables, parameters)) for part in parts]
 
+        def steady(x: jax.Array) -> list[jax.Array]:
+            variables = self._split(x)
+            return [jnp.asarray(part(variables, self._constants_of)) for part in parts]
 
-def _checked(loss: Any, constraints: Sequence[Any]) -> tuple[Any, list[Any]]:
-    if isinstance(loss, cp.Minimize):
-        loss = loss.expr
-    if not isinstance(loss, cp.Expression):
-        raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression")
-    if loss.size != 1:
-        raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
-    if isinstance(constraints, cp.Constraint):
-        constraints = [constraints]
-    for one in constraints:
-        if not isinstance(one, cp.Constraint):
-            raise TypeError(f"constraints: got {one!r}; expected CVXPY constraints such as x <= 1")
-    program = cp.Problem(cp.Minimize(cp.sum(loss)), list(constraints))
-    if not program.variables():
-        raise ValueError("loss: got no CVXPY variable in loss or constraints; expected at least one decision variable")
-    if not program.is_dcp():
-        raise ValueError(
-            f"loss, constraints: not convex by CVXPY's rules. {build_non_disciplined_error_msg(program, 'DCP')}"
+        return excess if any(self.changing(row) for row in rows) else steady
+
+    def __repr__(self) -> str:
+        variables = ", ".join(f"{v.name()}{list(v.shape)}" for v in self.variables)
+        return (
+            f"Model({variables}; per round: {names(self.parameters) or 'nothing'}; {self.count} constraints; "
+            f"{self.domain!r}; {self.constants!r})"
         )
-    if not program.is_dcp(dpp=True):
-        culprits = [str(part) for part in (loss, *constraints) if not part.is_dcp(dpp=True)]
-        raise ValueError(
-            "loss, constraints: convex only for fixed parameters (not DPP): a product of two parameters, or of a parameter "
-            f"with an expression whose curvature it changes, in {'; '.join(culprits)}; expected parameters to enter affinely"
-        )
-    return loss, list(constraints)
 
 
-def _refuse_integers(variables: list[Any]) -> list[Any]:
-    for variable in variables:
-        for attribute in ("integer", "boolean", "complex", "hermitian", "imag"):
-            if variable.attributes.get(attribute):
-                raise ValueError(
-                    f"variable {variable.name()}: got {attribute}=True; expected real, continuous variables"
-                )
-    return variables
+def _leaves(parts: list[Any], kind: str) -> list[Any]:
+    """Variables or parameters in the order in which they were made, which is also that of position in a stream."""
+    found = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
+    return [found[key] for key in sorted(found)]
 
 
 def _per_round(parameters: list[Any], chosen: Sequence[Any] | None) -> list[Any]:
     if chosen is None:
-        return [p for p in parameters if p.value is None]
-    names = {p.name(): p for p in parameters}
-    found = [names.get(p) if isinstance(p, str) else p for p in chosen]
+        return [parameter for parameter in parameters if parameter.value is None]
+    names_ = {parameter.name(): parameter for parameter in parameters}
+    found = [names_.get(one) if isinstance(one, str) else one for one in chosen]
     for given, parameter in zip(chosen, found, strict=True):
-        if parameter not in parameters:
-            raise ValueError(f"per_round: got {given}; expected parameters of the model: {', '.join(names)}")
+        if not any(parameter is one for one in parameters):
+            raise ValueError(f"per_round: got {given}; expected parameters of the model: {', '.join(names_) or 'none'}")
+    picked = [parameter for parameter in parameters if any(parameter is one for one in found)]
     for parameter in parameters:
-        if parameter.value is None and parameter not in found:
+        if parameter.value is None and not any(parameter is one for one in picked):
             raise ValueError(f"parameter {parameter.name()}: got no value; expected one, or the parameter in per_round")
-    return [p for p in parameters if p in found]
-
-
-def _dense(value: Any) -> Array:
-    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)
-
-
-def _is_numbers(data: Sequence[Any]) -> bool:
-    return bool(data) and all(isinstance(entry, (int, float, np.number)) for entry in data)
+    return picked

@@ -4,110 +4,123 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
+import cvxpy as cp
 import numpy as np
 
 from ..constants import Constants
-from ..domains import Box
-from ..estimation import estimate
-from ..streams import as_stream
-from .constraints import limits
+from .conic import Conic
+from .constraints import Excess
+from .parameters import Range, ranges
+from .polynomials import Extent, fit_constraints, fit_loss
+from .probe import Probe, Seen
+from .search import Search
+from .supports import edges
 
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["model_constants", "parameter_samples"]
+__all__ = ["deepest", "model_constants", "parameter_range"]
 
-SAMPLES = 48
-CORNERS = 12
-"""Up to this many entries the largest gradient of a quadratic over a box is found exactly, at a corner."""
-
-
-def model_constants(model: Model, rows: list[Any]) -> Constants:
-    """What the user gave, then what is exact, then what sampling tells."""
-    known = model.constants
-    exact = {}
-    if not model.constraints.takes_data:
-        exact = _exact_constraints(model, rows)
-        known = known.merged(Constants().with_values(exact=True, **exact))
-    data = parameter_samples(model)
-    stream = as_stream(data) if data else as_stream(np.zeros(1))
-    sampled = estimate(model, stream, jax.random.key(0), 256)
-    if all(row.is_affine() for row in rows) and "constraint_smoothness" not in exact:
-        known = known.merged(Constants().with_values(exact=True, constraint_smoothness=0.0))
-    return known.merged(sampled)
+Array = np.ndarray[Any, Any]
+Found = dict[str, tuple[float, bool]]
+"""Name -> (number, whether it is proven)."""
 
 
-def parameter_samples(model: Model) -> tuple[np.ndarray[Any, Any], ...]:
-    """Values of the per-round parameters to probe with: within their bounds where they state some.
-
-    A parameter without bounds is taken to be as large as decisions can get in sum: a guess, so that whatever rests on it
-    is marked as estimated and checked against the real stream by every certificate.
-    """
-    reach = _reach(model)
-    draws = np.random.default_rng(0)
-    found = []
-    for parameter in model.parameters:
-        lower, upper = limits(parameter)
-        low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * reach, -reach))
-        high = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + reach, reach))
-        mix = draws.uniform(size=(SAMPLES, *parameter.shape))
-        mix[: SAMPLES // 3] = np.round(mix[: SAMPLES // 3])  # corners: extremes are attained there
-        values = low + mix * (high - low)
-        if parameter.attributes["PSD"] or parameter.attributes["symmetric"]:
-            values = (values + np.swapaxes(values, -1, -2)) / 2
-        if parameter.attributes["PSD"]:
-            values = values @ np.swapaxes(values, -1, -2) / max(reach, 1.0)
-        found.append(values)
-    return tuple(found)
+def model_constants(model: Model, excesses: list[Excess], probe: Probe) -> Constants:
+    """What follows from the structure of loss and constraints, and what a search finds where nothing follows."""
+    known = parameter_range(model)
+    extent = Extent.of(model.domain, known)
+    search = Search(probe, model.domain, model.parameters, known)
+    search.refuse_infinite()
+    found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
+    found |= _of_loss(model, probe, extent, search, known)
+    found |= _of_constraints(model, excesses, probe, extent, search, known)
+    sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
+    return Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
 
 
-def _reach(model: Model) -> float:
-    centre, radius = np.asarray(model.domain.centre), float(model.domain.radius)
-    if isinstance(model.domain, Box):
-        return float(np.sum(np.maximum(np.abs(model.domain.lower), np.abs(model.domain.upper))))
-    return float(np.sum(np.abs(centre)) + radius * np.sqrt(centre.size))
+def parameter_range(model: Model) -> Range:
+    """The range of the per-round parameters."""
+    low, high = edges(model.domain)
+    return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
 
 
-def _exact_constraints(model: Model, rows: list[Any]) -> dict[str, Any]:
-    """Lipschitz constant, range and smoothness, if every constraint is affine or quadratic."""
-    if not all(row.is_affine() or row.is_quadratic() for row in rows):
-        return {}
-
-    def flat(x: jax.Array) -> jax.Array:
-        return model.constraints.values(x.reshape(model.domain.shape), None)
-
-    size = int(np.prod(model.domain.shape))
-    if size > 200:
-        return {}
-    centre = jnp.ravel(model.domain.centre)
-    value = np.asarray(flat(centre))
-    slope = np.asarray(jax.jacobian(flat)(centre))
-    bend = np.asarray(jax.hessian(flat)(centre))
-    radius = float(model.domain.radius)
-    norms = np.linalg.norm(slope, axis=1)
-    spread = np.abs(np.linalg.eigvalsh(bend)).max(axis=1)
-    if isinstance(model.domain, Box):
-        half = (np.ravel(model.domain.upper) - np.ravel(model.domain.lower)) / 2
-        reach = np.abs(slope) @ half + 0.5 * np.abs(bend).sum(axis=2) @ half * half.max()
-        if not np.any(bend):
-            return _entries(norms, np.abs(value) + np.abs(slope) @ half, spread)
-        if size <= CORNERS:
-            corners = np.array(np.meshgrid(*[(-h, h) for h in half])).reshape(size, -1).T
-            moved = slope[:, None, :] + np.einsum("mij,cj->mci", bend, corners)
-            return _entries(np.linalg.norm(moved, axis=2).max(axis=1), np.abs(value) + _rise(slope, bend, half), spread)
-        return _entries(norms + spread * radius, np.abs(value) + reach, spread)
-    return _entries(norms + spread * radius, np.abs(value) + norms * radius + 0.5 * spread * radius**2, spread)
+def _of_loss(model: Model, probe: Probe, extent: Extent, search: Search, known: Range) -> Found:
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
+    if loss is not None:
+        sure = not loss.moved_by(guesses)
+        return {
+            "loss_lipschitz": (float(loss.steepest().max()), sure),
+            "loss_range": (float(loss.range().max()), sure),
+            "strong_convexity": (_modulus(float(loss.modulus()[0]), float(loss.curvature()[0])), True),
+        }
+    slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
+    reach = min(search.range(), slope * float(model.domain.diameter))
+    modulus = search.modulus()
+    return {"loss_lipschitz": (slope, False), "loss_range": (reach, False), "strong_convexity": (modulus, False)}
 
 
-def _rise(slope: Any, bend: Any, half: Any) -> Any:
-    return np.abs(slope) @ half + 0.5 * np.einsum("mij,i,j->m", np.abs(bend), half, half)
+def _of_constraints(
+    model: Model, excesses: list[Excess], probe: Probe, extent: Extent, search: Search, known: Range
+) -> Found:
+    if not any(one.expression.variables() for one in excesses):  # one that always holds: any bound will do
+        return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
+    kinds = _kinds(excesses)
+    others = [np.flatnonzero(kinds == "other")]
+    for kind in ("affine", "quadratic"):
+        which = np.flatnonzero(kinds == kind)
+        if not which.size:
+            continue
+        fitted = fit_constraints(probe, extent, which, kind == "affine")
+        if fitted is None:  # data and decision enter in another way together
+            others.append(which)
+            continue
+        slopes.append(float(fitted.steepest().max()))
+        reaches.append(float(fitted.largest().max()))
+        bends.append(float(fitted.curvature().max()))
+        sure &= not fitted.shifted_by(guesses)
+    rest = np.concatenate(others)
+    if rest.size:
+        sure = False
+
+        def steep(seen: Seen) -> Array:
+            return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
+
+        slopes.append(search.highest(steep))
+        reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
+        bend = search.curvature(rest) if all(_is_smooth(one.expression) for one in excesses) else None
+        smooth = bend is not None
+        bends.append(bend or 0.0)
+    out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
+    return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
 
 
-def _entries(norms: Any, reach: Any, spread: Any) -> dict[str, float]:
-    return {
-        "constraint_lipschitz": float(np.max(norms)),
-        "constraint_range": float(np.max(reach)),
-        "constraint_smoothness": float(np.max(spread)),
-    }
+def _kinds(excesses: list[Excess]) -> Array:
+    """What each constraint is in the decision: "affine", "quadratic" or "other"."""
+    found: list[str] = []
+    for one in excesses:
+        for row in one.rows:
+            kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
+            found += [kind] * row.size
+    return np.asarray(found)
+
+
+def deepest(model: Model, excesses: list[Excess]) -> float:
+    """min over the domain of max_i g_i: below zero it is minus Slater's epsilon, above zero nothing is feasible."""
+    shadow, level = model.shadow(), cp.Variable()
+    rows = [shadow.of(row) <= level for one in excesses for row in one.rows]
+    domain = model.domain.to_cvxpy(cp.reshape(shadow.decision, model.domain.shape, order="C"))
+    answer = Conic([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
+    return float(answer.x[-1]) if answer.status == "solved" else -np.inf
+
+
+def _is_smooth(row: Any) -> bool:
+    return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
+
+
+def _modulus(lowest: float, highest: float) -> float:
+    return lowest if lowest > 1e-9 * highest else 0.0

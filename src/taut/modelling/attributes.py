@@ -1,0 +1,100 @@
+"""What the attributes of CVXPY's variables and parameters say: bounds, signs, symmetry, patterns of zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wrap, symmetric_wrap
+
+__all__ = ["dense", "is_symmetric", "limits", "pattern", "refused", "shaped", "ties", "wrapped"]
+
+Array = np.ndarray[Any, Any]
+
+_REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
+
+
+def refused(variable: Any) -> str | None:
+    """The attribute that makes a variable unfit for play, if it has one."""
+    return next((name for name in _REFUSED if variable.attributes.get(name)), None)
+
+
+def limits(leaf: Any) -> tuple[Array, Array]:
+    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where they state none."""
+    given, shape = leaf.attributes, leaf.shape
+    lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+    if given.get("nonneg") or given.get("pos") or given.get("boolean"):
+        lower = np.zeros(shape)
+    if given.get("nonpos") or given.get("neg"):
+        upper = np.zeros(shape)
+    if given.get("boolean"):
+        upper = np.ones(shape)
+    if given.get("bounds") is not None:
+        low, high = given["bounds"]
+        if isinstance(low, cp.Expression) or isinstance(high, cp.Expression):
+            raise ValueError(f"{leaf.name()}: got bounds that are CVXPY expressions; expected numbers, or constraints")
+        lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
+        upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
+    zeros = ~pattern(leaf)
+    return np.where(zeros, 0.0, lower), np.where(zeros, 0.0, upper)
+
+
+def is_symmetric(leaf: Any) -> bool:
+    """Whether the attributes ask for a symmetric matrix."""
+    return any(leaf.attributes.get(name) for name in ("symmetric", "PSD", "NSD"))
+
+
+def pattern(leaf: Any) -> Array:
+    """Where the leaf may differ from zero, by its attributes "diag" and "sparsity"."""
+    if leaf.attributes.get("diag"):
+        return np.broadcast_to(np.eye(leaf.shape[-1], dtype=bool), leaf.shape)
+    if leaf.attributes.get("sparsity"):
+        mask = np.zeros(leaf.shape, bool)
+        mask[tuple(leaf.sparse_idx)] = True
+        return mask
+    return np.ones(leaf.shape, bool)
+
+
+def shaped(leaf: Any, flat: Any) -> Any:
+    """Entries (..., size) in row order as values of the leaf: only their symmetric part counts if it is symmetric,
+    and only those in its pattern. Works on NumPy and JAX arrays."""
+    value = flat.reshape(*flat.shape[:-1], *leaf.shape)
+    if is_symmetric(leaf):
+        value = (value + value.swapaxes(-1, -2)) / 2
+    where = pattern(leaf)
+    return value if where.all() else value * where.astype(value.dtype)
+
+
+def wrapped(leaf: Any, flat: Any) -> Any:
+    """The same for a CVXPY expression, with all that the attributes let CVXPY know of signs and definiteness."""
+    value = cp.reshape(flat, leaf.shape, order="C")
+    if is_symmetric(leaf):
+        value = symmetric_wrap((value + value.T) / 2)
+    where = pattern(leaf)
+    if not where.all():
+        value = cp.multiply(where.astype(float), value)
+    lower, upper = limits(leaf)
+    for holds, wrap in (
+        (np.all(lower >= 0), nonneg_wrap),
+        (np.all(upper <= 0), nonpos_wrap),
+        (leaf.attributes.get("PSD"), psd_wrap),
+        (leaf.attributes.get("NSD"), nsd_wrap),
+    ):
+        value = wrap(value) if holds else value
+    return value
+
+
+def ties(leaf: Any, flat: Any) -> list[Any]:
+    """Constraints on a flat CVXPY expression that hold exactly if `shaped` would change nothing."""
+    found, value, where = [], cp.reshape(flat, leaf.shape, order="C"), pattern(leaf)
+    if is_symmetric(leaf) and leaf.shape[0] > 1:
+        found.append(cp.upper_tri(value) == cp.upper_tri(value.T))
+    if not where.all():
+        found.append(value[~where] == 0)
+    return found
+
+
+def dense(value: Any) -> Array:
+    """A number, array or sparse matrix as a dense array of floats."""
+    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)

@@ -1,0 +1,89 @@
+"""Disciplined convex programming, enforced: what CVXPY cannot prove convex is refused in CVXPY's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
+
+from .attributes import refused
+
+__all__ = ["checked"]
+
+
+def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
+    """The loss expression and the list of constraints, both found to be convex for all values of the parameters."""
+    if isinstance(loss, cp.Minimize):
+        loss = loss.expr
+    if isinstance(loss, cp.Maximize):
+        raise ValueError("loss: got cp.Maximize; expected an expression to minimise (a loss is minus a gain)")
+    if not isinstance(loss, cp.Expression):
+        raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression")
+    if loss.size != 1:
+        raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
+    stated = [constraints] if isinstance(constraints, cp.Constraint) else _listed(constraints)
+    for one in stated:
+        if not isinstance(one, cp.Constraint):
+            raise TypeError(f"constraints: got {one!r}; expected CVXPY constraints such as x <= 1")
+    program = cp.Problem(cp.Minimize(cp.sum(loss)), stated)
+    if not program.variables():
+        raise ValueError("loss: got no CVXPY variable in loss or constraints; expected at least one decision variable")
+    _check_leaves(program)
+    if not program.is_dcp():
+        raise ValueError(_explained(loss, stated))
+    if not program.is_dcp(dpp=True):
+        raise ValueError(_explained_dpp(loss, stated))
+    return loss, stated
+
+
+def _listed(constraints: Any) -> list[Any]:
+    if not isinstance(constraints, Sequence) or isinstance(constraints, str):
+        raise TypeError(f"constraints: got {constraints!r}; expected a list of CVXPY constraints")
+    return list(constraints)
+
+
+def _check_leaves(program: Any) -> None:
+    for variable in program.variables():
+        attribute = refused(variable)
+        if attribute is not None:
+            raise ValueError(
+                f"variable {variable.name()}: got {attribute}=True; expected real variables that are not restricted to "
+                "whole numbers"
+            )
+    for kind, leaves in (("variables", program.variables()), ("parameters", program.parameters())):
+        names = [leaf.name() for leaf in leaves]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{kind}: got two of the name {twice!r}; expected different names, by which they are kept")
+
+
+def _explained(loss: Any, constraints: list[Any]) -> str:
+    """CVXPY's explanation, of the loss or else of the constraints."""
+    which = "constraints" if loss.is_convex() else "loss"
+    message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
+    return f"{which}: got what CVXPY's rules do not prove convex; expected disciplined convex programming. {message}"
+
+
+def _explained_dpp(loss: Any, constraints: list[Any]) -> str:
+    """The smallest parts that are convex for fixed parameters only, which CVXPY finds but does not name."""
+    which = "constraints" if loss.is_dcp(dpp=True) else "loss"
+    found: list[str] = []
+    for part in (loss, *constraints):
+        _not_dpp(part, found)
+    return (
+        f"{which}: got a model that is not DPP; expected disciplined parametrized programming, in which parameters "
+        "enter like constants: linearly, and never multiplied by one another. These subexpressions are not DPP:\n"
+        + "\n".join(f"|--  {one}" for one in found)
+    )
+
+
+def _not_dpp(part: Any, found: list[str]) -> None:
+    if part.is_dcp(dpp=True):
+        return
+    before = len(found)
+    for child in part.args:
+        _not_dpp(child, found)
+    if len(found) == before and str(part) not in found:
+        found.append(str(part))

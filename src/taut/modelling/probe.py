@@ -1,0 +1,97 @@
+"""Loss, constraints and their slopes at many decisions and data at once, by one function that is compiled quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["Probe", "Seen", "double_precision"]
+
+Array = np.ndarray[Any, Any]
+
+NUMBERS = 1_000_000
+"""Entries of the Jacobians that are held at once."""
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""This function runs a few times only: compiling it well takes longer than it runs."""
+
+
+class Seen(NamedTuple):
+    """What was seen at a batch of points w, each a flat decision followed by the flat data."""
+
+    loss: Array
+    """(point,)"""
+    slope: Array
+    """(point, entry of w): the gradient of the loss in decision and data."""
+    values: Array
+    """(point, constraint)"""
+    slopes: Array
+    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on data."""
+
+
+class Probe:
+    """Evaluates a model at points w."""
+
+    def __init__(self, model: Model) -> None:
+        self.size, self.count = model.size, model.count
+        self.width = self.size + sum(parameter.size for parameter in model.parameters)
+        self.takes_data = bool(model.constraints.takes_data)
+        self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
+        self._call: Callable[[Array], Any] = _compiled(_function(model), self.batch, self.width)
+
+    def __call__(self, points: Array) -> Seen:
+        """All that is seen at the points (point, entry of w)."""
+        short = -len(points) % self.batch
+        full = np.concatenate([points, np.repeat(points[-1:], short, axis=0)])
+        parts = [self._call(full[i : i + self.batch]) for i in range(0, len(full), self.batch)]
+        whole = (np.concatenate([np.asarray(a) for a in part]) for part in zip(*parts, strict=True))
+        return Seen(*(a[: len(points)] for a in whole))
+
+
+def _function(model: Model) -> Callable[[jax.Array], Any]:
+    ends = np.cumsum([model.size, *(parameter.size for parameter in model.parameters)])
+
+    def split(w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        data = tuple(
+            w[start:end].reshape(parameter.shape)
+            for start, end, parameter in zip(ends[:-1], ends[1:], model.parameters, strict=True)
+        )
+        return w[: model.size].reshape(model.domain.shape), data
+
+    def loss(w: jax.Array) -> jax.Array:
+        return jnp.asarray(model.loss(*split(w)), w.dtype)
+
+    def values(v: jax.Array, w: jax.Array) -> jax.Array:
+        x, data = split(v if model.constraints.takes_data else jnp.concatenate([v, w[model.size :]]))
+        return model.constraints.values(x, data)
+
+    def seen(w: jax.Array) -> tuple[jax.Array, ...]:
+        v = w if model.constraints.takes_data else w[: model.size]
+        jacobian = (jax.jacrev if model.count <= v.size else jax.jacfwd)(values)
+        return *jax.value_and_grad(loss)(w), values(v, w), jacobian(v, w)
+
+    return seen
+
+
+def _compiled(function: Callable[[jax.Array], Any], batch: int, width: int) -> Any:
+    traced = jax.jit(jax.vmap(function)).lower(jax.ShapeDtypeStruct((batch, width), jnp.float64))
+    try:
+        return traced.compile(compiler_options=QUICK)
+    except Exception:  # another backend, which does not know these options
+        return traced.compile()
+
+
+def double_precision() -> Any:
+    """A context in which JAX computes in 64 bits, whatever the user's setting."""
+    try:
+        return jax.enable_x64(True)
+    except AttributeError:  # JAX before 0.8
+        from jax.experimental import enable_x64  # type: ignore[attr-defined]
+
+        return enable_x64(True)

@@ -1,0 +1,62 @@
+"""A model's expressions over one flat decision: what is solved offline never touches the user's own leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from .attributes import dense, ties, wrapped
+
+__all__ = ["Shadow"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Shadow:
+    """Copies of CVXPY expressions whose variables are affine in one flat variable.
+
+    Arguments:
+        variables: the model's variables; their entries, in row order, follow one another in the flat decision.
+        parameters: those that change with the round: copies take their place, in `parameters`. The others keep the
+            values they have now, as constants.
+        fixed: the parameters that do not change.
+        centre: of the frame: the flat decision is centre + scale * `variable`.
+        scale: of the frame.
+
+    `ties` are constraints that keep what does not count of a decision (the part of a symmetric variable that is not
+    symmetric, entries that are zero) at zero.
+    """
+
+    def __init__(
+        self, variables: list[Any], parameters: list[Any], fixed: list[Any], centre: Array | None = None,
+        scale: float = 1.0,
+    ) -> None:  # fmt: skip
+        size = sum(variable.size for variable in variables)
+        self.variable = cp.Variable(size)
+        self.decision = self.variable if centre is None else np.ravel(centre) + scale * self.variable
+        self.parameters = [_twin(parameter) for parameter in parameters]
+        self._twins: dict[int, Any] = {id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)}
+        self._twins |= {id(p): cp.Constant(dense(p.value)) for p in fixed}
+        self.ties: list[Any] = []
+        start = 0
+        for variable in variables:
+            part = self.decision[start : start + variable.size]
+            self._twins[id(variable)] = wrapped(variable, part)
+            self.ties += ties(variable, part)
+            start += variable.size
+
+    def of(self, part: Any) -> Any:
+        """The copy of an expression or constraint."""
+        return part.tree_copy(dict(self._twins))
+
+    def assign(self, data: tuple[Any, ...]) -> None:
+        """Give the per-round parameters the values of one round."""
+        for parameter, value in zip(self.parameters, data, strict=True):
+            parameter.value = value
+
+
+def _twin(parameter: Any) -> Any:
+    given = {name: value for name, value in parameter.attributes.items() if value is not False and value is not None}
+    return cp.Parameter(parameter.shape, name=parameter.name(), **given)
