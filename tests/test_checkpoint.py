@@ -43,8 +43,7 @@ def play(stream, folder=None, learner=CLIPPED, problem=GAME, **options):
     return taut.simulate(learner, problem, stream, checkpoint=folder, **options)
 
 
-@pytest.mark.parametrize("after", [10, 20, 50])
-@pytest.mark.parametrize("seeds", [None, 2], ids=["one stream", "seeds"])
+@pytest.mark.parametrize(("seeds", "after"), [(None, 10), (None, 50), (2, 20)])
 def test_resume_is_bit_identical(tmp_path, after, seeds):
     z = targets(seeds=seeds, rounds=ROUNDS)
     whole = play(failing(z, ROUNDS), seeds=seeds)

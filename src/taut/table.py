@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from .learners import Learner
 from .opening import count_constraints, entered, game_type, settled
 from .problem import Problem
 from .referee import Board, Records, Rules, Sum, begin, play
+from .rounds import FullInformation
 from .run import RECORDS, Run, Totals
 from .streams import Adversary, Stream
 
@@ -183,18 +185,30 @@ class Table:
         }
 
     def _probed(self, data: Any) -> str:
+        score = self.score or self.problem
         key = jax.random.key(0)
-        points = jnp.stack([self.first, *(self.problem.domain.sample(k) for k in jax.random.split(key))])
-        points = points.astype(self.first.dtype)
+        sampled = [self.problem.domain.sample(k) for k in jax.random.split(key)]
+        points = jnp.stack([jnp.asarray(x, self.first.dtype) for x in (self.first, *sampled)])
         z = None if data is None else jax.tree.map(lambda a: a[0, 0], data)
+        functions = (self.rules.loss, self.rules.scored_loss, self.rules.reveal)
+        games = (self.problem.constraints, score.constraints, self.problem.domain)
+        return digest(_probe(functions, games, points, z, key))
 
-        def probe(x: jax.Array) -> Any:
-            seen = z if self.rules.reveal is None else self.rules.reveal(jnp.asarray(1, jnp.int32), x, key)
-            games = [self.problem.round(seen), (self.score or self.problem).round(seen)]
-            values, pull, _ = games[0].constraints(x)
-            return [game.loss(x) for game in games], games[0].gradient(x), pull(values), games[1].constraints(x).values
 
-        return digest(jax.jit(jax.vmap(probe))(points))
+@partial(jax.jit, static_argnums=0)
+def _probe(functions: tuple[Any, Any, Any], games: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
+    """Values and slopes of the played game, and values of the one that scores it, at a few decisions."""
+    loss, scored_loss, reveal = functions
+    constraints, scored_constraints, domain = games
+
+    def probe(x: jax.Array) -> Any:
+        z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
+        played = FullInformation(loss, constraints, domain, z)
+        scored = FullInformation(scored_loss, scored_constraints, domain, z)
+        values, pull, _ = played.constraints(x)
+        return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
+
+    return jax.vmap(probe)(points)
 
 
 def _stacked(learners: Sequence[Learner]) -> Learner:
