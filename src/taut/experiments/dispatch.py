@@ -22,7 +22,9 @@ from .contest import Contestant, field
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CHOICES", "Choice", "play", "problem"]
+    from ..modelling.model import Model
+
+__all__ = ["CHOICES", "Choice", "model", "play", "problem"]
 
 COST, SLOPE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
 EMISSION, CAP = np.array([0.26, 0.38, 0.37]), 100.0
@@ -72,6 +74,20 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
     )
     game = Problem(_loss, _excess(slope, box), domain, constants, domain_binds=box)
     return max_of(game) if aggregated and not box else game
+
+
+def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
+    """The same game in CVXPY."""
+    import cvxpy as cp
+
+    from ..modelling.model import from_cvxpy
+
+    x, demand = cp.Variable(3, name="x"), cp.Parameter(name="demand", bounds=[0, most])
+    cost = cp.sum(cp.multiply(COST / 2, x**2) + cp.multiply(SLOPE, x)) + BALANCE * cp.square(cp.sum(x) - demand)
+    limits = [] if choice.domain == "box" else [x <= LIMIT, x >= 0]
+    cap = cp.sum(cp.multiply(EMISSION, x**2) + choice.emission_slope * x) <= CAP
+    known = problem(choice, most, aggregated=False)
+    return from_cvxpy(cost, [cap, *limits], known.domain, known.constants, domain_binds=known.domain_binds)
 
 
 def _loss(x: jax.Array, demand: jax.Array) -> jax.Array:

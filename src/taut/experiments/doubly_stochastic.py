@@ -19,7 +19,9 @@ from .contest import Contestant, contest, strong_field
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CHOICES", "Choice", "permutations", "play", "problem"]
+    from ..modelling.model import Model
+
+__all__ = ["CHOICES", "Choice", "model", "permutations", "play", "problem"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,18 @@ def problem(choice: Choice = CHOICES[0], aggregated: bool = True) -> Problem:
     )
     game = Problem(_loss, _excess, Ball(radius, shape=(d, d)), constants)
     return max_of(game) if aggregated else game
+
+
+def model(choice: Choice = CHOICES[0]) -> Model:
+    """The same game in CVXPY; a round's data are the matrix Y_t itself."""
+    import cvxpy as cp
+
+    from ..modelling.model import from_cvxpy
+
+    shape, known = (choice.size, choice.size), problem(choice, aggregated=False)
+    x, y = cp.Variable(shape, name="x"), cp.Parameter(shape, name="y", bounds=[0, 1])
+    doubly_stochastic = [cp.sum(x, axis=1) == 1, cp.sum(x, axis=0) == 1, x >= 0]
+    return from_cvxpy(0.5 * cp.sum_squares(x - y), doubly_stochastic, known.domain, known.constants)
 
 
 def _loss(x: jax.Array, order: jax.Array) -> jax.Array:

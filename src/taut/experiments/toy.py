@@ -20,7 +20,9 @@ from .contest import Contestant, contest, field
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CHOICES", "Choice", "costs", "play", "problem", "trajectories"]
+    from ..modelling.model import Model
+
+__all__ = ["CHOICES", "Choice", "costs", "model", "play", "problem", "trajectories"]
 
 TRAJECTORY = 8000
 
@@ -52,6 +54,17 @@ def problem(choice: Choice = CHOICES[0]) -> Problem:
         error_bound=1.0,  # outside the l1 ball, |x|_1 - 1 is at least the distance to it
     )
     return Problem(_loss, _excess, Ball(choice.radius, shape=2), constants)
+
+
+def model(choice: Choice = CHOICES[0]) -> Model:
+    """The same game in CVXPY."""
+    import cvxpy as cp
+
+    from ..modelling.model import from_cvxpy
+
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
+    known = problem(choice)
+    return from_cvxpy(c @ x, [cp.norm1(x) <= 1], known.domain, known.constants)
 
 
 def _loss(x: jax.Array, c: jax.Array) -> jax.Array:

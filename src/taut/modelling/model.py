@@ -40,6 +40,7 @@ def from_cvxpy(
     domain: Domain | None = None,
     constants: Constants | None = None,
     per_round: Sequence[Any] | None = None,
+    domain_binds: bool = False,
 ) -> Model:
     """The game whose loss and constraints are CVXPY expressions.
 
@@ -52,6 +53,8 @@ def from_cvxpy(
         constants: what is known; the rest is exact where loss or constraints are affine or quadratic, else estimated.
         per_round: the parameters that change with the round, or their names; by default those without a value. The
             others are fixed at the values they have now.
+        domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
+            domain that takes over variable attributes always is.
 
     Convexity is proven: what disciplined (parametrized) convex programming does not accept is refused in CVXPY's words.
     Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
@@ -64,7 +67,7 @@ def from_cvxpy(
     >>> game.domain.lower.tolist(), game.domain.upper.tolist(), round(game.constants.loss_lipschitz, 6)
     ([-1.0, -1.0], [1.0, 1.0], 1.414214)
     """
-    return Model(loss, constraints, domain, constants, per_round)
+    return Model(loss, constraints, domain, constants, per_round, domain_binds)
 
 
 class Model(Problem):
@@ -76,7 +79,7 @@ class Model(Problem):
 
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | None = None,
-        constants: Constants | None = None, per_round: Sequence[Any] | None = None,
+        constants: Constants | None = None, per_round: Sequence[Any] | None = None, domain_binds: bool = False,
     ) -> None:  # fmt: skip
         self.objective, self.stated = checked(loss, constraints)
         self.variables = _leaves([self.objective, *self.stated], "variables")
@@ -98,7 +101,7 @@ class Model(Problem):
         self.notes += notes
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
-        binds = bool(atoms) or any("part of the domain" in note for note in notes)
+        binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
         self.constants = self._constants(constants or Constants(), atoms)
 

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 @singledispatch
 def least(domain: Domain, slope: Array) -> tuple[float, Array]:
     """The minimum of <slope, x> over the domain and a flat decision that attains it; minus infinity if unknown."""
-    return -np.inf, np.ravel(np.asarray(domain.centre, float))
+    return -np.inf, _centre(domain)
 
 
 @least.register
@@ -30,14 +30,14 @@ def _box(domain: Box, slope: Array) -> tuple[float, Array]:
 
 @least.register
 def _ball(domain: Ball, slope: Array) -> tuple[float, Array]:
-    x, length = np.ravel(domain.middle), float(np.linalg.norm(slope))
+    x, length = _centre(domain), float(np.linalg.norm(slope))
     x = x if length == 0 else x - domain.radius * slope / length
     return float(slope @ x), x
 
 
 @least.register
 def _l1_ball(domain: L1Ball, slope: Array) -> tuple[float, Array]:
-    x, steepest = np.ravel(domain.middle).copy(), int(np.argmax(np.abs(slope)))
+    x, steepest = _centre(domain), int(np.argmax(np.abs(slope)))
     x[steepest] -= domain.radius * np.sign(slope[steepest])
     return float(slope @ x), x
 
@@ -66,7 +66,7 @@ def edges(domain: Domain) -> tuple[Array, Array]:
 
 def draw(domain: Domain, random: np.random.Generator, count: int) -> Array:
     """Decisions (count, size) of the domain: its centre, inner ones, and as many on the boundary, corners included."""
-    centre = np.ravel(np.asarray(domain.centre, float))
+    centre = _centre(domain)
     outer = np.stack([least(domain, slope)[1] for slope in random.normal(size=(count, centre.size))])
     if not np.isfinite(least(domain, centre)[0]):  # a user's own domain
         keys = jax.random.split(jax.random.key(0), count)
@@ -76,3 +76,7 @@ def draw(domain: Domain, random: np.random.Generator, count: int) -> Array:
     inner = centre + random.uniform(size=(count, 1)) * (mixed - centre)
     half = count // 2
     return np.concatenate([centre[None], inner[: count - half - 1], outer[:half]])
+
+
+def _centre(domain: Domain) -> Array:
+    return np.array(domain.centre, float).ravel()
