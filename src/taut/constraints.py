@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,14 @@ class Linearisation(NamedTuple):
     """direction -> (<gradient g_i(x), direction>)_i, shape (m,)."""
 
 
+class Parts(NamedTuple):
+    """A linearisation whose m values lie in several arrays."""
+
+    values: list[jax.Array]
+    pullback: Callable[[list[jax.Array]], jax.Array]
+    pushforward: Callable[[jax.Array], list[jax.Array]]
+
+
 class Constraints:
     """What all constraints answer. Feasible always means that every value is at most 0."""
 
@@ -49,9 +58,15 @@ class Constraints:
         values, pull = jax.vjp(lambda y: self.values(y, z), x)
 
         def push(direction: jax.Array) -> jax.Array:
-            return jax.jvp(lambda y: self.values(y, z), (x,), (direction,))[1]
+            slopes: jax.Array = jax.jvp(lambda y: self.values(y, z), (x,), (direction,))[1]
+            return slopes
 
         return Linearisation(values, lambda weights: pull(weights)[0], push)
+
+    def in_parts(self, x: jax.Array, z: Any) -> Parts:
+        """The same answer with each array of constraints by itself: joining them costs more than evaluating them."""
+        values, pull, push = self.linearise(x, z)
+        return Parts([values], lambda weights: pull(weights[0]), lambda direction: [push(direction)])
 
     def constants(self, base: Constants) -> Constants:
         """The constants after this transform, from those of the constraints it wraps."""
@@ -73,11 +88,25 @@ class Stated(Constraints):
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The function's outputs in one vector."""
-        out = self.function(x, z) if self.takes_data else self.function(x)
-        parts = [jnp.ravel(jnp.asarray(leaf, x.dtype)) for leaf in jax.tree.leaves(out)]
-        if not parts or sum(part.size for part in parts) == 0:
-            raise ValueError("constraints: got a function that returns no number; expected a scalar or a vector")
+        parts = [jnp.ravel(part) for part in self._arrays(x, z)]
         return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+    def in_parts(self, x: jax.Array, z: Any) -> Parts:
+        """One part for each array that the function returns."""
+        values, pull = jax.vjp(lambda y: self._arrays(y, z), x)
+
+        def push(direction: jax.Array) -> list[jax.Array]:
+            slopes: list[jax.Array] = jax.jvp(lambda y: self._arrays(y, z), (x,), (direction,))[1]
+            return slopes
+
+        return Parts(values, lambda weights: pull(weights)[0], push)
+
+    def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
+        out = self.function(x, z) if self.takes_data else self.function(x)
+        arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
+        if sum(array.size for array in arrays) == 0:
+            raise ValueError("constraints: got a function that returns no number; expected a scalar or a vector")
+        return [array for array in arrays if array.size]
 
 
 @dataclass(frozen=True)
@@ -100,13 +129,22 @@ class Max(_Transform):
 
     def linearise(self, x: jax.Array, z: Any) -> Linearisation:
         """Pull back through the active constraints alone."""
-        values, pull, push = self.inner.linearise(x, z)
-        if values.shape == (1,):
-            return Linearisation(values, pull, push)
-        largest = jnp.max(values, keepdims=True)
-        active = (values == largest).astype(values.dtype)
-        active = active * (1 / jnp.sum(active))
-        return Linearisation(largest, lambda w: pull(active * w), lambda v: jnp.sum(active * push(v), keepdims=True))
+        parts, pull, push = self.inner.in_parts(x, z)
+        if sum(part.size for part in parts) == 1:
+            return self.inner.linearise(x, z)
+        largest = reduce(jnp.maximum, [jnp.max(part) for part in parts])
+        active = [(part == largest).astype(part.dtype) for part in parts]
+        share = 1 / sum(jnp.sum(mask) for mask in active)
+
+        def pulled(weights: jax.Array) -> jax.Array:
+            each = share * weights[0]
+            return pull([mask * each for mask in active])
+
+        def pushed(direction: jax.Array) -> jax.Array:
+            slopes = push(direction)
+            return jnp.reshape(share * sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1)
+
+        return Linearisation(jnp.reshape(largest, 1), pulled, pushed)
 
     def constants(self, base: Constants) -> Constants:
         """One constraint; Lipschitz constant and range stay, smoothness is lost."""
@@ -203,6 +241,11 @@ class Tightened(_Transform):
         """The Jacobian does not change."""
         inner = self.inner.linearise(x, z)
         return inner._replace(values=inner.values + jnp.asarray(self.rho, inner.values.dtype))
+
+    def in_parts(self, x: jax.Array, z: Any) -> Parts:
+        """The parts, raised by the margin."""
+        inner = self.inner.in_parts(x, z)
+        return inner._replace(values=[part + jnp.asarray(self.rho, part.dtype) for part in inner.values])
 
     def constants(self, base: Constants) -> Constants:
         """The range grows by rho and Slater's margin shrinks by it."""
