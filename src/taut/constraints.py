@@ -182,17 +182,14 @@ class LogSumExp(_Transform):
 
     def constants(self, base: Constants) -> Constants:
         """Gap ln(m)/tau, smoothness L + tau G_g^2; the gradient is a convex combination, so G_g stays."""
-        if base.constraint_count is None:
-            return replace(base, constraint_count=1, slater=None, error_bound=None)
-        gap = math.log(base.constraint_count) / float(self.temperature)
-        return _lifted(
-            base,
-            gap,
-            constraint_count=1,
-            constraint_smoothness=None
-            if base.constraint_smoothness is None or base.constraint_lipschitz is None
-            else base.constraint_smoothness + float(self.temperature) * base.constraint_lipschitz**2,
-        )
+        tau, slope, bend = float(self.temperature), base.constraint_lipschitz, base.constraint_smoothness
+        changes: dict[str, Any] = {
+            "constraint_count": 1,
+            "constraint_smoothness": None if bend is None or slope is None else bend + tau * slope**2,
+        }
+        if base.constraint_count is None:  # the gap is unknown, and so is all that it enters
+            return replace(base, **changes, constraint_range=None, slater=None, error_bound=None)
+        return _lifted(base, math.log(base.constraint_count) / tau, **changes)
 
 
 @jax.tree_util.register_dataclass
