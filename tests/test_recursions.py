@@ -70,7 +70,7 @@ def positive(u):
 
 
 def clipped(w, data, eta, sigma):
-    """A5, A6: x <- P_B(x - eta_t df - (1/sigma) sum_i [g_i]_+ dg_i)."""
+    """Clipped-OGD: x <- P_B(x - eta_t df - (1/sigma) sum_i [g_i]_+ dg_i)."""
     x, out = w.x1, []
     for t, c in enumerate(data, 1):
         out.append(x)
@@ -80,7 +80,7 @@ def clipped(w, data, eta, sigma):
 
 
 def saddle(w, data, eta, mu, theta, clip):
-    """A3, A4, A7: descent in x and ascent in lambda of f + lambda g - (theta/2) lambda^2, with g or [g]_+."""
+    """Saddle point: descent in x and ascent in lambda of f + lambda g - (theta/2) lambda^2, with g or [g]_+."""
     x, weight, out = w.x1, np.zeros(w.m), []
     for t, c in enumerate(data, 1):
         out.append(x)
@@ -116,7 +116,7 @@ def jenatton_strong(w, data, clip, beta=0.5):
 
 
 def projected(w, data, eta):
-    """A1, A2: x <- P_S(x - eta_t df)."""
+    """Projected OGD: x <- P_S(x - eta_t df)."""
     x, out = w.project_feasible(w.x1), []
     for t, c in enumerate(data, 1):
         out.append(x)
@@ -125,7 +125,7 @@ def projected(w, data, eta):
 
 
 def doubling(w, data):
-    """A5 restarted at the centre with horizon 2^k when round 2^k comes."""
+    """Clipped-OGD restarted at the centre with horizon 2^k when round 2^k comes."""
     sigma, out = (w.m + 1) * w.Gg**2, []
     for k in range(int(log2(len(data))) + 1):
         eta = w.R / (w.Gf * sqrt((w.m + 1) * 2**k))
@@ -134,7 +134,7 @@ def doubling(w, data):
 
 
 def drift_plus_penalty(w, data):
-    """A8 with V = sqrt(T), alpha = T."""
+    """Drift-plus-penalty with V = sqrt(T), alpha = T."""
     weight, proximity = sqrt(ROUNDS), ROUNDS
     x, queue, out = w.x1, np.zeros(w.m), []
     for c in data:
