@@ -174,7 +174,7 @@ def certify(
     problem = problem or run.played or run.problem
     if problem is None:
         raise ValueError("problem: got None; expected the game that was played, which a saved run does not hold")
-    source = _source(run, stream, seeds, data)
+    source = _source(run, problem.arrange(stream), seeds, problem.arrange(data))
     key = jax.random.key(0) if key is None else key
     notes = []
     if best is None and source is not None:

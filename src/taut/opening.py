@@ -14,15 +14,16 @@ from . import errors
 from .engine import default_float
 from .learners import Learner
 from .problem import Problem
+from .streams import Adversary, Stream
 
-__all__ = ["count_constraints", "entered", "first_decision", "game_type", "settled"]
+__all__ = ["count_constraints", "entered", "first_decision", "one_round", "settled"]
 
 
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
     """The user's first decision, checked, or the centre of the domain."""
     if x1 is None:
         return jnp.asarray(problem.domain.centre, default_float())
-    given = errors.finite("x1", x1)
+    given = errors.finite("x1", problem.assemble(x1))
     if given.shape != problem.domain.shape:
         raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")
     floating = np.issubdtype(given.dtype, np.floating)
@@ -32,8 +33,23 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
     return first
 
 
-def game_type(given: Any, floating: Any) -> np.dtype[Any]:
-    """The type in which data of type `given` enter a game whose decisions have the type `floating`."""
+def one_round(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
+    """Shapes and types of one round's data, as they enter a game whose decisions are like `x`."""
+    if isinstance(stream, Adversary):
+        try:
+            data = jax.eval_shape(stream.function, jnp.asarray(1, jnp.int32), x, key)
+        except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"stream: got a function that fails as reveal(round, decision, key) at a decision of shape {x.shape}; "
+                f"expected one that returns a round's data ({type(error).__name__}: {error})"
+            ) from error
+        axes = 0
+    else:
+        data, axes = stream.block(0, 1), 2
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _game_type(a.dtype, x.dtype)), data)
+
+
+def _game_type(given: Any, floating: Any) -> np.dtype[Any]:
     return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given))
 
 
@@ -42,7 +58,7 @@ def entered(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(data)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
-    dtype = game_type(array.dtype, floating)
+    dtype = _game_type(array.dtype, floating)
     if array.dtype == dtype:
         return array
     with np.errstate(over="ignore"):  # what becomes infinite here is found with all that is not finite

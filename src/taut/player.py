@@ -76,9 +76,12 @@ class Player:
         self._report = np.asarray(self._arrays[0])
 
     @property
-    def decision(self) -> Array:
-        """x_t, what to play now: a NumPy array of its own, which the caller may change."""
-        return self._report[self._played].reshape(self._shape).copy()
+    def decision(self) -> Any:
+        """x_t, what to play now: a NumPy array of its own, which the caller may change.
+
+        For a problem written in CVXPY with several variables, a dict of them by name.
+        """
+        return self.problem.present(self._report[self._played].reshape(self._shape).copy())
 
     @property
     def totals(self) -> Totals:
@@ -118,6 +121,7 @@ class Player:
         elif loss is not None:
             raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
         else:
+            z = self.problem.arrange(z)
             if type(z) is not np.ndarray or (z.shape, z.dtype) != self._plain:  # rarely: walking a tree takes time
                 z = self._checked(z)
             arrays = self._reveal(*self._fixed, *self._arrays, z)

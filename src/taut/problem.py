@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,10 @@ class Problem:
         """A decision as the user knows it; models written in CVXPY name its parts."""
         return decision
 
+    def assemble(self, decision: Any) -> Any:
+        """The inverse of `present`: what a user hands over as a decision, as an array."""
+        return decision
+
     def estimate_constants(
         self, stream: Any, key: jax.Array, *, horizon: int | None = None, seeds: int | None = None, samples: int = 512
     ) -> Constants:
@@ -87,7 +92,16 @@ class Problem:
 
     def with_constants(self, constants: Constants) -> Problem:
         """The same game with other constants."""
-        return Problem(self.loss, self.constraints, self.domain, constants, self.domain_binds)
+        if not isinstance(constants, Constants):
+            raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
+        return self._with(self.constraints, constants)
+
+    def _with(self, constraints: Constraints, constants: Constants) -> Problem:
+        """A twin that keeps all that a kind of problem adds, such as the names of variables and parameters."""
+        twin = copy.copy(self)
+        twin.constraints = constraints
+        twin.constants = _completed(twin, constants)
+        return twin
 
     def __repr__(self) -> str:
         loss = getattr(self.loss, "__name__", type(self.loss).__name__)
@@ -128,6 +142,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
     """
     if problem.constraints.takes_data and data is None:
         raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
+    data = None if data is None else problem.arrange(data)
     # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
@@ -135,8 +150,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
 
 
 def _transformed(problem: Problem, constraints: Constraints) -> Problem:
-    constants = constraints.constants(problem.constants)
-    return Problem(problem.loss, constraints, problem.domain, constants, problem.domain_binds)
+    return problem._with(constraints, constraints.constants(problem.constants))
 
 
 def _completed(problem: Problem, given: Constants) -> Constants:

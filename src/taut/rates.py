@@ -94,7 +94,7 @@ def rates(
     for horizon in grid:
         last = learner if isinstance(learner, Learner) else learner(horizon)
         problem, stream = family if isinstance(family, tuple) else family(horizon)
-        source = as_stream(stream, horizon=horizon, seeds=seeds)
+        source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
         run = simulate(last, problem, source, horizon=horizon, record=(), score=score)
         columns.append(measure(run, hindsight(score or problem, source, horizon=horizon).loss))
     assert last is not None

@@ -80,7 +80,7 @@ def simulate(
             f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, as "
             "of the problem that is played"
         )
-    source = as_stream(stream, horizon=horizon, seeds=seeds)
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     kept, every = _record(record), errors.count("every", every)
     first = first_decision(problem, x1)
     check_feasible(problem)

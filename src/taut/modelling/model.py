@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from .attributes import dense, shaped
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import checked
-from .parameters import arranged, names
+from .parameters import Keys
 from .probe import Probe, double_precision
 from .scale import deepest, model_constants, parameter_range
 from .shadows import Shadow
@@ -85,6 +85,7 @@ class Model(Problem):
         self.variables = _leaves([self.objective, *self.stated], "variables")
         every = _leaves([self.objective, *self.stated], "parameters")
         self.parameters = _per_round(every, per_round)
+        self.keys = Keys(self.parameters)
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
@@ -179,34 +180,38 @@ class Model(Problem):
         parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
         return parts if len(parts) > 1 else next(iter(parts.values()))
 
-    def assemble(self, parts: Any) -> Array:
-        """The decision with these parts, as `present` gives them: a first decision x1, for example."""
-        given = parts if isinstance(parts, dict) else {self.variables[0].name(): parts}
-        wanted = [variable.name() for variable in self.variables]
-        if set(given) != set(wanted):
-            raise ValueError(f"parts: got {', '.join(map(str, given))}; expected {', '.join(wanted)}")
-        flat = [np.broadcast_to(np.asarray(given[v.name()], float), v.shape).ravel() for v in self.variables]
-        return np.concatenate(flat).reshape(self.domain.shape)
+    def assemble(self, decision: Any) -> Any:
+        """The decision with the parts that `present` gives: by name, or the only one as an array."""
+        parts = decision
+        if not isinstance(parts, Mapping):
+            if len(self.variables) > 1 or np.shape(parts) != self.variables[0].shape:
+                return parts  # flat, as decisions are inside a run
+            parts = {self.variables[0].name(): parts}
+        wanted = {variable.name(): variable.shape for variable in self.variables}
+        shapes = {name: np.shape(part) for name, part in parts.items()}
+        if shapes != wanted:
+            raise ValueError(f"decision: got parts of the shapes {shapes}; expected {wanted}")
+        return np.concatenate([np.ravel(parts[name]) for name in wanted]).reshape(self.domain.shape)
 
     def arrange(self, data: Any) -> Any:
         """Data keyed by parameter, name or position, as the tuple that loss and constraints take.
 
         Their shapes and the parameters' attributes, on which convexity rests, are checked.
         """
-        if isinstance(data, Stream) or not self.parameters:
+        if data is None or isinstance(data, Stream) or not self.parameters:
             return data
         if callable(data):
             if data not in self._reveals:  # one function for one function, or every use would compile anew
                 self._reveals[data] = self._arranging(data)
             return self._reveals[data]
-        return arranged(self.parameters, data)
+        return self.keys.arranged(data)
 
     def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def chunk(start: int, length: int) -> Any:
-            return arranged(self.parameters, function(start, length))
+            return self.keys.arranged(function(start, length))
 
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
-            return arranged(self.parameters, function(round, self.present(decision), key), check=False)
+            return self.keys.arranged(function(round, self.present(decision), key), check=False)
 
         required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
         wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal}
@@ -225,7 +230,7 @@ class Model(Problem):
         return tuple(flat[end - p.size : end].reshape(p.shape) for p, end in zip(self.parameters, ends, strict=True))
 
     def _values(self, z: Any) -> dict[int, Any]:
-        z = () if not self.parameters else z if isinstance(z, tuple) else arranged(self.parameters, z, check=False)
+        z = () if not self.parameters else z if isinstance(z, tuple) else self.keys.arranged(z, check=False)
         return self._constants_of | {p.id: part for p, part in zip(self.parameters, z, strict=True)}
 
     @cached_property
@@ -261,7 +266,7 @@ class Model(Problem):
     def __repr__(self) -> str:
         variables = ", ".join(f"{v.name()}{list(v.shape)}" for v in self.variables)
         return (
-            f"Model({variables}; per round: {names(self.parameters) or 'nothing'}; {self.count} constraints; "
+            f"Model({variables}; per round: {self.keys.names or 'nothing'}; {self.count} constraints; "
             f"{self.domain!r}; {self.constants!r})"
         )
 

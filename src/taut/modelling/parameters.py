@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -11,7 +11,7 @@ import numpy as np
 
 from .attributes import is_symmetric, limits, pattern
 
-__all__ = ["Range", "arranged", "draw_parameters", "names", "ranges"]
+__all__ = ["Keys", "Range", "draw_parameters", "ranges"]
 
 Array = np.ndarray[Any, Any]
 
@@ -83,85 +83,102 @@ def _fitting(parameter: Any, values: Array) -> Array:
     return np.asarray(values)
 
 
-def arranged(parameters: list[Any], data: Any, check: bool = True) -> tuple[Any, ...]:
-    """Data keyed by parameter, name or position, as a tuple in the order of the parameters, checked.
+class Keys:
+    """How a user's data become the tuple that loss and constraints take: by parameter, name or position."""
 
-    The leading axes (round, or seed and round, or none) are not looked at.
-    """
-    parts = _parts(parameters, data)
-    if check:
-        for parameter, part in zip(parameters, parts, strict=True):
-            _check(parameter, part)
-    return parts
+    def __init__(self, parameters: list[Any]) -> None:
+        self.parameters = parameters
+        self.names = ", ".join(parameter.name() for parameter in parameters)
+        self._places: dict[Any, int] = {}
+        for i, parameter in enumerate(parameters):
+            self._places |= {parameter.name(): i, i: i, ("id", parameter.id): i}
+        self._rules = [_Rule.of(parameter) for parameter in parameters]
+
+    def arranged(self, data: Any, check: bool = True) -> tuple[Any, ...]:
+        """The data in the order of the parameters, checked for their shapes and attributes.
+
+        The leading axes (round, or seed and round, or none) are not looked at.
+        """
+        parts = self._parts(data)
+        if check:
+            for rule, part in zip(self._rules, parts, strict=True):
+                rule.check(part)
+        return parts
+
+    def _parts(self, data: Any) -> tuple[Any, ...]:
+        count = len(self.parameters)
+        if isinstance(data, Mapping):
+            return self._keyed(data)
+        if isinstance(data, tuple) or (isinstance(data, list) and 1 < count == len(data)):
+            if len(data) != count:
+                raise ValueError(f"data: got {len(data)} arrays; expected {count}, one for each of {self.names}")
+            return tuple(map(_numbers, data))
+        if count == 1:
+            return (_numbers(data),)
+        raise TypeError(
+            f"data: got {type(data).__name__}; expected a dict or a tuple with an array for each of {self.names}"
+        )
+
+    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
+        found: dict[int, Any] = {}
+        for key, value in data.items():
+            place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
+            if place is None or place in found:
+                what = "which is no parameter that changes with the round" if place is None else "twice"
+                shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
+                raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
+            found[place] = _numbers(value)
+        missing = [parameter.name() for i, parameter in enumerate(self.parameters) if i not in found]
+        if missing:
+            raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
+        return tuple(found[i] for i in range(len(self.parameters)))
 
 
-def names(parameters: list[Any]) -> str:
-    """The parameters' names, for errors."""
-    return ", ".join(parameter.name() for parameter in parameters)
+class _Rule(NamedTuple):
+    """What the data of one parameter must be like: the proof of convexity rests on its attributes."""
 
+    name: str
+    shape: tuple[int, ...]
+    attributes: str
+    lower: Array | None
+    upper: Array | None
+    symmetric: bool
+    sign: float
+    """1 for PSD, -1 for NSD, else 0."""
 
-def _parts(parameters: list[Any], data: Any) -> tuple[Any, ...]:
-    if isinstance(data, Mapping):
-        return _keyed(parameters, data)
-    if isinstance(data, tuple) or (isinstance(data, Sequence) and len(parameters) > 1 and len(data) == len(parameters)):
-        if len(data) != len(parameters):
+    @classmethod
+    def of(cls, parameter: Any) -> _Rule:
+        given = [name for name, value in parameter.attributes.items() if value is not False and value is not None]
+        lower, upper = limits(parameter)
+        sign = float(bool(parameter.attributes["PSD"])) - float(bool(parameter.attributes["NSD"]))
+        return cls(
+            parameter.name(), parameter.shape, ", ".join(given),
+            lower if np.any(np.isfinite(lower)) else None, upper if np.any(np.isfinite(upper)) else None,
+            is_symmetric(parameter), sign,
+        )  # fmt: skip
+
+    def check(self, data: Any) -> None:
+        """Raise if the data do not fit."""
+        if data.shape[max(data.ndim - len(self.shape), 0) :] != self.shape:
             raise ValueError(
-                f"stream: got {len(data)} arrays; expected {len(parameters)}, one for each of {names(parameters)}"
+                f"data: got shape {data.shape} for {self.name}; expected {self.shape} after the leading axes"
             )
-        return tuple(map(_numbers, data))
-    if len(parameters) == 1:
-        return (_numbers(data),)
-    raise TypeError(
-        f"stream: got {type(data).__name__}; expected a dict or a tuple with an array for each of {names(parameters)}"
-    )
+        if not self.attributes or data.size == 0 or data.dtype.kind not in "fiub":
+            return
+        values = np.asarray(data)
+        size = ROUNDING * max(1.0, float(np.abs(values).max()))
+        if self.lower is not None and np.any(values < self.lower - size):
+            self._refuse(f"a smallest entry of {values.min():g}")
+        if self.upper is not None and np.any(values > self.upper + size):
+            self._refuse(f"a largest entry of {values.max():g}")
+        if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
+            self._refuse("a matrix that is not symmetric")
+        if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
+            self._refuse("a matrix that is not semidefinite")
 
-
-def _keyed(parameters: list[Any], data: Mapping[Any, Any]) -> tuple[Any, ...]:
-    found: dict[int, Any] = {}
-    for key, value in data.items():
-        place = next((i for i, parameter in enumerate(parameters) if _means(key, parameter, i)), None)
-        if place is None or place in found:
-            what = "no such parameter that changes with the round" if place is None else "a second time"
-            shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
-            raise ValueError(f"stream: got data for {shown}, {what}; expected {names(parameters)}")
-        found[place] = _numbers(value)
-    missing = [parameter.name() for i, parameter in enumerate(parameters) if i not in found]
-    if missing:
-        raise ValueError(f"stream: got no data for {', '.join(missing)}; expected {names(parameters)}")
-    return tuple(found[i] for i in range(len(parameters)))
-
-
-def _means(key: Any, parameter: Any, place: int) -> bool:
-    if isinstance(key, str):
-        return bool(key == parameter.name())
-    return key is parameter or (isinstance(key, int) and key == place)
+    def _refuse(self, what: str) -> None:
+        raise ValueError(f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says")
 
 
 def _numbers(value: Any) -> Any:
     return value if isinstance(value, (np.ndarray, jax.Array)) else np.asarray(value)
-
-
-def _check(parameter: Any, data: Any) -> None:
-    """Whether the data have the parameter's shape and attributes, on which the proof of convexity rests."""
-    name, shape = parameter.name(), parameter.shape
-    if data.ndim < len(shape) or data.shape[data.ndim - len(shape) :] != shape:
-        raise ValueError(f"stream: got shape {data.shape} for {name}; expected {shape} after the leading axes")
-    given = {key for key, value in parameter.attributes.items() if value is not False and value is not None}
-    if not given or data.size == 0 or data.dtype.kind not in "fiub":
-        return
-    lower, upper = limits(parameter)
-    values = np.asarray(data)
-    lead = tuple(range(values.ndim - len(shape)))
-    size = ROUNDING * max(1.0, float(np.abs(values).max()))
-    low, high = values.min(axis=lead), values.max(axis=lead)
-    if np.any(low < lower - size) or np.any(high > upper + size):
-        seen, kind = (low.min(), "least") if np.any(low < lower - size) else (high.max(), "largest")
-        raise ValueError(
-            f"stream: got data for {name} whose {kind} entry is {seen:g}; expected {', '.join(sorted(given))}, as the "
-            "parameter says"
-        )
-    if is_symmetric(parameter) and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
-        raise ValueError(f"stream: got a matrix for {name} that is not symmetric; expected {', '.join(sorted(given))}")
-    for attribute, sign in (("PSD", 1.0), ("NSD", -1.0)):
-        if attribute in given and np.linalg.eigvalsh(sign * values).min() < -size:
-            raise ValueError(f"stream: got a matrix for {name} that is not {attribute}; expected {attribute}")

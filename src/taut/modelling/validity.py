@@ -9,7 +9,7 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 
 from .constraints import excesses_of
-from .parameters import Range, draw_parameters, names
+from .parameters import Range, draw_parameters
 from .probe import Probe
 from .supports import draw, least
 
@@ -59,7 +59,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
         changing = bool(model.changing(constraint))
         if changing and np.any(known.guessed):
             raise ValueError(
-                f"parameters: got some without bounds; expected bounds for all of {names(model.parameters)}, because "
+                f"parameters: got some without bounds; expected bounds for all of {model.keys.names}, because "
                 f"{atom} is defined only where {constraint}"
             )
         rounds = draw_parameters(model.parameters, known, random, SAMPLES if changing else 1)
