@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 from .constants import Constants
 from .domains import Domain
-from .opening import count_constraints
+from .opening import count_constraints, one_round
 from .problem import Problem
 from .streams import Adversary, Stream
 
@@ -23,9 +24,10 @@ DENSE = 200
 def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> Constants:
     """Every entry that sampling can tell, marked as estimated."""
     where, when = jax.random.split(key)
+    centre = jnp.asarray(problem.domain.centre)
+    count = count_constraints(problem, centre, one_round(stream, centre, key), "stream")
     points = sample_decisions(problem.domain, where, samples)
     data = sample_rounds(stream, when, min(64, stream.horizon * stream.seeds), points)
-    count = count_constraints(problem, points[0], jax.tree.map(lambda a: a[0], data), "stream")
 
     def first_order(x: jax.Array, z: Any) -> tuple[jax.Array, ...]:
         round = problem.round(z)
@@ -94,6 +96,7 @@ def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bo
     return bool(np.all(change <= (1.001 * bend) * np.linalg.norm(flat[1:] - flat[:-1], axis=-1) + 1e-9))
 
 
+@partial(jax.jit, static_argnums=2)
 def sample_decisions(domain: Domain, key: jax.Array, count: int) -> jax.Array:
     """Decisions of the domain: its centre, uniform ones, and as many pushed out to the boundary."""
     inside = jax.vmap(domain.sample)(jax.random.split(key, max(1, count // 2)))
@@ -112,4 +115,7 @@ def sample_rounds(stream: Stream, key: jax.Array, count: int, points: jax.Array)
     start = np.sort(np.asarray(jax.random.randint(rounds, (count,), 0, stream.horizon)))
     who = np.asarray(jax.random.randint(seeds, (count,), 0, stream.seeds))
     blocks = [jax.tree.map(lambda a, s=s: a[s, 0], stream.block(int(t), 1)) for t, s in zip(start, who, strict=True)]
-    return jax.tree.map(lambda *rows: jnp.asarray(np.stack(rows)), *blocks)
+    data = jax.tree.map(lambda *rows: np.stack(rows), *blocks)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+        raise ValueError("stream: got a value that is not finite; expected finite numbers")
+    return jax.tree.map(jnp.asarray, data)

@@ -15,7 +15,7 @@ from ._version import __version__
 from .checkpoint import digest
 from .diagnosis import blame
 from .learners import Learner
-from .opening import count_constraints, entered, game_type, settled
+from .opening import count_constraints, entered, one_round, settled
 from .problem import Problem
 from .referee import Board, Records, Rules, Sum, begin, play
 from .rounds import FullInformation
@@ -37,7 +37,7 @@ class Table:
         record: frozenset[str], every: int, first: jax.Array, key: jax.Array | None, chunk: int | None,
     ) -> None:  # fmt: skip
         self.learners, self.problem, self.score, self.source, self.first = learners, problem, score, source, first
-        self.example = self._example(key)
+        self.example = one_round(source, first, key)
         ready = [settled(learner, first.dtype) for learner in learners]
         self.learner: Learner = _stacked(ready) if swept else ready[0]
         self.count = count_constraints(problem, first, self.example, "stream")
@@ -54,23 +54,6 @@ class Table:
         )
         self.lead = int(swept) + int(self.rules.seeded)
         self.key = jax.random.split(key, source.seeds) if key is not None and self.rules.seeded else key
-
-    def _example(self, key: jax.Array | None) -> Any:
-        """Shapes and types of one round's data, as they enter the game."""
-
-        def entering(shape: tuple[int, ...], dtype: Any) -> Any:
-            return jax.ShapeDtypeStruct(shape, game_type(dtype, self.first.dtype))
-
-        if not isinstance(self.source, Adversary):
-            return jax.tree.map(lambda a: entering(a.shape[2:], a.dtype), self.source.block(0, 1))
-        try:
-            out = jax.eval_shape(self.source.function, jnp.asarray(1, jnp.int32), self.first, key)
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"stream: got a function that fails as reveal(round, decision, key) at a decision of shape "
-                f"{self.first.shape}; expected one that returns a round's data ({type(error).__name__}: {error})"
-            ) from error
-        return jax.tree.map(lambda a: entering(a.shape, a.dtype), out)
 
     def _length(self, record: frozenset[str], every: int, chunk: int | None) -> int:
         if chunk is None:

@@ -1,0 +1,508 @@
+"""Bad input: each mistake gets an error that names the argument, what came and what was expected."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, targets
+from taut.learners import Learner, State, schedules
+
+CLIPPED = taut.ClippedOGD(0.3, 5.0)
+CHUNK = 16
+COMPLETE = CONSTANTS.with_values(constraint_count=1)
+
+
+def simulate(learner=CLIPPED, problem=GAME, stream=None, **options):
+    return taut.simulate(learner, problem, targets() if stream is None else stream, chunk=CHUNK, **options)
+
+
+def assert_refused(error, name, came, expected, call):
+    """`call` must raise an error whose message is '<name>: ... <came> ...; expected ... <expected> ...'."""
+    with pytest.raises(error) as caught:
+        call()
+    message = str(caught.value)
+    assert message.startswith(f"{name}: "), message
+    before, _, after = message.partition("expected")
+    assert came in before, message
+    assert after, message
+    assert expected in after, message
+
+
+def cases(table):
+    """Rows (label, error, name, came, expected, call) as pytest parameters."""
+    return pytest.mark.parametrize(
+        ("error", "name", "came", "expected", "call"), [row[1:] for row in table], ids=[row[0] for row in table]
+    )
+
+
+# Numbers that are not finite: in data, loss, constraints and slopes, wherever they first appear.
+
+
+def spoilt(round, value, seeds=None):
+    z = targets(seeds=seeds)
+    z[..., round - 1, 1] = value
+    return z
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("round", [1, CHUNK, CHUNK + 1, ROUNDS])
+def test_data_that_are_not_finite(value, round):
+    where = f"not finite in round {round}"
+    assert_refused(ValueError, "stream", where, "finite", lambda: simulate(stream=spoilt(round, value)))
+
+
+def test_data_that_are_not_finite_in_one_seed_of_a_sweep():
+    z = targets(seeds=3)
+    z[2, 40, 0] = np.nan
+    learners = [taut.ClippedOGD(eta, 5.0) for eta in (0.1, 0.2)]
+    assert_refused(ValueError, "stream", "round 41", "finite", lambda: simulate(learners, stream=z, seeds=3))
+
+
+def test_data_that_are_not_finite_although_the_loss_does_not_see_them():
+    problem = taut.Problem(lambda x, z: x[0] * z[0], outside_diamond, BALL)
+    assert_refused(
+        ValueError, "stream", "round 5", "finite", lambda: simulate(problem=problem, stream=spoilt(5, np.nan))
+    )
+
+
+def test_data_after_the_horizon_are_not_looked_at():
+    assert simulate(stream=spoilt(20, np.nan), horizon=19).horizon == 19
+
+
+def test_data_that_do_not_fit_into_32_bits():
+    z, x1 = targets(), np.zeros(2, np.float32)
+    z[6, 0] = 1e39
+    assert_refused(ValueError, "stream", "not finite in round 7", "finite", lambda: simulate(stream=z, x1=x1))
+
+
+def breaking_in(round):
+    """Data that tell the round and the one in which the game is to break."""
+    return np.stack([np.arange(1.0, ROUNDS + 1), np.full(ROUNDS, round)], axis=1)
+
+
+@jax.custom_jvp
+def steep(x, broken):
+    return x
+
+
+@steep.defjvp
+def _slope(primals, tangents):
+    x, broken = primals
+    return x, jnp.where(broken, jnp.inf, 1.0) * tangents[0]
+
+
+BOX = taut.Box(-1.0, 1.0, shape=2)
+BREAKS = {
+    "loss": taut.Problem(lambda x, z: jnp.where(z[0] == z[1], jnp.inf, x[0]), outside_diamond, BOX),
+    "constraints": taut.Problem(distance, lambda x, z: jnp.where(z[0] == z[1], jnp.nan, x[0] - 1), BOX),
+    "loss gradient": taut.Problem(
+        lambda x, z: steep(x[0], (z[0] == z[1]).astype(x.dtype)), outside_diamond, BOX
+    ),  # the box clips the step
+}
+
+
+@pytest.mark.parametrize("name", list(BREAKS))
+@pytest.mark.parametrize("round", [1, 30, ROUNDS])
+def test_a_game_that_breaks(name, round):
+    assert_refused(
+        ValueError, name, f"not finite in round {round}", "finite numbers",
+        lambda: simulate(problem=BREAKS[name], stream=breaking_in(round)),
+    )  # fmt: skip
+
+
+def test_a_constraint_slope_that_is_infinite_although_a_box_clips_the_step():
+    box = taut.Box(0.0, 1.0, shape=2)
+    problem = taut.Problem(distance, lambda x: 0.1 - jnp.sum(jnp.sqrt(x)), box)
+    stream = np.full((ROUNDS, 2), 0.5)
+    assert_refused(
+        ValueError, "loss gradient", "not finite in round 1", "slopes of loss and constraints",
+        lambda: simulate(problem=problem, stream=stream, x1=[0.0, 0.0]),
+    )  # fmt: skip
+
+
+def test_the_norm_that_has_no_slope_at_zero():
+    problem = taut.Problem(lambda x, z: jnp.linalg.norm(x), outside_diamond, BALL)
+    assert_refused(
+        ValueError,
+        "loss gradient",
+        "round 1",
+        "jnp.linalg.norm, for one, has none at 0",
+        lambda: simulate(problem=problem),
+    )
+
+
+def test_constraints_that_are_not_finite_anywhere():
+    fixed = taut.Problem(distance, lambda x: jnp.log(x[0] - 10), BALL)
+    assert_refused(ValueError, "constraints", "not finite inside the domain", "finite", lambda: simulate(problem=fixed))
+
+
+@pytest.mark.parametrize(("seeds", "swept"), [(None, False), (2, True)])
+def test_an_adversary_whose_data_are_not_finite(seeds, swept):
+    def reveal(t, x, key):
+        return jnp.where(t == 21, jnp.nan, x)
+
+    learner = [CLIPPED, CLIPPED] if swept else CLIPPED
+    assert_refused(
+        ValueError, "stream", "not finite in round 21", "finite",
+        lambda: simulate(learner, stream=reveal, horizon=ROUNDS, seeds=seeds),
+    )  # fmt: skip
+
+
+def test_totals_that_overflow():
+    problem = taut.Problem(lambda x, z: 3e38 * z[1] + 0 * x[0], outside_diamond, BALL)
+    assert_refused(
+        ValueError, "loss", "totals that are not finite by round 16", "sums fit float32",
+        lambda: simulate(problem=problem, stream=breaking_in(1.0), x1=np.zeros(2, np.float32)),
+    )  # fmt: skip
+
+
+# Streams.
+
+
+def chunks(make):
+    return lambda: simulate(stream=make, horizon=ROUNDS)
+
+
+@cases([
+    ("no rounds", ValueError, "stream", "0 rounds", "at least one", lambda: simulate(stream=np.zeros((0, 2)))),
+    ("no rounds, seeds", ValueError, "stream", "0 rounds", "at least one",
+     lambda: simulate(stream=np.zeros((3, 0, 2)), seeds=3)),
+    ("nothing", ValueError, "stream", "no array", "pytree of arrays", lambda: simulate(stream={})),
+    ("a number", ValueError, "stream", "shape ()", "(round)", lambda: simulate(stream=1.0)),
+    ("no seed axis", ValueError, "stream", "shape (60,)", "(seed, round)",
+     lambda: simulate(stream=np.zeros(60), seeds=60)),
+    ("other number of seeds", ValueError, "stream", "3 seeds", "seeds=4",
+     lambda: simulate(stream=targets(seeds=3), seeds=4)),
+    ("other number of rounds", ValueError, "stream", "[5, 6] rounds", "one number of rounds",
+     lambda: simulate(stream=(np.zeros(5), np.zeros(6)))),
+    ("strings", TypeError, "stream", "type <U1", "real numbers", lambda: simulate(stream=np.array(["a", "b"]))),
+    ("objects", TypeError, "stream", "type object at ['a']", "real numbers",
+     lambda: simulate(stream={"a": np.array([None, 1])})),
+    ("complex", TypeError, "stream", "complex128", "real numbers", lambda: simulate(stream=np.array([1j]))),
+    ("dates", TypeError, "stream", "datetime64", "real numbers",
+     lambda: simulate(stream=np.array(["2018-04-24"], "datetime64[D]"))),
+    ("too wide for the loss", ValueError, "stream", "shape (3,) at a decision of shape (2,)", "data that fit",
+     lambda: simulate(stream=np.zeros((5, 3)))),
+    ("seeds not announced", ValueError, "loss", "shape (60,)", "seeds=",
+     lambda: simulate(problem=taut.Problem(lambda x, c: c @ x, outside_diamond, BALL), stream=targets(seeds=3))),
+    ("no arguments", TypeError, "stream", "0 required arguments", "chunk(start, length)",
+     lambda: simulate(stream=lambda: 0, horizon=5)),
+    ("four arguments", TypeError, "stream", "4 required arguments", "reveal(round, decision, key)",
+     lambda: simulate(stream=lambda a, b, c, d: 0, horizon=5)),
+    ("short chunk", ValueError, "stream", "shape (15, 2)", "(16,)",
+     chunks(lambda start, length: np.zeros((max(1, length - 1), 2)))),
+    ("chunk of strings", TypeError, "stream", "type <U1", "real numbers",
+     chunks(lambda start, length: np.full(length, "a"))),
+    ("empty chunk", ValueError, "stream", "no array", "leading axes (1,)", chunks(lambda start, length: ())),
+    ("chunk that grows", ValueError, "stream", "[3] for a round after round 16", "float64[2]",
+     chunks(lambda start, length: np.zeros((length, 2 if start < 16 else 3)))),
+    ("chunk of another type", ValueError, "stream", "int64[2]", "float64[2]",
+     chunks(lambda start, length: np.zeros((length, 2), float if start < 16 else int))),
+    ("chunk of another structure", ValueError, "stream", "for a round after round 16", "float64[2]",
+     chunks(lambda start, length: np.zeros((length, 2)) if start < 16 else [np.zeros((length, 2))])),
+    ("chunk without seeds", ValueError, "stream", "shape (1, 2)", "(2, 1)",
+     lambda: simulate(stream=lambda start, length: np.zeros((length, 2)), horizon=5, seeds=2)),
+    ("failing adversary", ValueError, "stream", "fails as reveal(round, decision, key)", "round's data",
+     lambda: simulate(stream=lambda t, x, key: x.no_such_thing, horizon=5)),
+    ("adversary of a wrong shape", ValueError, "stream", "shape (3,)", "data that fit",
+     lambda: simulate(stream=lambda t, x, key: jnp.zeros(3), horizon=5)),
+])  # fmt: skip
+def test_streams(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
+def test_whole_numbers_beyond_32_bits():
+    which = np.array([1, 2**31])
+    problem = taut.Problem(lambda x, z: x[0] * z, outside_diamond, BALL)
+    with jax.enable_x64(False):
+        assert_refused(
+            ValueError, "stream", "whole numbers beyond int32", "jax_enable_x64",
+            lambda: simulate(problem=problem, stream=which),
+        )  # fmt: skip
+
+
+# Arguments of simulate.
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Shaped(Learner):
+    weights: Any
+
+    def init(self, x1, count):
+        return State(x1, jnp.asarray(1, jnp.int32))
+
+    def step(self, state, round):
+        return state
+
+
+@dataclass(frozen=True)
+class Unregistered(Shaped):
+    pass
+
+
+MIXED = [CLIPPED, taut.DriftPlusPenalty(1.0, 1.0)]
+SCHEDULES = [CLIPPED, taut.ClippedOGD(schedules.InverseRoot(0.1), 5.0)]
+
+
+@cases([
+    ("horizon 0", ValueError, "horizon", "0", "at least 1", lambda: simulate(horizon=0)),
+    ("horizon 0 of a stream", ValueError, "horizon", "0", "at least 1",
+     lambda: simulate(stream=simulate().stream, horizon=0)),
+    ("negative horizon", ValueError, "horizon", "-5", "at least 1", lambda: simulate(horizon=-5)),
+    ("fractional horizon", TypeError, "horizon", "2.5", "whole number", lambda: simulate(horizon=2.5)),
+    ("horizon too long", ValueError, "horizon", "61", "at most the 60 rounds", lambda: simulate(horizon=61)),
+    ("horizon too long for a stream", ValueError, "horizon", "61", "at most the 60 rounds",
+     lambda: simulate(stream=simulate().stream, horizon=61)),
+    ("horizon beyond counting", ValueError, "horizon", "2147483648", "32 bits",
+     lambda: simulate(stream=lambda start, length: np.zeros((length, 2)), horizon=2**31)),
+    ("function without horizon", ValueError, "horizon", "None", "number of rounds",
+     lambda: simulate(stream=lambda start, length: np.zeros((length, 2)))),
+    ("no seeds", ValueError, "seeds", "0", "at least 1", lambda: simulate(seeds=0)),
+    ("negative seeds", ValueError, "seeds", "-3", "at least 1", lambda: simulate(seeds=-3)),
+    ("fractional seeds", TypeError, "seeds", "1.5", "whole number", lambda: simulate(seeds=1.5)),
+    ("seeds as text", TypeError, "seeds", "'2'", "whole number", lambda: simulate(seeds="2")),
+    ("seeds as truth", TypeError, "seeds", "True", "whole number", lambda: simulate(seeds=True)),
+    ("seeds of a stream", ValueError, "seeds", "2", "1, as the stream has",
+     lambda: simulate(stream=simulate().stream, seeds=2)),
+    ("every 0", ValueError, "every", "0", "at least 1", lambda: simulate(every=0)),
+    ("chunk 0", ValueError, "chunk", "0", "at least 1", lambda: taut.simulate(CLIPPED, GAME, targets(), chunk=0)),
+    ("record", ValueError, "record", "'regret'", "'loss', 'excess'", lambda: simulate(record=("loss", "regret"))),
+    ("key", TypeError, "key", "42", "jax.random.key", lambda: simulate(key=42)),
+    ("keys", TypeError, "key", "Array((2,)", "one key", lambda: simulate(key=jax.random.split(jax.random.key(0)))),
+    ("no problem", TypeError, "problem", "distance", "taut.Problem", lambda: simulate(problem=distance)),
+    ("no score", TypeError, "score", "distance", "taut.Problem", lambda: simulate(score=distance)),
+    ("score of another shape", ValueError, "score", "shape (3,)", "(2,)",
+     lambda: simulate(score=taut.Problem(distance, outside_diamond, taut.Ball(1.0, shape=3)))),
+    ("x1 of another shape", ValueError, "x1", "shape (3,)", "(2,)", lambda: simulate(x1=np.zeros(3))),
+    ("x1 not finite", ValueError, "x1", "nan at index (1,)", "finite", lambda: simulate(x1=[0.0, np.nan])),
+    ("x1 outside", ValueError, "x1", "[3. 0.]", "inside", lambda: simulate(x1=[3.0, 0.0])),
+    ("x1 as text", TypeError, "x1", "<U", "real numbers", lambda: simulate(x1=["a", "b"])),
+    ("no learner", TypeError, "learner", "'clipped-ogd'", "taut learner", lambda: simulate("clipped-ogd")),
+    ("a class", TypeError, "learner", "ClippedOGD", "taut learner", lambda: simulate(taut.ClippedOGD)),
+    ("no learners", TypeError, "learner", "[]", "taut learner", lambda: simulate([])),
+    ("mixed learners", TypeError, "learner", "2 structures (ClippedOGD, DriftPlusPenalty)", "one kind",
+     lambda: simulate(MIXED)),
+    ("mixed schedules", TypeError, "learner", "2 structures (ClippedOGD)", "same schedules",
+     lambda: simulate(SCHEDULES)),
+    ("mixed shapes", TypeError, "learner", "2 structures (Shaped)", "one kind",
+     lambda: simulate([Shaped(np.zeros(2)), Shaped(np.zeros(3))])),
+    ("no pytree", TypeError, "learner", "Unregistered", "register_dataclass", lambda: simulate(Unregistered(1.0))),
+])  # fmt: skip
+def test_arguments_of_simulate(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
+# Problems.
+
+
+def infeasible():
+    return taut.Problem(distance, lambda x: jnp.sum(x**2) + 0.25, BALL)
+
+
+def played_with(loss=distance, constraints=outside_diamond):
+    return lambda: simulate(problem=taut.Problem(loss, constraints, BALL))
+
+
+@cases([
+    ("loss", TypeError, "loss", "1.0", "function", lambda: taut.Problem(1.0, outside_diamond, BALL)),
+    ("constraints", TypeError, "constraints", "None", "function", lambda: taut.Problem(distance, None, BALL)),
+    ("constraints of three", TypeError, "constraints", "3 required arguments", "one (x) or two (x, z)",
+     lambda: taut.Problem(distance, lambda x, y, z: x, BALL)),
+    ("domain", TypeError, "domain", "1.0", "taut domain", lambda: taut.Problem(distance, outside_diamond, 1.0)),
+    ("constants", TypeError, "constants", "{}", "taut.Constants",
+     lambda: taut.Problem(distance, outside_diamond, BALL, {})),
+    ("vector loss", ValueError, "loss", "shape (2,)", "scalar", played_with(loss=lambda x, z: x - z)),
+    ("complex loss", TypeError, "loss", "complex128", "real number", played_with(loss=lambda x, z: 1j * x[0])),
+    ("loss of truth", TypeError, "loss", "bool", "real number", played_with(loss=lambda x, z: x[0] > 0)),
+    ("no constraint", ValueError, "constraints", "no number", "scalar or a vector",
+     played_with(constraints=lambda x: [])),
+    ("infeasible", ValueError, "constraints", "max_i g_i(x) >= 0.25", "g(x) <= 0",
+     lambda: simulate(problem=infeasible())),
+    ("infeasible live", ValueError, "constraints", "max_i g_i(x) >= 0.25", "g(x) <= 0",
+     lambda: taut.Player(CLIPPED, infeasible())),
+    ("contradiction", ValueError, "constraints", "max_i g_i(x) >= 0.05", "g(x) <= 0",
+     played_with(constraints=lambda x: jnp.stack([x[0] - 0.5, 0.6 - x[0]]))),
+    ("tiny units", ValueError, "constraints", "max_i g_i(x) >= 2.5e-10", "g(x) <= 0",
+     played_with(constraints=lambda x: 1e-9 * (jnp.sum(x**2) + 0.25))),
+])  # fmt: skip
+def test_problems(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        lambda x: jnp.sum((x - 0.3) ** 2),  # one feasible decision
+        lambda x: jnp.stack([x[0] - 0.5, 0.5 - x[0]]),  # an equality
+        lambda x: 1e9 * (jnp.max(jnp.abs(x - 0.3)) - 1e-3),  # large units
+        lambda x: jnp.linalg.norm(x) - 0.5,  # no slope at the centre
+    ],
+    ids=["point", "equality", "large units", "kink"],
+)
+def test_problems_that_are_barely_feasible_are_played(constraints):
+    taut.feasibility.check_feasible(taut.Problem(distance, constraints, BALL))
+
+
+# Parameters of learners.
+
+NOT_POSITIVE = [0, -1.0, float("nan"), float("inf"), np.array(-2.0), "a", None, True]
+POSITIVE_FIELDS = {
+    "ClippedOGD eta": ("eta", lambda value: taut.ClippedOGD(value, 1.0)),
+    "ClippedOGD sigma": ("sigma", lambda value: taut.ClippedOGD(1.0, value)),
+    "SaddlePoint eta": ("eta", lambda value: taut.SaddlePoint(value, 1.0, 1.0)),
+    "SaddlePoint mu": ("mu", lambda value: taut.SaddlePoint(1.0, value, 1.0)),
+    "SaddlePoint theta": ("theta", lambda value: taut.SaddlePoint(1.0, 1.0, value)),
+    "ProjectedOGD eta": ("eta", lambda value: taut.ProjectedOGD(value, FEASIBLE)),
+    "DriftPlusPenalty penalty": ("penalty", lambda value: taut.DriftPlusPenalty(value, 1.0)),
+    "DriftPlusPenalty proximity": ("proximity", lambda value: taut.DriftPlusPenalty(1.0, value)),
+    "Constant value": ("value", schedules.Constant),
+    "InverseRoot scale": ("scale", schedules.InverseRoot),
+    "Inverse scale": ("scale", schedules.Inverse),
+    "Power scale": ("scale", schedules.Power),
+}
+
+
+GAP = pytest.mark.xfail(strict=True, reason="the message names the schedule's field, or what is no number is taken")
+
+
+def gaps(field, value):
+    partly = field == "ClippedOGD eta" and (value is None or isinstance(value, (str, np.ndarray)))
+    return GAP if partly or field.startswith("SaddlePoint") or field == "ProjectedOGD eta" else ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param(field, value, id=f"{field}={value!r}", marks=gaps(field, value))
+        for field in POSITIVE_FIELDS
+        for value in NOT_POSITIVE
+    ],
+)
+def test_parameters_that_are_not_positive(field, value):
+    name, make = POSITIVE_FIELDS[field]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        make(value)
+    message = str(caught.value)
+    assert re.match(rf"{name}: got .*; expected a (positive|finite real) number", message), message
+
+
+# Tuned constructors.
+
+TUNED = {
+    "ClippedOGD.tuned": taut.ClippedOGD.tuned,
+    "SaddlePoint.mahdavi": taut.SaddlePoint.mahdavi,
+    "DriftPlusPenalty.tuned": taut.DriftPlusPenalty.tuned,
+    "ProjectedOGD.zinkevich": lambda constants, horizon: taut.ProjectedOGD.zinkevich(constants, FEASIBLE, horizon),
+}
+WITH_BETA = {
+    "ClippedOGD.tuned": lambda beta: taut.ClippedOGD.tuned(COMPLETE, 100, beta=beta),
+    "SaddlePoint.jenatton": lambda beta: taut.SaddlePoint.jenatton(COMPLETE, beta=beta),
+    "SaddlePoint.jenatton_strongly_convex": lambda beta: taut.SaddlePoint.jenatton_strongly_convex(COMPLETE, beta),
+}
+
+
+@pytest.mark.parametrize("constructor", list(TUNED))
+@pytest.mark.parametrize("horizon", [0, -1, 2.5, "10", None, True])
+def test_horizons_to_tune_for(constructor, horizon):
+    if constructor == "ProjectedOGD.zinkevich" and horizon is None:
+        pytest.skip("no horizon means a step that falls")
+    error = ValueError if horizon in (0, -1) and horizon is not True else TypeError
+    assert_refused(
+        error, "horizon", str(horizon), "whole number of at least 1", lambda: TUNED[constructor](COMPLETE, horizon)
+    )
+
+
+@pytest.mark.parametrize("constructor", list(WITH_BETA))
+@pytest.mark.parametrize("beta", [0, 1, -0.5, 1.5, float("nan"), float("inf"), "a", None])
+def test_beta_outside_zero_to_one(constructor, beta):
+    error = TypeError if beta in ("a", None) else ValueError
+    expected = "strictly between 0 and 1" if isinstance(beta, (int, float)) and abs(beta) < 2 else "finite real number"
+    assert_refused(error, "beta", str(beta), expected, lambda: WITH_BETA[constructor](beta))
+
+
+def without(*names):
+    """The constants without H and some others."""
+    known = {"radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count"}
+    return taut.Constants(**{name: getattr(COMPLETE, name) for name in known - {*names}})
+
+
+FLAT = COMPLETE.with_values(constraint_lipschitz=0.0)
+STILL = COMPLETE.with_values(loss_lipschitz=0.0)
+MANY = COMPLETE.with_values(constraint_count=2)
+
+
+@cases([
+    ("alpha", ValueError, "alpha", "1", "between 0 and 1", lambda: taut.ClippedOGD.tuned(COMPLETE, 9, alpha=1)),
+    ("alpha, anytime", ValueError, "alpha", "0", "strictly between 0 and 1",
+     lambda: taut.ClippedOGD.anytime(COMPLETE, alpha=0)),
+    ("rule", ValueError, "rule", "'best'", "'scale-aware', 'paper'",
+     lambda: taut.ClippedOGD.tuned(COMPLETE, 9, rule="best")),
+    ("rule, strong", ValueError, "rule", "'bound-optimal'", "'scale-aware', 'paper'",
+     lambda: taut.ClippedOGD.strongly_convex(COMPLETE, rule="bound-optimal")),
+    ("weight", ValueError, "weight", "-1", "positive",
+     lambda: taut.ClippedOGD.tuned(COMPLETE, 9, rule="bound-optimal", weight=-1)),
+    ("flat constraints", ValueError, "constraint_lipschitz", "0", "positive", lambda: taut.ClippedOGD.tuned(FLAT, 9)),
+    ("flat, strong", ValueError, "constraint_lipschitz", "0", "positive",
+     lambda: taut.ClippedOGD.strongly_convex(FLAT)),
+    ("flat, anytime", ValueError, "constraint_lipschitz", "0", "positive", lambda: taut.ClippedOGD.anytime(FLAT)),
+    ("still losses", ValueError, "loss_lipschitz", "0", "positive", lambda: taut.ClippedOGD.tuned(STILL, 9)),
+    ("still, anytime", ValueError, "loss_lipschitz", "0", "positive", lambda: taut.ClippedOGD.anytime(STILL)),
+    ("still, projected", ValueError, "loss_lipschitz", "0", "positive",
+     lambda: taut.ProjectedOGD.zinkevich(STILL, FEASIBLE)),
+    ("unknown radius", ValueError, "constants", "radius (R) unknown", "taut.Constants",
+     lambda: taut.ClippedOGD.tuned(without("radius"), 9)),
+    ("unknown slopes", ValueError, "constants", "(G_f), constraint_lipschitz (G_g) unknown", "estimate_",
+     lambda: taut.SaddlePoint.mahdavi(without("loss_lipschitz", "constraint_lipschitz"), 9)),
+    ("not strongly convex", ValueError, "constants", "strong_convexity (H) unknown", "taut.Constants",
+     lambda: taut.ClippedOGD.strongly_convex(without())),
+    ("not strongly convex, saddle point", ValueError, "constants", "strong_convexity (H) unknown", "taut.Constants",
+     lambda: taut.SaddlePoint.jenatton_strongly_convex(without())),
+    ("not strongly convex, projected", ValueError, "constants", "strong_convexity (H) unknown", "taut.Constants",
+     lambda: taut.ProjectedOGD.strongly_convex(without(), FEASIBLE)),
+    ("several constraints", ValueError, "constraint_count", "2", "1, because", lambda: taut.SaddlePoint.jenatton(MANY)),
+    ("short horizon", ValueError, "horizon", "1", "at least", lambda: taut.SaddlePoint.mahdavi(COMPLETE, 1)),
+    ("feasible set", TypeError, "feasible", "'diamond'", "taut domain",
+     lambda: taut.ProjectedOGD.zinkevich(COMPLETE, "diamond")),
+    ("registry without feasible set", ValueError, "feasible", "None", "domain",
+     lambda: taut.LEARNERS["projected-ogd"].make(COMPLETE, 9, None)),
+    ("doubling nothing", TypeError, "make", "3", "function of the horizon", lambda: taut.Doubling.of(3)),
+    ("doubling from below", ValueError, "first", "-1", "at least 0",
+     lambda: taut.Doubling.of(lambda h: CLIPPED, first=-1)),
+    ("doubling two kinds", TypeError, "make", "different kinds", "one kind",
+     lambda: taut.Doubling.of(lambda horizon: MIXED[horizon > 8])),
+    ("constants below zero", ValueError, "loss_lipschitz", "-1", "not negative",
+     lambda: taut.Constants(loss_lipschitz=-1)),
+    ("no radius", ValueError, "radius", "0", "positive", lambda: taut.Constants(radius=0)),
+    ("no constraints", ValueError, "constraint_count", "0", "at least 1", lambda: taut.Constants(constraint_count=0)),
+])  # fmt: skip
+def test_constructors(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
+@pytest.mark.parametrize("name", [name for name, method in taut.LEARNERS.items() if method.needs_horizon])
+def test_registered_methods_refuse_a_horizon_of_zero(name):
+    assert_refused(
+        ValueError, "horizon", "0", "at least 1", lambda: taut.LEARNERS[name].make(GAME.constants, 0, FEASIBLE)
+    )
+
+
+# Estimates.
+
+
+@cases([
+    ("samples", ValueError, "samples", "0", "at least 1",
+     lambda: GAME.estimate_constants(targets(), jax.random.key(0), samples=0)),
+    ("stream", ValueError, "stream", "shape (3,)", "data that fit",
+     lambda: GAME.estimate_constants(np.zeros((5, 3)), jax.random.key(0), samples=4)),
+    ("data", ValueError, "stream", "not finite", "finite",
+     lambda: GAME.estimate_constants(np.full((5, 2), np.nan), jax.random.key(0), samples=4)),
+])  # fmt: skip
+def test_estimates(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
