@@ -6,9 +6,11 @@ import os
 
 import jax
 
-__all__ = ["FLAG", "default_float", "prepare"]
+__all__ = ["COMPILER_OPTIONS", "FLAG", "default_float", "prepare"]
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
+COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+"""For games alone: that pass turns sums and maxima of 32 numbers and more into windows, which are not vectorised."""
 FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
 
 

@@ -6,6 +6,7 @@ parameter, nor the data ever recompiles anything. Totals are kept as the game go
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,10 +17,16 @@ from jax import lax
 
 from .constraints import Constraints, Linearisation
 from .domains import Domain
+from .engine import COMPILER_OPTIONS
 from .learners import Learner
+from .lowering import lowered, once
 from .rounds import FullInformation
 
 __all__ = ["Board", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
+
+
+SIDE_BY_SIDE = 1024
+"""Numbers of all decisions played side by side, at most: their intermediate results should stay in the first cache."""
 
 
 class Rules(NamedTuple):
@@ -49,6 +56,10 @@ class Shown(FullInformation):
         """g_t(x) with its Jacobian products."""
         values, pull, push = super().constraints(x)
         return Linearisation(values, lambda weights: _spoilt(pull(weights)), push)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """The nearest point of the domain B."""
+        return super().project(once(x))  # its length and its projection both need it
 
 
 def _spoilt(slope: jax.Array) -> jax.Array:
@@ -124,7 +135,7 @@ def begin(rules: Rules, learner: Learner, x1: jax.Array, count: int, scored: int
     return one(learner, x1)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
 def play(
     rules: Rules,
     constraints: Constraints,
@@ -138,69 +149,95 @@ def play(
     rounds: jax.Array,
 ) -> tuple[Board, Records, jax.Array]:
     """Play `rounds` rounds of a chunk; also says whether every number stayed finite."""
-    one = partial(_play_one, rules, constraints, scored_constraints, domain, start=start, rounds=rounds)
-    if rules.seeded:
-        one = jax.vmap(one, in_axes=(None, 0, 0, 0))
-    if rules.swept:
-        one = jax.vmap(one, in_axes=(0, 0, None, None))
-    board, records, finite = one(learner, board, data, key)
-    floating = (leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.floating))
-    return board, records, jnp.all(finite) & all_finite(*floating)
+    lead = board.state.x.shape[: int(rules.swept) + int(rules.seeded)]
+    learners, seeds = lead[0] if rules.swept else 1, lead[-1] if rules.seeded else 1
+    room = SIDE_BY_SIDE // math.prod(domain.shape)
+    seed_group = _divisor(seeds, room)
+    learner_group = _divisor(learners, room // seeds) if seed_group == seeds else 1
+    one_round = partial(_round, rules, constraints, scored_constraints, domain, start)
+
+    def some_learners(learner: Learner, board: Board, swept: bool) -> Any:
+        def some_seeds(board: Board, data: Any, key: Any, seeded: bool) -> Any:
+            return _chunk(rules, one_round, learner, board, data, key, rounds, swept, seeded)
+
+        return _in_groups(some_seeds, (board, data, key), seeds, seed_group, rules.seeded)
+
+    out = _in_groups(some_learners, (learner, board), learners, learner_group, rules.swept)
+    after: Board = out[0]
+    return after, out[1], jnp.all(out[2])
 
 
-def _play_one(
-    rules: Rules,
-    constraints: Constraints,
-    scored_constraints: Constraints | None,
-    domain: Domain,
-    learner: Learner,
-    board: Board,
-    data: Any,
-    key: jax.Array | None,
-    *,
-    start: jax.Array,
-    rounds: jax.Array,
-) -> tuple[Board, Records, jax.Array]:
-    x1 = board.state.x
-    count = board.score.peak.shape[0]
+def _divisor(count: int, most: int) -> int:
+    """The largest divisor of `count` that is at most `most`, or 1."""
+    return next(k for k in range(max(1, min(count, most)), 0, -1) if count % k == 0)
 
-    def buffer(name: str, rows: int, *shape: int) -> jax.Array | None:
-        return jnp.zeros((rows, *shape), x1.dtype) if name in rules.record else None
 
+def _in_groups(function: Callable[..., Any], batch: tuple[Any, ...], count: int, group: int, batched: bool) -> Any:
+    """`function(*batch, batched)`, for `group` entries of the leading axis at a time, one group after the other."""
+    if group == count:
+        return function(*batch, batched)
+    if group == 1:
+        return lax.map(lambda one: function(*one, False), batch)
+    split = jax.tree.map(lambda a: a.reshape(count // group, group, *a.shape[1:]), batch)
+    out = lax.map(lambda some: function(*some, True), split)
+    return jax.tree.map(lambda a: a.reshape(count, *a.shape[2:]) if a.ndim > 1 else a, out)
+
+
+def _chunk(
+    rules: Rules, one_round: Callable[..., Any], learner: Learner, board: Board, data: Any, key: Any, rounds: jax.Array,
+    swept: bool, seeded: bool,
+) -> tuple[Board, Records, jax.Array]:  # fmt: skip
+    """The rounds of a chunk one after the other, all plays side by side in each."""
+    play_round = lowered(one_round)
+    if seeded:
+        play_round = jax.vmap(play_round, (None, 0, 0, 0, None))
+    if swept:
+        play_round = jax.vmap(play_round, (0, 0, None, None, None))
+
+    def revealed(i: jax.Array) -> Any:
+        return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, i, int(seeded), keepdims=False), data)
+
+    def following(i: jax.Array, carry: tuple[Board, Records, Any]) -> tuple[Board, Records, Any]:
+        (board, row), marked = play_round(learner, carry[0], revealed(i), key, i)
+        kept = i // rules.every
+        return board, Records(*map(_put, carry[1], row, (i, i, kept, kept))), marked
+
+    none = jnp.zeros_like(rounds)
+    (_, row), marked = jax.eval_shape(lambda: play_round(learner, board, revealed(none), key, none))
     kept = -(-rules.length // rules.every)
-    played = jax.eval_shape(
-        lambda s, z: learner.multiplier(s, Shown(rules.loss, constraints, domain, z)),
-        board.state,
-        _data_of(rules, data, key, jnp.asarray(0), start, x1),
-    )
-    records = Records(
-        buffer("loss", rules.length),
-        buffer("excess", rules.length),
-        buffer("decisions", kept, *x1.shape),
-        buffer("multipliers", kept, *played.shape),
-    )
-
-    def one_round(i: jax.Array, carry: tuple[Board, Records]) -> tuple[Board, Records]:
-        (state, score), records = carry
-        x = state.x
-        z = _data_of(rules, data, key, i, start, x)
-        round = Shown(rules.loss, constraints, domain, z)
-        scored = round if scored_constraints is None else Shown(rules.scored_loss, scored_constraints, domain, z)
-        loss, excess = scored.loss(x), scored.constraints(x).values
-        worst = jnp.max(excess)
-        records = Records(
-            _put(records.loss, i, loss),
-            _put(records.excess, i, worst),
-            _put(records.decisions, i // rules.every, x),
-            None
-            if records.multipliers is None
-            else _put(records.multipliers, i // rules.every, learner.multiplier(state, round)),
-        )
-        return Board(learner.step(state, round), _scored(score, loss, excess, worst, count)), records
-
-    board, records = lax.fori_loop(jnp.zeros_like(rounds), rounds, one_round, (board, records))
+    lengths = (rules.length, rules.length, kept, kept)
+    records = Records(*(_buffer(one, length) for one, length in zip(row, lengths, strict=True)))
+    blank = [jnp.zeros(one.shape, one.dtype) for one in marked]
+    board, records, marked = lax.fori_loop(none, rounds, following, (board, records, blank))
     score = board.score
-    return board, records, all_finite(board.state.x, score.loss.value, score.excess.value, score.squared.value)
+    finite = all_finite(board.state.x, score.loss.value, score.excess.value, score.squared.value, *marked)
+    return board, jax.tree.map(lambda a: jnp.moveaxis(a, 0, int(swept) + int(seeded)), records), finite
+
+
+def _round(
+    rules: Rules, constraints: Constraints, scored_constraints: Constraints | None, domain: Domain, start: jax.Array,
+    learner: Learner, board: Board, data: Any, key: Any, i: jax.Array,
+) -> tuple[Board, Records]:  # fmt: skip
+    """One round of one play: the board after it, and what to record of it."""
+    (state, score), x = board, board.state.x
+    z = data if rules.reveal is None else _answer(rules.reveal, (start + i + 1).astype(jnp.int32), x, key)
+    round = Shown(rules.loss, constraints, domain, z)
+    scored = round if scored_constraints is None else Shown(rules.scored_loss, scored_constraints, domain, z)
+    loss, excess = scored.loss(x) + _spoil(z, x.dtype), scored.constraints(x).values
+    worst = jnp.max(excess)
+    row = Records(
+        loss if "loss" in rules.record else None,
+        worst if "excess" in rules.record else None,
+        x if "decisions" in rules.record else None,
+        learner.multiplier(state, round).astype(x.dtype) if "multipliers" in rules.record else None,
+    )
+    return Board(learner.step(state, round), _scored(score, loss, excess, worst, excess.shape[0])), row
+
+
+def _spoil(z: Any, dtype: Any) -> jax.Array:
+    """0, or NaN if the data are not finite; added to the loss, which may not show it."""
+    floating = [leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    return sum((jnp.sum(0 * leaf).astype(dtype) for leaf in floating), jnp.zeros((), dtype))
 
 
 def all_finite(*arrays: jax.Array) -> jax.Array:
@@ -208,13 +245,9 @@ def all_finite(*arrays: jax.Array) -> jax.Array:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays])) if arrays else jnp.asarray(True)
 
 
-def _data_of(rules: Rules, data: Any, key: jax.Array | None, i: jax.Array, start: jax.Array, x: jax.Array) -> Any:
-    """z_t, from the chunk's arrays or from the adversary."""
-    if rules.reveal is None:
-        return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, i, keepdims=False), data)
-    t = (start + i + 1).astype(jnp.int32)
-    assert key is not None
-    z = rules.reveal(t, x, jax.random.fold_in(key, t))
+def _answer(reveal: Callable[..., Any], t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
+    """z_t as the adversary makes it, floats in the game's type."""
+    z = reveal(t, x, jax.random.fold_in(key, t))
     return jax.tree.map(
         lambda a: jnp.asarray(a, x.dtype) if jnp.issubdtype(jnp.result_type(a), jnp.floating) else jnp.asarray(a), z
     )
@@ -236,5 +269,9 @@ def _scored(score: Score, loss: jax.Array, excess: jax.Array, worst: jax.Array, 
     )
 
 
-def _put(buffer: jax.Array | None, i: jax.Array, value: jax.Array) -> jax.Array | None:
-    return None if buffer is None else lax.dynamic_update_index_in_dim(buffer, value.astype(buffer.dtype), i, 0)
+def _buffer(like: Any, length: int) -> jax.Array | None:
+    return None if like is None else jnp.zeros((length, *like.shape), like.dtype)
+
+
+def _put(buffer: jax.Array | None, value: jax.Array | None, i: jax.Array) -> jax.Array | None:
+    return None if buffer is None or value is None else lax.dynamic_update_index_in_dim(buffer, value, i, 0)
