@@ -409,10 +409,8 @@ WITH_BETA = {
 
 
 @pytest.mark.parametrize("constructor", list(TUNED))
-@pytest.mark.parametrize("horizon", [0, -1, 2.5, "10", None, True])
+@pytest.mark.parametrize("horizon", [0, -1, 2.5, "10", True])
 def test_horizons_to_tune_for(constructor, horizon):
-    if constructor == "ProjectedOGD.zinkevich" and horizon is None:
-        pytest.skip("no horizon means a step that falls")
     error = ValueError if horizon in (0, -1) and horizon is not True else TypeError
     assert_refused(
         error, "horizon", str(horizon), "whole number of at least 1", lambda: TUNED[constructor](COMPLETE, horizon)

@@ -1,0 +1,90 @@
+"""The engine: its one flag never overrides the user's; importing taut stays light; 32 bits work without a warning."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from taut import engine
+
+HEAVY = ["cvxpy", "matplotlib", "xarray", "scipy", "h5netcdf", "typer"]
+FRESH = """
+import json, os, sys, warnings
+heavy = sys.argv[1:]
+warnings.simplefilter("error")
+import taut
+out = {"flags": os.environ.get("XLA_FLAGS"), "imported": [name for name in heavy if name in sys.modules]}
+
+import jax, jax.numpy as jnp, numpy as np
+toy = taut.Problem(lambda x, z: x[0] * z[1] - x[1] * z[0], lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+whole = np.random.default_rng(0).integers(-3, 4, size=(30, 2))
+learner = taut.ClippedOGD(0.1, 4.0)
+run = taut.simulate([learner, learner], toy, whole, x1=np.zeros(2), record=("loss", "decisions"), chunk=8)
+player = taut.Player(learner, toy)
+for z in whole:
+    player.observe(z)
+out["types"] = [str(run.loss.dtype), str(run.totals.loss.dtype), str(player.decision.dtype)]
+out["apart"] = float(np.abs(player.decision - run.final[0, 0]).max())
+out["after a game"] = [name for name in heavy if name in sys.modules]
+print(json.dumps(out))
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    """What a fresh process with JAX's own settings sees."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
+    command = [sys.executable, "-c", FRESH, *HEAVY]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_import_is_light(fresh):
+    assert fresh["imported"] == []
+
+
+def test_a_game_on_a_feasible_problem_needs_no_solver(fresh):
+    assert "cvxpy" not in fresh["after a game"]
+    assert "matplotlib" not in fresh["after a game"]
+
+
+def test_import_sets_the_flag(fresh):
+    assert fresh["flags"] == engine.FLAG
+
+
+def test_32_bits_are_the_users_choice(fresh):
+    """Whole numbers, a 64-bit first decision and a sweep: nothing warns, nothing is promoted, totals have 64 bits."""
+    assert fresh["types"] == ["float32", "float64", "float32"]
+    assert fresh["apart"] < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        (None, True, engine.FLAG),
+        ("", True, engine.FLAG),
+        ("--xla_dump_to=there", True, f"--xla_dump_to=there {engine.FLAG}"),
+        ("--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=7", False, None),
+        ("--xla_backend_extra_options=xla_cpu_disable_loop_unrolling", False, None),
+    ],
+)
+def test_the_users_choice_is_never_overridden(monkeypatch, before, asked, after):
+    monkeypatch.setattr(engine, "_backend_is_up", lambda: False)
+    if before is None:
+        monkeypatch.delenv("XLA_FLAGS", raising=False)
+    else:
+        monkeypatch.setenv("XLA_FLAGS", before)
+    assert engine.prepare() is asked
+    assert os.environ["XLA_FLAGS"] == (before if after is None else after)
+
+
+def test_nothing_is_set_once_the_backend_runs(monkeypatch):
+    import jax.numpy as jnp
+
+    jnp.zeros(1).block_until_ready()
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    assert engine.prepare() is False
+    assert "XLA_FLAGS" not in os.environ
