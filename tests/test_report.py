@@ -1,0 +1,186 @@
+"""The report: one page, complete, self-contained, and fit for a phone; and the pipeline that ends in it."""
+
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import stored
+from taut.experiments import pipeline
+from taut.figures import GALLERY, pictures
+from taut.report import write_report
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of all experiments, stand-ins for the figures, and the page."""
+    folder = tmp_path_factory.mktemp("reproduction")
+    stored.write(folder)
+    stored.draw(folder)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return (folder / "report.html").read_text("utf-8")
+
+
+def test_the_page_holds_everything(folder, page):
+    text = html.unescape(page)
+    for one in json.loads((folder / "claims.json").read_text())["claims"]:
+        assert f'id="claim-{one["id"]}"' in page
+        assert one["criterion"] in text
+    for word in ("\u2713 holds", "\u25d0 holds in part", "\u2717 fails"):  # a mark and a word, not colour alone
+        assert word in text
+    for picture, data in pictures(folder):
+        assert f"{picture.title}.</strong> {picture.caption(data)}" in text
+    assert "Learner(eta=0.1235)" in text  # parameters, rounded
+    assert "toy: radius" in text
+    assert "python 3.11" in text
+    assert "dispatch/results.nc (kept from an earlier call)" in text
+    assert "Quick run" in text
+    assert "&lt;b&gt;follows&lt;/b&gt; &amp; stays" in page  # text is text, whatever it contains
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    assert not re.findall(r"(?:src|href|srcset)=[\"'](?!data:|#)", page)
+    assert "url(" not in page
+    assert "<script" not in page
+    embedded = re.findall(r"data:image/png;base64,([^\"]+)", page)
+    assert len(embedded) == 2 * len(GALLERY)
+    assert all(base64.b64decode(one).startswith(b"\x89PNG") for one in embedded)
+
+
+def test_a_page_without_figures_or_timing_says_so(tmp_path):
+    stored.write(tmp_path, ("dispatch",))
+    (tmp_path / "timing.json").unlink()
+    page = write_report(tmp_path).read_text("utf-8")
+    assert "None have been drawn." in page
+    assert "seconds in all" not in page
+
+
+def test_a_folder_without_claims_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"folder: got .*, without claims.json"):
+        write_report(tmp_path)
+
+
+PROBE = """<script>
+window.addEventListener("load", () => {
+  const images = [...document.images];
+  parent.postMessage(JSON.stringify({
+    width: window.innerWidth,
+    page: document.documentElement.scrollWidth,
+    images: images.length,
+    broken: images.filter(image => !image.complete || image.naturalWidth === 0).length,
+    tall: images.filter(image => image.naturalHeight > image.naturalWidth).length,
+    text: document.body.innerText.length,
+  }), "*");
+});
+</script></body>"""
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # the page's own: it may fetch nothing
+# A window cannot be as narrow as a phone, a frame can.
+FRAME = """<!DOCTYPE html><body><script>
+addEventListener("message", event => document.documentElement.setAttribute("data-probe", event.data));
+</script><iframe src="page.html" style="width: {width}px; height: 900px; border: 0"></iframe></body>"""
+
+
+def browse(page, width, folder):
+    """What a headless Chromium makes of a page in a frame: the probe's findings, and what the console says."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium, or run make test as root")
+    assert page.count(POLICY) == 1
+    probed = page.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'").replace("</body>", PROBE)
+    (folder / "page.html").write_text(probed, "utf-8")
+    (folder / "frame.html").write_text(FRAME.format(width=width), "utf-8")
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    flags += " --disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr --dump-dom"
+    address = (folder / "frame.html").as_uri()
+    command = [chromium, *flags.split(), f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000", address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    (found,) = re.findall(r'data-probe="([^"]*)"', done.stdout)
+    return json.loads(html.unescape(found)), re.findall(r"CONSOLE.*", done.stderr)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_renders_on_a_phone_and_on_a_desk(page, tmp_path, width):
+    seen, console = browse(page, width, tmp_path)
+    assert seen["width"] == width
+    assert seen["page"] <= width
+    assert (seen["images"], seen["broken"]) == (len(GALLERY), 0)
+    assert seen["tall"] == (len(GALLERY) if width == 390 else 0)  # stacked panels on the phone alone
+    assert seen["text"] > 2000
+    assert console == []
+
+
+@pytest.mark.browser
+def test_the_browser_test_sees_what_it_looks_for(folder, tmp_path):
+    shutil.copy(folder / "figures" / "figure-1-trajectories.png", tmp_path / "there.png")
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    planted = '<img src="there.png"><div style="width: 900px">wide</div><script>console.error("planted")</script>'
+    seen, console = browse(f"<!DOCTYPE html>{policy}<body>{planted}</body>", 390, tmp_path)
+    assert seen["page"] > 390
+    assert (seen["images"], seen["broken"]) == (1, 1)  # fetching it is not allowed
+    assert any("there.png" in one for one in console)
+    assert any("planted" in one for one in console)
+
+
+@pytest.fixture
+def staged(monkeypatch):
+    """The pipeline with stored results in place of simulations; returns the calls."""
+    calls = []
+
+    def reproduce(names, folder, options, progress):
+        calls.append((tuple(names), options, progress))
+        return stored.write(folder, ("dispatch",))
+
+    def draw_all(folder):
+        calls.append(folder)
+        return stored.draw(folder)
+
+    monkeypatch.setattr(pipeline, "reproduce", reproduce)
+    monkeypatch.setattr(pipeline, "draw_all", draw_all)
+    return calls
+
+
+def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    result = pipeline.run_all("all", tmp_path, quick=True, seeds=3, demand=("file.csv",), quiet=False)
+    (names, options, progress), drawn = staged
+    assert drawn == tmp_path
+    assert names == ("toy", "doubly-stochastic", "dispatch", "theory")
+    assert (options.quick, options.seeds, options.demand, progress) == (True, 3, ("file.csv",), True)
+    assert result["report"] == str(tmp_path / "report.html")
+    assert [one["id"] for one in result["claims"]] == ["one", "two", "three"]
+    timing = json.loads((tmp_path / "timing.json").read_text())
+    assert [step["step"] for step in timing["steps"]] == ["dispatch/results.nc", "figures", "report"]
+    assert timing["total"] == pytest.approx(sum(step["seconds"] for step in timing["steps"]))
+    assert "figures" in (tmp_path / "report.html").read_text("utf-8").split("Versions and timing")[-1]
+    told = capsys.readouterr().out
+    for word in ("holds in part", "It oscillates.", "dispatch (kept)", "figures", str(tmp_path / "report.html")):
+        assert word in told.replace("\n", "")
+
+
+def test_the_pipeline_can_be_quiet_and_take_one_experiment(staged, tmp_path, capsys):
+    pipeline.run_all("dispatch", tmp_path, quick=False, seeds=2, demand=(), quiet=True)
+    assert staged[0][0] == ("dispatch",)
+    assert staged[0][2] is False
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(ValueError, match="experiment: got 'everything'"):
+        pipeline.run_all("everything", tmp_path, False, 2, (), True)
+
+
+def test_an_interruption_says_that_finished_work_is_kept(monkeypatch, tmp_path, capsys):
+    def reproduce(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "reproduce", reproduce)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run_all("toy", tmp_path, False, 2, (), False)
+    assert "Finished experiments are kept" in capsys.readouterr().out
