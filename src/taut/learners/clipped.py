@@ -140,7 +140,7 @@ class ClippedOGD(Learner):
         excess, pull, _ = round.constraints(x)
         eta = self.eta(t, x.dtype)
         sigma = jnp.asarray(self.sigma, x.dtype)
-        feasibility = pull(jnp.maximum(excess, 0) / sigma)  # eta_t * sum_i lambda_i d[g_i]_+
+        feasibility = pull(jnp.maximum(excess, 0) * (1 / sigma))  # eta_t * sum_i lambda_i d[g_i]_+
         return State(round.project(x - eta * round.gradient(x) - feasibility), t + 1)
 
     def multiplier(self, state: State, round: Round) -> jax.Array:
