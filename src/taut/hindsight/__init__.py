@@ -1,4 +1,4 @@
-"""Hindsight: the best fixed feasible decision for a whole stream or any of its prefixes, with a proof that it is best."""
+"""Hindsight: the best fixed feasible decision for a stream or any of its prefixes, with a proof that it is best."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Hindsight:
-    """The best fixed feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were asked for."""
+    """The best fixed feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given."""
 
     decision: Array
     loss: Array
@@ -50,9 +50,9 @@ def hindsight(
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and prefixes.
 
-    "exact": affine and quadratic losses are recognised, verified round by round and added up into one polynomial in a single
-    compiled pass. Other smooth losses take Newton steps with aggregated gradient and Hessian. Constraints reach the
-    solver as rows, cones or tangents. Every result carries multipliers lambda whose dual bound
+    "exact": affine and quadratic losses are recognised, verified round by round and added up into one polynomial in a
+    single compiled pass. Other smooth losses take Newton steps with aggregated gradient and Hessian, losses with kinks
+    cutting planes. Constraints reach the solver as rows, cones or tangents. Every result has multipliers whose bound
 
         f(x) + lambda g(x) + min_{y in B} <f'(x) + lambda g'(x), y - x>   <=   min f
 
@@ -86,22 +86,21 @@ def hindsight(
     errors.one_of("method", method, ("exact", "saga"))
     tolerance = errors.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
-        raise ValueError(f'projection: got {projection!r} with method "{method}"; expected a function, with method "saga"')
+        raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
     source = _source(stream, horizon, seeds)
     length = source.horizon if horizon is None else errors.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
     with _double_precision():
-        key = jax.random.key(0) if key is None else key
+        rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "saga":
             from .saga import solve_by_saga
 
-            found = solve_by_saga(problem, source, ends, tolerance, key, projection)
+            found = solve_by_saga(problem, source, ends, tolerance, rng, projection)
         else:
             from .exact import solve
 
-            found = solve(problem, source, ends, tolerance, key)
-        x = np.asarray(problem.domain.centre, float).ravel() + float(problem.domain.radius or 1.0) * found.u
+            found = solve(problem, source, ends, tolerance, rng)
 
     def arranged(a: Array, *dims: int) -> Array:
         by_prefix = a.reshape(source.seeds, len(ends), *dims)
@@ -110,7 +109,7 @@ def hindsight(
         return by_prefix[:, [ends.index(one) for one in wanted]]
 
     return Hindsight(
-        decision=arranged(x, *problem.domain.shape),
+        decision=arranged(found.decision, *problem.domain.shape),
         loss=arranged(found.loss),
         gap=arranged(found.gap),
         violation=arranged(found.violation),
@@ -124,7 +123,7 @@ def _source(stream: Any, horizon: int | None, seeds: int | None) -> Stream:
     source = as_stream(stream, horizon=horizon, seeds=seeds)
     if source.reacts:
         raise ValueError(
-            "stream: got an adversary, which has no data before it has been played against; expected arrays: record what it "
+            "stream: got an adversary, which has no data before it is played against; expected arrays: record what it "
             "reveals to the decisions of a run"
         )
     if horizon is not None and horizon > source.horizon:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -18,9 +19,9 @@ import numpy as np
 
 from ..constraints import Constraints
 from ..streams import Stream
-from .frame import Array, Frame
+from .frame import Array, Frame, as_double
 
-__all__ = ["Block", "Model", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
+__all__ = ["Block", "Model", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
 
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
@@ -65,42 +66,43 @@ def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
     """The stream in blocks up to the last of `ends`, cut at each of them."""
     length = _length(stream, ends[-1])
     edges = sorted({*range(0, ends[-1], length), *ends})
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         yield Block(start, stop, jax.tree.map(partial(_padded, length=length), stream.block(start, stop - start)))
 
 
 def mean_losses(
-    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array
+    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array, bent: bool
 ) -> Model:
-    """Value, slope and curvature of each element's mean loss at its own point; `todo` marks the elements to look at.
+    """Value, slope and, if `bent`, curvature of each element's mean loss at its own point.
 
-    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size).
+    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `todo` marks those to look at.
     """
     seeds, size, count = stream.seeds, frame.size, len(ends)
     points = jnp.asarray(u.reshape(seeds, count, size))
-    wanted = todo.reshape(seeds, count).any(axis=0)
+    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
-    curvature = np.zeros((seeds, count, size, size))
+    curvature = np.zeros((seeds, count, size, size)) if bent else np.zeros((1, 1, size, size))
     for block in blocks(stream, ends):
         rounds = jnp.asarray(block.stop - block.start)
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                sums = _block_sums(loss, frame, True, points[:, prefix], None, None, block.data, rounds)
+                sums = _block_sums(loss, frame, bent, points[:, prefix], None, None, block.data, rounds)
                 value[:, prefix] += np.asarray(sums[0])
                 slope[:, prefix] += np.asarray(sums[1])
-                curvature[:, prefix] += np.asarray(sums[2])
+                if bent:
+                    curvature[:, prefix] += np.asarray(sums[2])
     rounds_of = np.asarray(ends, float)[None, :]
     return Model(
         (value / rounds_of).ravel(),
         (slope / rounds_of[..., None]).reshape(-1, size),
-        (curvature / rounds_of[..., None, None]).reshape(-1, size, size),
+        (curvature / rounds_of[..., None, None] if bent else curvature).reshape(-1, size, size),
     )
 
 
 def quadratic_sums(
     loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], common: Array | None, probes: Array
 ) -> Sums:
-    """One pass that adds up every loss's Taylor polynomial at the centre and checks that each loss *is* that polynomial.
+    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss *is* that polynomial.
 
     Arguments:
         loss: the loss, believed to be quadratic in the decision.
@@ -108,8 +110,8 @@ def quadratic_sums(
         stream: the data.
         ends: the prefixes, ascending.
         common: the Hessian, if it is believed to be the same in all rounds; it is then not computed again.
-        probes: random points (probe, size). Every round's loss is compared with its polynomial at one of them, which tells
-            with probability one whether the Hessian of a quadratic loss differs from `common`.
+        probes: random points (probe, size). Every round's loss is compared with its polynomial at one of them, which
+            tells with probability one whether the Hessian of a quadratic loss differs from `common`.
     """
     seeds, size, count = stream.seeds, frame.size, len(ends)
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
@@ -134,6 +136,16 @@ def quadratic_sums(
     )
 
 
+def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
+    """The first round, counted from 1, whose data are not finite numbers; None if there is none."""
+    for block in blocks(stream, ends):
+        for leaf in jax.tree.leaves(block.data):
+            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+                bad = ~np.isfinite(np.moveaxis(leaf, 1, 0))
+                return block.start + 1 + int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+    return None
+
+
 def worst_rounds(
     constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array
 ) -> tuple[Array, Array]:
@@ -143,7 +155,7 @@ def worst_rounds(
     """
     seeds, count = stream.seeds, len(ends)
     points = jnp.asarray(u.reshape(seeds, count, frame.size))
-    wanted = todo.reshape(seeds, count).any(axis=0)
+    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
     values: list[Array] = []
     rounds: list[Array] = []
     for block in blocks(stream, ends):
@@ -227,6 +239,6 @@ def _length(stream: Stream, horizon: int) -> int:
 
 
 def _padded(a: Array, length: int) -> Array:
-    a = a.astype(np.float64) if np.issubdtype(a.dtype, np.floating) else a
+    a = as_double(a)
     short = length - a.shape[1]
     return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .frame import Array, Frame
+from .shapes import Quadratic, domain_cones, opposite_rows, second_order_cone
 
-__all__ = ["Answer", "Infeasible", "Level", "Program", "Quadratic", "Unbounded"]
+__all__ = ["Answer", "Infeasible", "Level", "Program", "Unbounded"]
 
 ACCURACY = 1e-12
 ATTEMPTS: tuple[dict[str, float], ...] = (
@@ -27,8 +28,6 @@ QUICK = 1e-8
 """An error of the optimality conditions that will do for a first try."""
 SLACK = 10.0
 """The offset that switches a row off: rows have unit length, and points of the frame at most length 1."""
-OPPOSITE = 1e-12
-"""Rows that differ from each other's negative by less than this are the two sides of an equation."""
 
 
 class Infeasible(Exception):
@@ -37,14 +36,6 @@ class Infeasible(Exception):
 
 class Unbounded(Exception):
     """The solver found a direction along which the objective falls for ever."""
-
-
-class Quadratic(NamedTuple):
-    """1/2 u'Qu + a'u + c <= 0 with Q positive semidefinite."""
-
-    bend: Array
-    linear: Array
-    constant: float
 
 
 @dataclass(frozen=True)
@@ -81,8 +72,8 @@ class Program:
         self.size = frame.size
         self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
         self.cuts, self.cut_offsets = np.zeros((0, frame.size)), np.zeros(0)
-        self.domain = _domain_cones(frame)
-        self.pairs = _opposite(rows, offsets)
+        self.domain = domain_cones(frame)
+        self.pairs = opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
         self._solvers: dict[int, _Solver] = {}
 
@@ -105,22 +96,19 @@ class Program:
         self._lines = lines = self._lines or _Lines(self, self.pairs, None)
         b = lines.offsets(self.cut_offsets if active is None else np.where(active, self.cut_offsets, SLACK))
         best: Any = None
+        statuses: list[str] = []
         for attempt, options in enumerate(ATTEMPTS):
             solver = self._solvers.get(attempt)
             if solver is None or not solver.fits(curvature):
                 solver = self._solvers[attempt] = _Solver(lines, curvature, options)
             solution = solver.solve(curvature / size, slope / size, b)
-            status = str(solution.status)
-            if status in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-                raise Infeasible
-            if status in ("DualInfeasible", "AlmostDualInfeasible"):
-                raise Unbounded
-            if best is None or _error(solution) < _error(best):
+            statuses.append(str(solution.status))
+            if not statuses[-1].endswith("Infeasible") and (best is None or _error(solution) < _error(best)):
                 best = solution
-            if status == "Solved" or (not thorough and _error(best) < QUICK):
+            if statuses[-1] == "Solved" or (not thorough and best is not None and _error(best) < QUICK):
                 break
-        if not np.isfinite(_error(best)):
-            raise Infeasible
+        if best is None or not np.isfinite(_error(best)):
+            raise Unbounded if all(status.endswith("DualInfeasible") for status in statuses) else Infeasible
         return lines.answer(np.asarray(best.x), size * np.asarray(best.z), active)
 
     def least_violation(self, level: Level, active: Array | None = None) -> Answer:
@@ -141,7 +129,7 @@ class Level(NamedTuple):
 
 
 class _Lines:
-    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables, and a level if asked.
+    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables, perhaps a level.
 
     The order is: domain's equations, pairs, domain's inequalities, rows, cuts, domain's other cones, quadratics.
     """
@@ -155,7 +143,7 @@ class _Lines:
         self.width = inner + (level is not None)
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
         self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
-        self.cones_of = [_second_order(one, level is not None) for one in program.quadratics]
+        self.cones_of = [second_order_cone(one, level is not None) for one in program.quadratics]
         self.level = level
 
         def wide(block: Any, column: Array | None = None) -> Any:
@@ -193,7 +181,7 @@ class _Lines:
         return np.concatenate([self._before, cut_offsets, self._after])
 
     def answer(self, v: Array, z: Array, active: Array | None) -> Answer:
-        """What a solver's vectors mean. Multipliers are first made exactly dual feasible, so that they prove something."""
+        """What a solver's vectors mean. Multipliers are made exactly dual feasible, so that they prove something."""
         rows = np.zeros(len(self.rows))
         balance = z[self._pairs_at : self._pairs_at + len(self.pairs)]
         rows[self.pairs[:, 0]], rows[self.pairs[:, 1]] = np.maximum(balance, 0), np.maximum(-balance, 0)
@@ -226,7 +214,6 @@ class _Solver:
         settings = clarabel.DefaultSettings()
         settings.verbose = settings.presolve_enable = settings.input_sparse_dropzeros = False
         settings.chordal_decomposition_enable = False
-        settings.max_threads = 1
         settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = ACCURACY
         for name, value in options.items():
             setattr(settings, name, value)
@@ -253,91 +240,6 @@ class _Solver:
         else:
             self.solver.update(P=entries, q=q, b=offsets)
         return self.solver.solve()
-
-
-class _DomainCones(NamedTuple):
-    equal: Any
-    equal_offsets: Array
-    below: Any
-    below_offsets: Array
-    rest: Any
-    rest_offsets: Array
-    cones: list[Any]
-
-
-def _domain_cones(frame: Frame) -> _DomainCones:
-    """The domain's constraints on u and on its own further variables, as CVXPY states them for Clarabel."""
-    import clarabel
-    import cvxpy as cp
-    from scipy import sparse
-
-    u = cp.Variable(frame.size)
-    x = np.asarray(frame.centre) + float(frame.scale) * u
-    stated = frame.domain.to_cvxpy(cp.reshape(x, frame.domain.shape, order="C"))
-    data, _, _ = cp.Problem(cp.Minimize(cp.sum(u)), stated).get_problem_data(cp.CLARABEL)
-    first = data["param_prob"].var_id_to_col[u.id]
-    matrix, offsets, dims = sparse.csc_matrix(data["A"]), np.asarray(data["b"], float), data["dims"]
-    own = np.arange(first, first + frame.size)
-    matrix = matrix[:, np.concatenate([own, np.setdiff1d(np.arange(matrix.shape[1]), own)])]
-    cones = [
-        *map(clarabel.SecondOrderConeT, dims.soc), *map(clarabel.PSDTriangleConeT, dims.psd),
-        *(clarabel.ExponentialConeT() for _ in range(dims.exp)), *map(clarabel.PowerConeT, dims.p3d),
-    ]  # fmt: skip
-    equal, below = dims.zero, dims.zero + dims.nonneg
-    return _DomainCones(
-        matrix[:equal], offsets[:equal], matrix[equal:below], offsets[equal:below], matrix[below:], offsets[below:], cones
-    )
-
-
-class _SecondOrder(NamedTuple):
-    """A quadratic constraint as offsets - rows @ u in the second-order cone."""
-
-    rows: Array
-    offsets: Array
-    multiplier: Array
-    """Its product with the cone's dual variable is the multiplier of the constraint."""
-    linear: Array
-    """Which rows the constraint's linear part is in (twice)."""
-
-
-def _second_order(one: Quadratic, relaxed: bool) -> _SecondOrder:
-    """|F (u - v)| <= r with Q = F'F if the constraint has a centre v; else |(t - 1, 2 F u)| <= t + 1, t = -2 (a'u + c).
-
-    The first is better conditioned; only the second can be relaxed by a level.
-    """
-    values, vectors = np.linalg.eigh(one.bend)
-    kept = values > values.max(initial=0) * 1e-14
-    factor = (vectors[:, kept] * np.sqrt(values[kept])).T
-    centre = -vectors[:, kept] @ ((vectors[:, kept].T @ one.linear) / values[kept])
-    square = float(-one.linear @ centre - 2 * one.constant)
-    if not relaxed and square > 0 and np.allclose(one.bend @ centre, -one.linear, rtol=0, atol=1e-13):
-        radius = np.sqrt(square)
-        rows = np.concatenate([np.zeros((1, len(one.linear))), -factor])
-        offsets = np.concatenate([[radius], -factor @ centre])
-        return _SecondOrder(rows, offsets, np.append(1 / radius, np.zeros(len(factor))), np.zeros(len(offsets)))
-    rows = np.concatenate([2 * one.linear[None], 2 * one.linear[None], -2 * factor])
-    offsets = np.concatenate([[1 - 2 * one.constant, -1 - 2 * one.constant], np.zeros(len(factor))])
-    first = np.concatenate([[1.0, 1.0], np.zeros(len(factor))])
-    return _SecondOrder(rows, offsets, 2 * first, first)
-
-
-def _opposite(rows: Array, offsets: Array) -> Array:
-    """Pairs (i, j) of rows that together say a'u = b. An interior-point method needs to be told."""
-    pairs, taken = [], np.zeros(len(rows), bool)
-    whole = np.column_stack([rows, offsets])
-    along = whole @ np.cos(np.arange(1.0, whole.shape[1] + 1))  # one number a row: opposite rows have opposite ones
-    order = np.argsort(along)
-    for i in range(len(rows)):
-        if taken[i]:
-            continue
-        start = np.searchsorted(along, -along[i] - 1e-9, sorter=order)
-        stop = np.searchsorted(along, -along[i] + 1e-9, sorter=order)
-        for j in order[start:stop]:
-            if j > i and not taken[j] and np.abs(whole[i] + whole[j]).max() <= OPPOSITE:
-                pairs.append((i, j))
-                taken[[i, j]] = True
-                break
-    return np.asarray(pairs, int).reshape(-1, 2)
 
 
 def _error(solution: Any) -> float:

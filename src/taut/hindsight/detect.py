@@ -16,16 +16,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import Constraints, Max, Squared, Tightened
-from ..estimation import sample_decisions, sample_rounds
 from ..streams import Stream
-from .frame import Array, Frame
+from .frame import Array, Frame, as_double, onto_domain
 
 __all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "sample_points", "simplified"]
 
+FEASIBLE = 1e-9
+"""The largest value of a constraint that counts as feasible,"""
+ROUNDING = 1e-11
+"""and the same as a share of the constraint's steepness, where that is more."""
 SAME = 1e-9
 """Numbers that differ by less than this share of their size are taken as equal."""
 BENT = 1e-7
 """A chord below a tangent by more than this share of the values refutes convexity."""
+JUMP = 0.25
+"""A gradient that changes by more than this share at once has a kink."""
 ROUNDS = 12
 POINTS = 32
 
@@ -36,7 +41,7 @@ class Structure:
 
     count: int
     reach: Array
-    """(constraint,) The size of each constraint's values over the domain, at least 1: what tolerances refer to."""
+    """(constraint,) How much each constraint changes over a radius of the domain near its boundary, at least 1."""
     affine: Array
     """Indices of the affine ones,"""
     slopes: Array
@@ -50,6 +55,11 @@ class Structure:
     bends: Array
     others: Array
     """Indices of those that are known by their tangents only."""
+
+    @property
+    def allowed(self) -> Array:
+        """(constraint,) The values that count as 0: an absolute 1e-9, or rounding where constraints are steep."""
+        return np.maximum(FEASIBLE, ROUNDING * self.reach)
 
     def without(self, wrong: Array) -> Structure:
         """The same, with the constraints `wrong` known by their tangents only."""
@@ -77,16 +87,15 @@ def simplified(constraints: Constraints) -> Constraints:
 
 
 def loss_kind(
-    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], key: jax.Array
+    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
-    """"affine", "quadratic" or "general", judged by sampled rounds; and the Hessian if it is the same in all of them."""
-    where, when, way = jax.random.split(key, 3)
-    points = jnp.asarray(sample_points(frame, where, 7))
-    data = sample_rounds(_Part(stream, ends[-1]), when, min(ROUNDS, ends[-1] * stream.seeds), points)
-    direction = jax.random.normal(way, (frame.size,))
+    """"affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
+    points, data = sample_points(frame, rng, 7), _sample_rounds(stream, ends, rng)
+    direction = rng.normal(size=frame.size)
     misfit, change, bend = (np.asarray(a) for a in _loss_samples(loss, frame, points, data, direction))
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        return "general", None
+        jump = float(_jumps(loss, frame, sample_points(frame, rng, 9), data))
+        return ("kinked" if jump > JUMP else "smooth"), None
     if change.max() > SAME:
         return "quadratic", None
     return ("quadratic" if np.any(bend) else "affine"), bend
@@ -114,20 +123,39 @@ def _loss_samples(
     return jax.vmap(lambda z: jax.vmap(lambda u: misfit(u, z))(points))(data), change, (bend + bend.T) / 2
 
 
-def fixed_structure(constraints: Constraints, frame: Frame, key: jax.Array) -> Structure:
+@partial(jax.jit, static_argnames=("loss",))
+def _jumps(loss: Callable[..., Any], frame: Frame, points: jax.Array, data: Any) -> jax.Array:
+    """The largest change of any round's gradient over 1/64 of a segment, as a share of the gradient."""
+    shares = jnp.linspace(0, 1, 65)
+
+    def jump(start: jax.Array, end: jax.Array, z: Any) -> jax.Array:
+        def slope(share: jax.Array) -> jax.Array:
+            return jax.grad(lambda v: jnp.asarray(loss(frame.decision(v), z), v.dtype))(start + share * (end - start))
+
+        slopes = jax.vmap(slope)(shares)
+        size = jnp.max(jnp.abs(slopes))
+        change = jnp.max(jnp.abs(slopes[1:] - slopes[:-1])) / jnp.where(size > 0, size, 1)
+        return jnp.where(jnp.isfinite(change), change, 0)
+
+    segments = jax.vmap(jump, (0, 0, None))
+    return jnp.max(jax.vmap(lambda z: segments(points[1:-1], points[2:], z))(data))
+
+
+def fixed_structure(constraints: Constraints, frame: Frame, rng: np.random.Generator) -> Structure:
     """Sort constraints that do not depend on the round, and refuse what is not convex."""
     zero = jax.ShapeDtypeStruct((frame.size,), jnp.float64)
     count = int(jax.eval_shape(lambda u: constraints.values(frame.decision(u), None), zero).shape[0])
-    points = sample_points(frame, key, int(np.clip(4_000_000 // (count * frame.size), 7, POINTS + 1)))
-    values, slopes = (np.asarray(a) for a in _tangents(constraints, frame, jnp.asarray(points), None))
+    points = sample_points(frame, rng, int(np.clip(4_000_000 // (count * frame.size), 7, POINTS + 1)))
+    values, slopes = (np.asarray(a) for a in _tangents(constraints, frame, points, None))
     u, values, slopes = _usable(points, values, slopes)
-    reach = np.maximum(1.0, np.abs(values).max(axis=0))
-    _refuse_concave(u, values, slopes, reach)
-    size = reach + np.linalg.norm(slopes, axis=2).max(axis=0)
+    _refuse_concave(u, values, slopes)
+    size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
     steady = np.abs(slopes - slopes[0]).max(axis=(0, 2)) <= SAME * size
     steady &= np.abs(values - values[0] - np.einsum("md,kd->km", slopes[0], u - u[0])).max(axis=0) <= SAME * size
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
-    bends = np.asarray(_hessians(constraints, frame, jnp.asarray(u[0]), jnp.asarray(rest)))
+    bends = np.zeros((0, frame.size, frame.size))
+    if rest.size:
+        bends = np.asarray(_hessians(constraints, frame, u[0], rest))
     turn = np.einsum("mij,kj->kmi", bends, u - u[0])
     fits = np.abs(slopes[:, rest] - slopes[0, rest] - turn).max(axis=(0, 2)) <= SAME * size[rest]
     curved = np.einsum("kmi,ki->km", slopes[0, rest] + turn / 2, u - u[0])
@@ -136,26 +164,24 @@ def fixed_structure(constraints: Constraints, frame: Frame, key: jax.Array) -> S
     quadratic, bends = rest[fits], bends[fits]
     linear = slopes[0, quadratic] - np.einsum("mij,j->mi", bends, u[0])
     return Structure(
-        count, reach,
+        count, _reach(values, slopes),
         affine, slopes[0, affine], values[0, affine] - slopes[0, affine] @ u[0],
         quadratic, values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2, linear, bends,
         rest[~fits],
     )  # fmt: skip
 
 
-def probe_varying(constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], key: jax.Array) -> Structure:
-    """Constraints that depend on the round's data: refuse what is not convex in sampled rounds; the rest is tangents."""
-    where, when = jax.random.split(key)
-    points = jnp.asarray(sample_points(frame, where, 13))
-    data = sample_rounds(_Part(stream, ends[-1]), when, min(ROUNDS, ends[-1] * stream.seeds), points)
-    every = jax.vmap(lambda z: _tangents(constraints, frame, points, z))(data)
-    reach: Array | None = None
-    for values, slopes in zip(*(np.asarray(a) for a in every), strict=True):
-        u, values, slopes = _usable(np.asarray(points), values, slopes)
-        size = np.maximum(1.0, np.abs(values).max(axis=0))
-        _refuse_concave(u, values, slopes, size)
-        reach = size if reach is None else np.maximum(reach, size)
-    assert reach is not None  # at least one round is sampled
+def probe_varying(
+    constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+) -> Structure:
+    """Constraints that depend on the round's data: refuse what is not convex in sampled rounds."""
+    points, data = sample_points(frame, rng, 13), _sample_rounds(stream, ends, rng)
+    reach: Array = np.ones(1)
+    for number in range(ROUNDS):
+        sampled = _tangents(constraints, frame, points, jax.tree.map(lambda a, i=number: a[i], data))
+        u, values, slopes = _usable(points, *(np.asarray(a) for a in sampled))
+        reach = np.maximum(reach, _reach(values, slopes))
+        _refuse_concave(u, values, slopes)
     count, size = len(reach), frame.size
     none = np.zeros(0, int)
     return Structure(
@@ -179,7 +205,7 @@ def _hessians(constraints: Constraints, frame: Frame, u: jax.Array, which: jax.A
         one = jax.hessian(lambda v: constraints.values(frame.decision(v), None)[i])(u)
         return (one + one.T) / 2
 
-    return jax.lax.map(bend, which) if which.size else jnp.zeros((0, u.size, u.size))
+    return jax.lax.map(bend, which)
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:
@@ -189,17 +215,23 @@ def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array
     good = np.isfinite(values).all(axis=1) & np.isfinite(slopes).all(axis=(1, 2))
     if good.sum() < 2:
         raise ValueError(
-            "constraints: got no finite gradient at sampled decisions; expected finite subgradients (jnp.linalg.norm, for "
-            "one, has none at 0)"
+            "constraints: got no finite gradient at sampled decisions; expected finite subgradients (jnp.linalg.norm, "
+            "for one, has none at 0)"
         )
     return u[good], values[good], slopes[good]
 
 
-def _refuse_concave(u: Array, values: Array, slopes: Array, reach: Array) -> None:
+def _reach(values: Array, slopes: Array) -> Array:
+    """The length of each constraint's gradient at the sample nearest to its boundary, at least 1."""
+    nearest = np.argmin(np.abs(values), axis=0)
+    return np.maximum(1.0, np.linalg.norm(slopes[nearest, np.arange(values.shape[1])], axis=1))
+
+
+def _refuse_concave(u: Array, values: Array, slopes: Array) -> None:
     """Raise if a constraint lies below one of its tangents: g(y) >= g(x) + <gradient g(x), y - x> for convex g."""
     planes = values[:, None, :] + np.einsum("kmd,kld->klm", slopes, u[None, :, :] - u[:, None, :])
     below = planes - values[None, :, :]
-    allowed = BENT * (reach + np.linalg.norm(slopes, axis=2).max(axis=0))
+    allowed = BENT * (1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0))
     if np.any(below > allowed):
         x, y, i = np.unravel_index(int(np.argmax(below / allowed)), below.shape)
         raise ValueError(
@@ -208,33 +240,24 @@ def _refuse_concave(u: Array, values: Array, slopes: Array, reach: Array) -> Non
         )
 
 
-def sample_points(frame: Frame, key: jax.Array, count: int) -> Array:
+def sample_points(frame: Frame, rng: np.random.Generator, count: int) -> Array:
     """Points of the frame: the centre first, then inner and outer ones in turn."""
-    every = np.asarray(_sampled(frame, key))
-    inner, outer = every[1 : 1 + POINTS // 2], every[1 + POINTS // 2 :]
-    return np.concatenate([every[:1], np.stack([inner, outer], axis=1).reshape(-1, frame.size)])[:count]
+    way = rng.normal(size=(count - 1, frame.size))
+    way /= np.linalg.norm(way, axis=1, keepdims=True)
+    length = np.where(np.arange(count - 1) % 2, 3.0, rng.uniform(size=count - 1) ** (1 / frame.size))
+    return np.concatenate([np.zeros((1, frame.size)), onto_domain(frame, length[:, None] * way)])
 
 
-@jax.jit
-def _sampled(frame: Frame, key: jax.Array) -> jax.Array:
-    return jax.vmap(frame.flat)(sample_decisions(frame.domain, key, POINTS))
+def _sample_rounds(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Data of some rounds of some seeds, with a leading axis."""
+    rounds = np.sort(rng.integers(0, ends[-1], size=ROUNDS))
+    seeds = rng.integers(0, stream.seeds, size=ROUNDS)
+    picked = [(stream.block(int(t), 1), int(s)) for t, s in zip(rounds, seeds, strict=True)]
+    rows = [jax.tree.map(lambda a, s=s: as_double(a[s, 0]), block) for block, s in picked]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
 
 
 def _share(error: jax.Array, *terms: jax.Array) -> jax.Array:
     size = sum(jnp.max(jnp.abs(term)) for term in terms)
     return jnp.max(jnp.abs(error)) / jnp.where(size > 0, size, 1)
 
-
-@dataclass(frozen=True)
-class _Part(Stream):
-    """The first rounds of a stream."""
-
-    whole: Stream
-    horizon: int  # type: ignore[misc]
-
-    @property
-    def seeds(self) -> int:  # type: ignore[override]
-        return self.whole.seeds
-
-    def block(self, start: int, length: int) -> Any:
-        return self.whole.block(start, length)

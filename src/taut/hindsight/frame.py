@@ -1,4 +1,4 @@
-"""The frame all solving happens in: decisions as flat vectors u with x = centre + scale * u, so that |u| is at most 1."""
+"""The frame all solving happens in: decisions as flat vectors u with x = centre + radius * u, so that |u| <= 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..domains import Domain
 
-__all__ = ["Array", "Frame", "batches", "least_over_domain", "onto_domain"]
+__all__ = ["Array", "Frame", "as_double", "batches", "least_over_domain", "onto_domain"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,14 +33,14 @@ class Frame:
 
     @classmethod
     def of(cls, domain: Domain) -> Frame:
-        """The frame around the domain's centre; a domain of one point is not scaled."""
+        """The frame around the domain's centre."""
         radius = float(domain.radius)
         if not math.isfinite(radius):
             raise ValueError(
                 f"domain: got the radius {radius}; expected a bounded domain, over which no convex loss is unbounded"
             )
         centre = jnp.asarray(np.asarray(domain.centre, float).ravel())
-        return cls(domain, centre, jnp.asarray(radius if radius > 0 else 1.0))
+        return cls(domain, centre, jnp.asarray(radius))
 
     @property
     def size(self) -> int:
@@ -63,6 +63,12 @@ def batches(a: Array) -> list[Array]:
     return [full[i : i + BATCH] for i in range(0, len(full), BATCH)]
 
 
+def as_double(a: Any) -> Any:
+    """The array in 64 bits if it holds real numbers; whole numbers stay what they are."""
+    array = np.asarray(a)
+    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
+
+
 def onto_domain(frame: Frame, u: Array) -> Array:
     """Each row of `u`, projected on the domain."""
     return np.concatenate([np.asarray(_onto_domain(frame, part)) for part in batches(u)])[: len(u)]
@@ -72,8 +78,8 @@ def least_over_domain(frame: Frame, slope: Array, u: Array) -> Array:
     r"""A lower bound on min <slope, y - u> over all y of the domain, for each row of `slope` and `u`.
 
     Let p be the projection of w = u - s * slope. Its variational inequality <w - p, y - p> <= 0 reads
-    <slope, y - u> >= <slope, p - u> + <u - p, y - p> / s, and the last term is at least -|u - p| * diameter / s: a rigorous
-    bound from the domain's projection alone, exact as s grows.
+    <slope, y - u> >= <slope, p - u> + <u - p, y - p> / s, and the last term is at least -|u - p| * diameter / s: a
+    rigorous bound from the domain's projection alone, exact as s grows.
     """
     parts = [np.asarray(_least_over_domain(frame, *both)) for both in zip(batches(slope), batches(u), strict=True)]
     return np.concatenate(parts)[: len(u)]

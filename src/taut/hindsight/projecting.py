@@ -19,8 +19,14 @@ STILL = 1e-13
 NEWTON = 60
 
 
+_State = tuple[jax.Array, ...]
+
+
 class Pieces(NamedTuple):
-    """Half-spaces rows @ u <= offsets of unit length; quadratics sum_k (bends_k w_k^2 / 2 + linear_k w_k) + c <= 0, w = V'u."""
+    """Half-spaces rows @ u <= offsets of unit length, and quadratics c + sum_k (bends_k w_k^2 / 2 + linear_k w_k) <= 0.
+
+    There w = vectors' u are a quadratic's principal axes.
+    """
 
     rows: jax.Array
     offsets: jax.Array
@@ -34,8 +40,8 @@ def pieces_of(structure: Structure, frame: Frame) -> Pieces:
     """The pieces of constraints that are affine or quadratic, or an error that asks for a projection."""
     if structure.others.size:
         raise ValueError(
-            f"projection: got None, but constraint {int(structure.others[0])} is neither affine nor quadratic; expected a "
-            "projection on the feasible set"
+            f"projection: got None, but constraint {int(structure.others[0])} is neither affine nor quadratic; "
+            "expected a projection on the feasible set"
         )
     lengths = np.linalg.norm(structure.slopes, axis=1)
     kept = lengths > 0
@@ -45,17 +51,15 @@ def pieces_of(structure: Structure, frame: Frame) -> Pieces:
     if bends.size and np.any(bends[:, 0] < -1e-9 * np.abs(bends[:, -1])):
         raise ValueError("constraints: got a quadratic function that is not convex; expected convex constraints")
     linear = np.einsum("qik,qi->qk", vectors, structure.linear)
-    return Pieces(
-        jnp.asarray(structure.slopes[kept] / lengths[kept, None]), jnp.asarray(-structure.offsets[kept] / lengths[kept]),
-        jnp.asarray(vectors), jnp.asarray(np.maximum(bends, 0)), jnp.asarray(linear), jnp.asarray(structure.constant),
-    )  # fmt: skip
+    rows, offsets = structure.slopes[kept] / lengths[kept, None], -structure.offsets[kept] / lengths[kept]
+    return Pieces(*map(jnp.asarray, (rows, offsets, vectors, np.maximum(bends, 0), linear, structure.constant)))
 
 
 def project(pieces: Pieces, frame: Frame, u: jax.Array) -> jax.Array:
     """The point of the feasible set nearest to `u`.
 
-    Each set in turn is projected on, after adding back what its last projection took away; Boyle and Dykstra (1986) show
-    that this converges to the projection on the intersection. Nothing is iterated if the domain's projection is feasible.
+    Each set in turn is projected on, after adding back what its last projection took away; Boyle and Dykstra (1986)
+    show that this converges to the projection on the intersection. If the domain's projection is feasible, that is it.
     """
 
     def domain(v: jax.Array) -> jax.Array:
@@ -63,7 +67,7 @@ def project(pieces: Pieces, frame: Frame, u: jax.Array) -> jax.Array:
 
     count, bent = pieces.rows.shape[0], pieces.bends.shape[0]
 
-    def cycle(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def cycle(carry: _State) -> _State:
         v, corrections, _, number = carry
         start = v
 
@@ -85,14 +89,14 @@ def project(pieces: Pieces, frame: Frame, u: jax.Array) -> jax.Array:
         corrections = corrections.at[-1].set(lifted - v)
         return v, corrections, jnp.max(jnp.abs(v - start)), number + 1
 
-    def unfinished(carry: tuple[jax.Array, ...]) -> jax.Array:
+    def unfinished(carry: _State) -> jax.Array:
         v, _, moved, number = carry
-        return (number < CYCLES) & ((moved > STILL) | (_excess(pieces, v) > 1e-12)) & ~((number == 0) & (moved < 0))
+        return (number < CYCLES) & ((moved > STILL) | (_excess(pieces, v) > 1e-12))
 
     first = domain(u)
     done = _excess(pieces, first) <= 0
     corrections = jnp.zeros((count + bent + 1, u.size), u.dtype)
-    start = (jnp.where(done, first, u), corrections, jnp.where(done, -1.0, jnp.inf), jnp.zeros((), int))
+    start: _State = (jnp.where(done, first, u), corrections, jnp.inf * jnp.ones(()), jnp.where(done, CYCLES, 0))
     return jax.lax.while_loop(unfinished, cycle, start)[0]
 
 
@@ -107,9 +111,9 @@ def _excess(pieces: Pieces, u: jax.Array) -> jax.Array:
 
 
 def _onto_quadratic(pieces: Pieces, q: int, u: jax.Array) -> jax.Array:
-    """The nearest point with g <= 0: w(m) = (w - m linear) / (1 + m bends), m >= 0 the root of the decreasing, convex g(w(m)).
+    """The nearest point with g <= 0: w(m) = (w - m linear) / (1 + m bends), m >= 0 the root of g(w(m)) = 0.
 
-    Newton's method from m = 0 increases to the root and never passes it.
+    As m grows g(w(m)) decreases and is convex, so that Newton's method from m = 0 never passes the root.
     """
     bends, linear, constant, vectors = pieces.bends[q], pieces.linear[q], pieces.constant[q], pieces.vectors[q]
     start = vectors.T @ u
@@ -118,16 +122,17 @@ def _onto_quadratic(pieces: Pieces, q: int, u: jax.Array) -> jax.Array:
         w = (start - m * linear) / (1 + m * bends)
         return jnp.sum(bends * w * w / 2 + linear * w) + constant
 
-    def step(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    def step(carry: _State) -> _State:
         m, _, number = carry
         height, slope = jax.value_and_grad(value)(m)
         move = jnp.where(slope < 0, -height / jnp.where(slope < 0, slope, 1), 0)
         return m + jnp.maximum(move, 0), height, number + 1
 
-    def unfinished(carry: tuple[jax.Array, ...]) -> jax.Array:
+    def unfinished(carry: _State) -> jax.Array:
         _, height, number = carry
         return (number < NEWTON) & (height > 1e-15 * (1 + jnp.abs(constant)))
 
-    first = value(jnp.zeros((), u.dtype))
-    m = jax.lax.while_loop(unfinished, step, (jnp.zeros((), u.dtype), first, jnp.zeros((), int)))[0]
+    zero = jnp.zeros((), u.dtype)
+    first: _State = (zero, value(zero), jnp.zeros((), int))
+    m = jax.lax.while_loop(unfinished, step, first)[0]
     return vectors @ ((start - m * linear) / (1 + m * bends))

@@ -1,9 +1,10 @@
 """The feasible set: convex quadratics are minimised over it, and multipliers become proofs.
 
-Affine constraints are rows of the program, quadratic ones second-order cones. All others, and whatever accuracy the cones
-leave on the table, are won by tangents: minimise over the tangents known so far, add those that the minimiser violates,
-and give the next objective the curvature of the constraints that were active (sequential quadratic programming). For
-polyhedra that is Kelley's method, which ends after finitely many tangents; for smooth constraints it converges quadratically.
+Affine constraints are rows of the program, quadratic ones second-order cones. All others, and whatever accuracy the
+cones leave on the table, are won by tangents: minimise over the tangents known so far, add those that the minimiser
+violates, and give the next objective the curvature of the constraints that were active (sequential quadratic
+programming). For polyhedra that is Kelley's method, which ends after finitely many tangents; for smooth constraints it
+converges quadratically.
 """
 
 from __future__ import annotations
@@ -15,40 +16,26 @@ import numpy as np
 
 from ..streams import Stream
 from .aggregate import Model, worst_rounds
-from .cones import Answer, Infeasible, Level, Program, Quadratic, Unbounded
+from .cones import Infeasible, Level, Program, Unbounded
 from .detect import Structure
-from .frame import Array, Frame, least_over_domain, onto_domain
+from .frame import Array, least_over_domain, onto_domain
+from .proof import Proof, lower_bounds
+from .shapes import Quadratic
 from .tangents import FIXED, Key, Oracle, Pool
 
-__all__ = ["FEASIBLE", "Proof", "Region"]
+__all__ = ["Region"]
 
-FEASIBLE = 1e-9
-"""The largest value of a constraint that counts as feasible, as a share of the constraint's size."""
 NEAR = 1e-6
-"""Constraints above minus this share of their size are near enough to matter."""
+"""Constraints above minus this share of their reach are near enough to matter."""
 STEPS = 400
 NEWTON_STEPS = 60
 """After this many steps no curvature is lent to the objective any more: pure cutting planes, which cannot cycle."""
 ENOUGH = 1e-10
 """A relative gap that needs no second look."""
-NEGLIGIBLE = 1e-13
-"""Multipliers below this share of the largest are not looked at twice."""
+PATIENCE = 4
+"""Steps that add no tangent after which more would not help."""
 AT_ONCE = 24
 """How many tangents one point may add."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What an element's multipliers say: slope @ y <= offset for all feasible y."""
-
-    slope: Array
-    offset: float
-    row_slope: Array
-    row_offset: float
-    weights: dict[Key, float]
-    """Multipliers of everything but rows, by constraint and round."""
-    rows: Array
-    """Multipliers of the rows, in the constraints' own units."""
 
 
 @dataclass
@@ -84,7 +71,7 @@ class Region:
     def _lay_out(self) -> None:
         structure, size = self.structure, self.frame.size
         lengths = np.linalg.norm(structure.slopes, axis=1)
-        flat = (lengths == 0) & (structure.offsets > FEASIBLE * structure.reach[structure.affine])
+        flat = (lengths == 0) & (structure.offsets > structure.allowed[structure.affine])
         if flat.any():
             self._refuse(float(structure.offsets[flat].max()))
         self.row_of = np.flatnonzero(lengths > 0)
@@ -109,25 +96,27 @@ class Region:
             for elements in (shared if self.varying else [everyone])
         ]
 
-    def minimise(self, model: Model, at: Array, todo: Array, tolerance: float) -> tuple[Array, dict[int, Proof]]:
-        """For each marked element, the feasible minimiser of its model (expanded at `at`), and the proof of it.
+    def minimise(self, model: Model, at: Array, todo: Array, tolerance: Array) -> tuple[Array, Array, dict[int, Proof]]:
+        """For each marked element, the feasible minimiser of its model (expanded at `at`), its excess, and its proof.
 
-        `tolerance` is what the model's own relative gap should be; nothing is promised, proofs are checked by the caller.
+        `tolerance` is what each model's own relative gap should be; nothing is promised, the caller checks the proofs.
         """
-        u, proofs = at.copy(), {}
+        u, excess = at.copy(), np.zeros(len(at))
+        proofs: dict[int, Proof] = {}
         for group in self.groups:
             wanted = [e for e in group.elements if todo[e]]
             start, count = 0, len(wanted) if self.varying else 1
             while start < len(wanted):  # few elements first, whose tangents then serve the others
                 batch = wanted[start : start + count]
-                self._solve(group, batch, model, at, u, proofs, tolerance)
+                self._solve(group, batch, model, at, u, excess, proofs, tolerance)
                 start, count = start + count, 2 * count
-        return u, proofs
+        return u, excess, proofs
 
     def _solve(
-        self, group: _Group, batch: list[int], model: Model, at: Array, u: Array, proofs: dict[int, Proof], tolerance: float
-    ) -> None:
-        """Sequential quadratic programming on all elements of the batch at once; fills `u` and `proofs`."""
+        self, group: _Group, batch: list[int], model: Model, at: Array, u: Array, excess: Array,
+        proofs: dict[int, Proof], tolerance: Array,
+    ) -> None:  # fmt: skip
+        """Sequential quadratic programming on all elements of the batch at once; fills `u`, `excess` and `proofs`."""
         working = list(batch)
         idle = dict.fromkeys(batch, 0)
         for step in range(STEPS):
@@ -145,7 +134,9 @@ class Region:
             value = model.value[working] + np.sum((model.slope[working] + slope) / 2 * shift[working], axis=1)
             size = np.maximum(1 / self.rounds[working], np.abs(value))
             gap = np.abs(value - self.lower(working, u, value, slope, proofs)) / size
-            keys, worst = self._violated(working, u, gap > tolerance)
+            # Cones that are active leave digits of the decision on the table even if the gap is small.
+            polish = [e for e in working if step == 0 and group.exact is not None and e in group.lent]
+            keys, worst = self._violated(working, u, (gap > tolerance[working]) | np.isin(working, polish))
             tangents = self.oracle.tangents(
                 [key for e in working for key in keys[e]],
                 np.asarray([u[e] for e in working for _ in keys[e]]).reshape(-1, self.frame.size),
@@ -155,8 +146,9 @@ class Region:
             for e, one in zip(working, gap, strict=True):
                 fresh = [group.pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
                 cursor += len(keys[e])
+                excess[e] = max(worst[e], 0) * self.structure.allowed.max()
                 idle[e] = 0 if any(fresh) else idle[e] + 1
-                if (worst[e] > FEASIBLE or one > tolerance) and idle[e] < 4:
+                if (worst[e] > 1 or one > tolerance[e] or e in polish) and idle[e] < PATIENCE:
                     left.append(e)
             working = left
             if not working:
@@ -181,7 +173,7 @@ class Region:
         except Infeasible:
             self._explain(group, program, active)
         except Unbounded:
-            raise ValueError("loss: got losses that are unbounded below over the feasible set; expected a minimum") from None
+            raise ValueError("loss: got losses unbounded below over the feasible set; expected a minimum") from None
         group.pool.mark_used(answer.cuts)
         weights, bend = group.pool.weights(answer.cuts), group.pool.bend(answer.cuts)
         for i, multiplier in enumerate(answer.quadratics):
@@ -190,50 +182,24 @@ class Region:
             bend = weight * self.structure.bends[i] + (0 if bend is None else bend)
         if bend is not None:
             group.lent[e] = bend
-        return answer.u, self._proof(answer, weights)
-
-    def _proof(self, answer: Answer, weights: dict[Key, float]) -> Proof:
-        rows = answer.rows / self.lengths
-        return Proof(answer.slope, answer.offset, answer.row_slope, answer.row_offset, weights, rows)
+        return answer.u, Proof.of(answer, weights, answer.rows / self.lengths)
 
     def lower(self, elements: list[int], u: Array, value: Array, slope: Array, proofs: dict[int, Proof]) -> Array:
-        r"""Lower bounds on the optimal mean losses, given value and gradient at feasible points `u`.
+        """Lower bounds on the optimal mean losses, given value and gradient at points `u`; see `lower_bounds`."""
+        chosen, seeds = [proofs[e] for e in elements], self.seeds[elements].tolist()
+        size = np.maximum(1 / self.rounds[elements], np.abs(value))
+        return lower_bounds(self.oracle, seeds, u[elements], value, slope, chosen, ENOUGH * size)
 
-        For every feasible y, with p @ y <= o proven by multipliers: f(y) >= f(u) + <f'(u), y - u> + (p @ y - o), which is
-        affine in y and minimised over the domain. The tangents that p is made of may touch elsewhere; if that costs
-        accuracy, new ones that touch at u are tried with the same multipliers.
-        """
-        points = u[elements]
-        planes = np.stack([proofs[e].slope for e in elements])
-        gain = np.asarray([proofs[e].slope @ u[e] - proofs[e].offset for e in elements])
-        best = value + gain + least_over_domain(self.frame, slope + planes, points)
-        if np.all(np.abs(value - best) <= ENOUGH * np.maximum(1 / self.rounds[elements], np.abs(value))):
-            return best
-        keys = []
-        for i, e in enumerate(elements):
-            weights = proofs[e].weights
-            least = NEGLIGIBLE * max(weights.values(), default=0.0)
-            keys += [(i, key, weight) for key, weight in weights.items() if weight > least]
-        if not keys:
-            return best
-        touching = self.oracle.tangents(
-            [key for _, key, _ in keys], points[[i for i, _, _ in keys]], [int(self.seeds[elements[i]]) for i, _, _ in keys]
-        )
-        planes = np.stack([proofs[e].row_slope for e in elements])
-        gain = np.asarray([proofs[e].row_slope @ u[e] - proofs[e].row_offset for e in elements])
-        for (i, _, weight), tangent in zip(keys, touching, strict=True):
-            planes[i] += weight * tangent.slope
-            gain[i] += weight * (tangent.value + tangent.slope @ (points[i] - tangent.u))
-        bound = value + gain + least_over_domain(self.frame, slope + planes, points)
-        return np.maximum(best, bound)
-
-    def _violated(self, elements: list[int], u: Array, unproven: Array) -> tuple[dict[int, list[Key]], dict[int, float]]:
-        """For each element: the constraints whose tangents should be added, and the largest value in units of `reach`."""
+    def _violated(
+        self, elements: list[int], u: Array, unproven: Array
+    ) -> tuple[dict[int, list[Key]], dict[int, float]]:
+        """For each element: the constraints whose tangents should be added; the largest value in units of `allowed`."""
         keys: dict[int, list[Key]] = {e: [] for e in elements}
-        worst: dict[int, float] = dict.fromkeys(elements, -np.inf)
+        straight = self.structure.predicted(u[elements])[0] / self.structure.allowed[self.structure.affine]
+        worst = dict(zip(elements, straight.max(axis=1, initial=-np.inf).tolist(), strict=True))
         if not self.curved.size:
             return keys, worst
-        reach = self.structure.reach[self.curved]
+        allowed, near = self.structure.allowed[self.curved], -NEAR * self.structure.reach[self.curved]
         if self.varying:
             todo = np.zeros(len(self.rounds), bool)
             todo[elements] = True
@@ -241,17 +207,37 @@ class Region:
         else:
             fixed = self.oracle.values(u[elements])[:, self.curved]
         for i, e in enumerate(elements):
-            values = blocks[e] / reach if self.varying else (fixed[i] / reach)[None]
+            values = blocks[e] if self.varying else fixed[i][None]
             if np.isnan(values).any():
-                raise ValueError("constraints: got a value that is not a number inside the domain; expected finite numbers")
-            worst[e] = float(values.max())
-            floor = -NEAR if unproven[i] else FEASIBLE
-            picked = [(float(values[b, c]), b, c) for b, c in np.argwhere(values > floor)]
-            picked.sort(reverse=True)
+                raise ValueError("constraints: got a value that is not a number inside the domain; expected numbers")
+            worst[e] = max(worst[e], float((values / allowed).max()))
+            hits = np.argwhere(values > (near if unproven[i] else allowed))
+            picked = sorted(((float(values[b, c] / allowed[c]), b, c) for b, c in hits), reverse=True)
             keys[e] = [
                 (int(self.curved[c]), int(when[e][b, c]) if self.varying else FIXED) for _, b, c in picked[:AT_ONCE]
             ]
         return keys, worst
+
+    def tighten(self, elements: list[int], u: Array) -> list[float]:
+        """Add the tangents that the elements' points violate; returns their largest values in units of `allowed`."""
+        keys, worst = self._violated(elements, u, np.zeros(len(elements), bool))
+        for e in elements:
+            points = np.repeat(u[e][None], len(keys[e]), axis=0)
+            for tangent in self.oracle.tangents(keys[e], points, [int(self.seeds[e])] * len(keys[e])):
+                self._group_of(e).pool.add(tangent)
+        return [worst[e] for e in elements]
+
+    def with_planes(self, e: int, slopes: Array, offsets: Array) -> tuple[Program, Array | None, Pool]:
+        """The element's program with further cuts after those of its pool, and which of the cuts count."""
+        group = self._group_of(e)
+        program = group.outer.copy()
+        cuts, cut_offsets = group.pool.arrays()
+        program.set_cuts(np.vstack([cuts, slopes]), np.append(cut_offsets, offsets))
+        active = group.pool.active(int(self.rounds[e])) if self.varying else None
+        return program, None if active is None else np.append(active, np.ones(len(offsets), bool)), group.pool
+
+    def _group_of(self, e: int) -> _Group:
+        return self.groups[int(self.seeds[e])] if self.varying else self.groups[0]
 
     def excess(self, u: Array) -> Array:
         """The constraints at each element's point, (element, constraint); of several rounds, the largest."""
@@ -267,7 +253,7 @@ class Region:
         structure, values = self.structure, self.oracle.values(u)
         wrong = np.zeros(structure.count, bool)
         for which, predicted in zip((structure.affine, structure.quadratic), structure.predicted(u), strict=True):
-            wrong[which] = np.any(np.abs(values[:, which] - predicted) > FEASIBLE * structure.reach[which], axis=0)
+            wrong[which] = np.any(np.abs(values[:, which] - predicted) > structure.allowed[which], axis=0)
         return np.flatnonzero(wrong)
 
     def multipliers(self, proof: Proof) -> Array:
@@ -280,7 +266,8 @@ class Region:
 
     def _explain(self, group: _Group, program: Program, active: Array | None) -> NoReturn:
         """Prove that no decision is feasible, or say that it could not be told."""
-        level = Level(1 / self.lengths, 1 / self.bend_sizes[: len(program.quadratics)], 1 / np.asarray(group.pool.lengths))
+        bends, cuts = self.bend_sizes[: len(program.quadratics)], np.asarray(group.pool.lengths)
+        level = Level(1 / self.lengths, 1 / bends, 1 / cuts)
         answer = program.least_violation(level, active)
         least = float(least_over_domain(self.frame, answer.slope[None], np.zeros((1, self.frame.size)))[0])
         bound = (least - answer.offset) / answer.weight if answer.weight > 0 else -np.inf
@@ -294,8 +281,8 @@ class Region:
     def _refuse(self, bound: float) -> NoReturn:
         when = f" in all of {self.ends[-1]} rounds" if self.varying else ""
         raise ValueError(
-            f"constraints: got none of the domain's decisions feasible{when}: max_i g_i(x) >= {bound:.6g} > 0 for all of "
-            "them; expected a domain that contains a decision with g(x) <= 0"
+            f"constraints: got none of the domain's decisions feasible{when}: max_i g_i(x) >= {bound:.6g} > 0 for all "
+            "of them; expected a domain that contains a decision with g(x) <= 0"
         )
 
     def _refuse_concave(self) -> None:

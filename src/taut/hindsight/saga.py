@@ -1,12 +1,12 @@
 r"""SAGA: incremental gradients with a memory, for any smooth loss (Defazio, Bach and Lacoste-Julien, 2014).
 
-With phi_j the point where round j's gradient was last taken, a random round j a step, and n rounds:
+With phi_j the point where round j's gradient was last taken, and the rounds j in random order, epoch after epoch:
 
     v   = u - step * (f_j'(u) - f_j'(phi_j) + mean_i f_i'(phi_i))
     u   = projection of v on the feasible set
 
-It converges linearly if the aggregate is strongly convex. After each epoch the gap is bounded as in `frame.py`, with the
-projection on the feasible set in place of the domain's, so no multipliers are needed.
+It converges linearly if the aggregate is strongly convex. After each epoch the gap is bounded as in `frame.py`, with
+the projection on the feasible set in place of the domain's, so no multipliers are needed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ import numpy as np
 from ..constraints import Constraints
 from ..problem import Problem
 from ..streams import Stream
-from .detect import fixed_structure, sample_points, simplified
+from .detect import FEASIBLE, fixed_structure, sample_points, simplified
 from .exact import Found, refuse_below_tangent
 from .frame import Array, Frame
 from .projecting import Pieces, pieces_of, project
-from .region import FEASIBLE
 
 __all__ = ["solve_by_saga"]
 
 EPOCHS = 2000
+FINER = 0.01
+"""Linear convergence makes a gap this much below the tolerance cheap,"""
+PATIENCE = 20
+"""but no more than this many further epochs are spent on it."""
 POWER_STEPS = 8
 CURVATURE_POINTS = 3
 STRETCHES = (1.0, 10.0, 100.0, 1e3, 1e4)
@@ -41,27 +44,27 @@ Projection = Callable[[jax.Array], jax.Array]
 
 
 def solve_by_saga(
-    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, key: jax.Array, projection: Projection | None
-) -> Found:
+    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator,
+    projection: Projection | None,
+) -> Found:  # fmt: skip
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending)."""
     frame = Frame.of(problem.domain)
     constraints = simplified(problem.constraints)
     pieces = None
     if projection is None:
         if constraints.takes_data:
-            raise ValueError("projection: got None for constraints that change; expected a projection on the feasible set")
-        pieces = pieces_of(fixed_structure(constraints, frame, key), frame)
+            raise ValueError("projection: got None for constraints that change; expected one on the feasible set")
+        pieces = pieces_of(fixed_structure(constraints, frame, rng), frame)
     found, epochs = [], 0
     for seed in range(stream.seeds):
         game = _Game(problem, constraints, frame, stream, seed, ends[-1], projection, pieces)
-        point_key, order_key = jax.random.split(jax.random.fold_in(key, seed))
-        points = sample_points(frame, point_key, 1 + max(WITNESSES, CURVATURE_POINTS))
+        points = sample_points(frame, rng, 1 + max(WITNESSES, CURVATURE_POINTS))
         game.check_projection(points)
         u = game.projected(points[0])
         for end in ends:
-            u, value, gap, took = game.run(u, end, points, tolerance, jax.random.fold_in(order_key, end))
+            u, value, gap, took = game.run(u, end, points, tolerance, jax.random.key(int(rng.integers(2**31))))
             epochs = max(epochs, took)
-            found.append((np.asarray(u), end * value, gap, game.worst(u, end)))
+            found.append((np.asarray(frame.decision(u)).ravel(), end * value, gap, game.worst(u, end)))
     points_, loss, gaps, worst = (np.asarray(column) for column in zip(*found, strict=True))
     return Found(points_, loss, gaps, worst, None, f"saga ({epochs} epochs)")
 
@@ -81,7 +84,7 @@ class _Game:
         """The nearest feasible point."""
         return _projected(self.projection, self.frame, self.pieces, jnp.asarray(u))
 
-    def worst(self, u: Array, rounds: int) -> float:
+    def worst(self, u: Any, rounds: int) -> float:
         """The largest constraint value at `u`, over the first rounds."""
         return float(_worst(self.constraints, self.frame, jnp.asarray(u), self.data, jnp.asarray(rounds)))
 
@@ -112,23 +115,24 @@ class _Game:
         bend = float(_largest_bend(self.loss, self.frame, self.data, n, ways))
         step = 1 / (3 * bend) if bend > 0 else 1.0
         value, table = _table(self.loss, self.frame, self.data, n, u)
-        best = np.inf
+        slopes, best, reached = table, np.inf, EPOCHS
         for epoch in range(EPOCHS):
-            slope = jnp.sum(table, axis=0) / rounds
+            slope = jnp.sum(slopes, axis=0) / rounds
             gap = self._gap(u, slope, step) / max(1 / rounds, abs(float(value)))
             if not np.isfinite(gap):
-                raise ValueError("loss: got a value or gradient that is not finite at a feasible decision; expected numbers")
-            if gap <= tolerance:
+                raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
+            reached = min(reached, epoch) if gap <= tolerance else EPOCHS
+            if gap <= tolerance * FINER or (gap <= tolerance and epoch >= reached + PATIENCE):
                 self._check_convex(u, float(value), slope, n, points[1 : 1 + WITNESSES])
                 return u, float(value), float(gap), epoch
             if epoch > 3 and gap > 100 * best:  # the sampled curvature was too small
                 step /= 2
             best = min(best, gap)
-            u = _epoch(
+            u, table = _epoch(
                 self.loss, self.projection, self.frame, self.pieces, self.data, n, u, table, step,
                 jax.random.fold_in(key, epoch),
             )  # fmt: skip
-            value, table = _table(self.loss, self.frame, self.data, n, u)
+            value, slopes = _table(self.loss, self.frame, self.data, n, u)
         raise RuntimeError(
             f"tolerance: got a certified relative gap of {gap:.2g} after {EPOCHS} epochs of SAGA; expected at most "
             f'{tolerance:.2g}. method="exact" needs no strong convexity'
@@ -180,19 +184,25 @@ def _table(
 def _epoch(
     loss: Callable[..., Any], projection: Projection | None, frame: Frame, pieces: Pieces | None, data: Any,
     rounds: jax.Array, u: jax.Array, table: jax.Array, step: Any, key: jax.Array,
-) -> jax.Array:  # fmt: skip
-    """As many steps as there are rounds, starting with all gradients taken at `u`."""
-    order = jax.random.randint(key, (table.shape[0],), 0, rounds)
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """One step for each of the first rounds, in random order: the last point, and the gradients as they were taken.
+
+    No round comes twice, so the loop reads the old memory and writes a new one. XLA would copy a memory that is both.
+    """
+    last = jnp.arange(table.shape[0]) >= rounds
+    order = jnp.argsort(jnp.where(last, 2.0, jax.random.uniform(key, (table.shape[0],))))
 
     def body(k: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        u, table, mean = carry
+        u, taken, mean = carry
         j = order[k]
         slope = jax.grad(_one(loss, frame, jax.tree.map(lambda a: a[j], data)))(u)
         change = slope - table[j]
         moved = _projected(projection, frame, pieces, u - step * (change + mean))
-        return moved, table.at[j].set(slope), mean + change / rounds
+        return moved, taken.at[k].set(slope), mean + change / rounds
 
-    return jax.lax.fori_loop(0, rounds, body, (u, table, jnp.sum(table, axis=0) / rounds))[0]
+    start = (u, jnp.zeros_like(table), jnp.sum(table, axis=0) / rounds)
+    u, taken, _ = jax.lax.fori_loop(0, rounds, body, start)
+    return u, jnp.zeros_like(table).at[order].set(taken)
 
 
 @partial(jax.jit, static_argnames=("loss",))

@@ -1,4 +1,4 @@
-"""Tangents of constraints: valid everywhere because the constraints are convex, and kept because many solves share them."""
+"""Tangents of constraints: valid everywhere because constraints are convex, and kept because many solves share them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..constraints import Constraints
 from ..streams import Stream
-from .frame import BATCH, Array, Frame, batches
+from .frame import BATCH, Array, Frame, as_double, batches
 
 __all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
 
@@ -81,7 +81,7 @@ class Oracle:
     def _round(self, number: int, seed: int) -> Any:
         if (number, seed) not in self._data:
             block = self.stream.block(number, 1)
-            self._data[number, seed] = jax.tree.map(lambda a: _double(a[seed, 0]), block)
+            self._data[number, seed] = jax.tree.map(lambda a: as_double(a[seed, 0]), block)
         return self._data[number, seed]
 
 
@@ -183,7 +183,3 @@ def _tangents(
         return jax.lax.map(lambda row: one(row[0], row[1], None), (u, which), batch_size=4)
     return jax.lax.map(lambda row: one(*row), (u, which, z), batch_size=4)
 
-
-def _double(a: Any) -> Any:
-    array = np.asarray(a)
-    return array.astype(np.float64) if np.issubdtype(array.dtype, np.floating) else array
