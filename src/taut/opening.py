@@ -19,10 +19,17 @@ from .streams import Adversary, Stream
 __all__ = ["count_constraints", "entered", "first_decision", "one_round", "settled"]
 
 
+_centres: weakref.WeakKeyDictionary[Problem, dict[Any, jax.Array]] = weakref.WeakKeyDictionary()
+
+
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
     """The user's first decision, checked, or the centre of the domain."""
     if x1 is None:
-        return jnp.asarray(problem.domain.centre, default_float())
+        known = _centres.setdefault(problem, {})
+        dtype = default_float()
+        if dtype not in known:
+            known[dtype] = jnp.asarray(problem.domain.centre, dtype)
+        return known[dtype]
     given = errors.finite("x1", problem.assemble(x1))
     if given.shape != problem.domain.shape:
         raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")

@@ -147,8 +147,9 @@ def play(
     key: jax.Array | None,
     start: jax.Array,
     rounds: jax.Array,
+    skipped: jax.Array,
 ) -> tuple[Board, Records, jax.Array]:
-    """Play `rounds` rounds of a chunk; also says whether every number stayed finite."""
+    """Play `rounds` rounds of a chunk, those after the `skipped`; also says whether every number stayed finite."""
     lead = board.state.x.shape[: int(rules.swept) + int(rules.seeded)]
     learners, seeds = lead[0] if rules.swept else 1, lead[-1] if rules.seeded else 1
     room = SIDE_BY_SIDE // math.prod(domain.shape)
@@ -158,7 +159,7 @@ def play(
 
     def some_learners(learner: Learner, board: Board, swept: bool) -> Any:
         def some_seeds(board: Board, data: Any, key: Any, seeded: bool) -> Any:
-            return _chunk(rules, one_round, learner, board, data, key, rounds, swept, seeded)
+            return _chunk(rules, one_round, learner, board, data, key, rounds, skipped, swept, seeded)
 
         return _in_groups(some_seeds, (board, data, key), seeds, seed_group, rules.seeded)
 
@@ -185,7 +186,7 @@ def _in_groups(function: Callable[..., Any], batch: tuple[Any, ...], count: int,
 
 def _chunk(
     rules: Rules, one_round: Callable[..., Any], learner: Learner, board: Board, data: Any, key: Any, rounds: jax.Array,
-    swept: bool, seeded: bool,
+    skipped: jax.Array, swept: bool, seeded: bool,
 ) -> tuple[Board, Records, jax.Array]:  # fmt: skip
     """The rounds of a chunk one after the other, all plays side by side in each."""
     play_round = lowered(one_round)
@@ -195,7 +196,7 @@ def _chunk(
         play_round = jax.vmap(play_round, (0, 0, None, None, None))
 
     def revealed(i: jax.Array) -> Any:
-        return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, i, int(seeded), keepdims=False), data)
+        return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, skipped + i, int(seeded), keepdims=False), data)
 
     def following(i: jax.Array, carry: tuple[Board, Records, Any]) -> tuple[Board, Records, Any]:
         (board, row), marked = play_round(learner, carry[0], revealed(i), key, i)

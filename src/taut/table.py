@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -20,12 +21,14 @@ from .problem import Problem
 from .referee import Board, Records, Rules, Sum, begin, play
 from .rounds import FullInformation
 from .run import RECORDS, Run, Totals
-from .streams import Adversary, Stream
+from .staging import Stage, in_place
+from .streams import Adversary, Arrays, Stream
 
 __all__ = ["Table"]
 
 THINNED = ("decisions", "multipliers")
 CHUNK_BYTES = 4 * 2**20
+SHORTEST, LONGEST = 2**8, 2**15
 Array = np.ndarray[Any, Any]
 
 
@@ -52,6 +55,7 @@ class Table:
             swept=swept,
             seeded=source.seeds > 1,
         )
+        self.stage = Stage()
         self.lead = int(swept) + int(self.rules.seeded)
         self.key = jax.random.split(key, source.seeds) if key is not None and self.rules.seeded else key
 
@@ -61,16 +65,16 @@ class Table:
             kept = len(record & {"loss", "excess"})
             kept += (_size(self.first) * ("decisions" in record) + self.count * ("multipliers" in record)) // every
             bytes_a_round = 8 * self.source.seeds * (revealed + len(self.learners) * kept)
-            most = int(np.clip(CHUNK_BYTES // max(1, bytes_a_round), 256, 16384))
-            chunk = 1 << (most.bit_length() - 1)
+            most = CHUNK_BYTES // max(1, bytes_a_round)
+            chunk = 1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)
         chunk = errors.count("chunk", chunk)
         return -(-chunk // every) * every  # whole groups, so that every-th rounds never straddle chunks
 
     def begin(self) -> Board:
         """Before round 1."""
-        x1 = self.first
+        x1: Any = self.first
         if self.rules.seeded:
-            x1 = jnp.broadcast_to(x1, (self.source.seeds, *x1.shape))
+            x1 = np.broadcast_to(x1, (self.source.seeds, *x1.shape))
         board: Board = begin(self.rules, self.learner, x1, self.count, self.scored)
         return board
 
@@ -88,13 +92,13 @@ class Table:
 
     def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
         """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
-        laid_out = None if self.source.reacts else jax.tree.map(self._laid_out, data)
+        laid_out, skipped = self._laid_out(data, start, rounds)
 
         def played(rules: Rules) -> tuple[Board, Records, jax.Array]:
             out: tuple[Board, Records, jax.Array] = play(
                 rules, self.problem.constraints, None if self.score is None else self.score.constraints,
                 self.problem.domain, self.learner, board, laid_out, self.key,
-                np.int32(start), np.int32(rounds),
+                np.int32(start), np.int32(rounds), np.int32(skipped),
             )  # fmt: skip
             return out
 
@@ -107,21 +111,32 @@ class Table:
             name: np.asarray(a)[(slice(None),) * self.lead + (slice(rows[name]),)] for name, a in kept.items()
         }
 
-    def _laid_out(self, data: Array) -> Array:
-        """A chunk's data in the game's type, padded to the compiled length."""
-        data = entered("stream", data, self.first.dtype)
-        if data.shape[1] < self.rules.length:
-            padded = np.zeros((data.shape[0], self.rules.length, *data.shape[2:]), data.dtype)
-            padded[:, : data.shape[1]] = data
-            data = padded
-        return data if self.rules.seeded else data[0]
+    def _laid_out(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
+        """A chunk's data in the game's type and of the compiled length, and how many of its rounds to skip.
+
+        Arrays that can be read in place are: the rounds before an incomplete chunk then complete it.
+        """
+        length, floating = self.rules.length, self.first.dtype
+        leaves, structure = jax.tree.flatten(data)
+        arrays = [entered("stream", leaf, floating) for leaf in leaves]
+        skipped = length - rounds
+        if isinstance(self.source, Arrays) and 0 < skipped <= start:
+            longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.source.block(start - skipped, length))]
+            if all(new.dtype == old.dtype and in_place(new) for new, old in zip(longer, arrays, strict=True)):
+                return self._seeded(structure, longer), skipped
+        return self._seeded(structure, [self.stage.place(i, array, length) for i, array in enumerate(arrays)]), 0
+
+    def _seeded(self, structure: Any, leaves: list[Array]) -> Any:
+        return jax.tree.unflatten(structure, leaves if self.rules.seeded else [leaf[0] for leaf in leaves])
 
     def result(self, board: Board, records: dict[str, Array]) -> Run:
         """The finished run."""
 
         def dims(a: Any) -> Array:
             array = np.asarray(a)
-            return array if self.rules.seeded else np.expand_dims(array, int(self.rules.swept))
+            if self.rules.seeded:
+                return array
+            return array[:, None] if self.rules.swept else array[None]
 
         def total(s: Sum) -> Array:
             value = np.asarray(s.value, np.float64)
@@ -199,7 +214,7 @@ def _stacked(learners: Sequence[Learner]) -> Learner:
 
 
 def _size(tree: Any) -> int:
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(tree))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
 def _kinds(tree: Any, axes: int = 0) -> Any:
