@@ -11,7 +11,6 @@ import games
 import taut
 import zoo
 from taut import referee
-from taut.estimation import sample_decisions
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 
@@ -63,8 +62,7 @@ def _quick():
 @cache
 def points(name):
     """Decisions all over the domain, and for each a round's data and a direction."""
-    domain = PROBLEMS[name].domain
-    x = np.asarray(sample_decisions(domain, jax.random.key(3), 40))
+    x = zoo.decisions(PROBLEMS[name].domain, 40)
     data = None
     if PROBLEMS[name].constraints.takes_data:
         data = jax.tree.map(lambda a: a[0], zoo.MOVING.stream(1, len(x), seed=8))

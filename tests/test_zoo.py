@@ -11,7 +11,6 @@ import pytest
 import games
 import taut
 import zoo
-from taut.estimation import sample_decisions
 
 CASES = pytest.mark.parametrize("case", zoo.ZOO, ids=games.pair_id)
 
@@ -25,10 +24,10 @@ def _quick():
 @cache
 def sampled(case):
     """|df|, f, g and |dg_i| over decisions (boundary included) x rounds of a stream and of the adversary."""
-    points = sample_decisions(case.problem.domain, jax.random.key(1), 400)
+    points = zoo.decisions(case.problem.domain, 400)
     drawn = jax.tree.map(lambda a: a[0], case.stream(1, 24, seed=3))
     keys = jax.random.split(jax.random.key(2), 24)
-    revealed = jax.vmap(case.reveal)(jnp.arange(1, 25, dtype=jnp.int32), points[-24:], keys)
+    revealed = jax.vmap(case.reveal)(jnp.arange(1, 25, dtype=jnp.int32), jnp.asarray(points[-24:]), keys)
     data = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a), b]), drawn, revealed)
 
     def one(x, z):
@@ -39,7 +38,7 @@ def sampled(case):
         return jnp.linalg.norm(round.gradient(x)), round.loss(x), values, slopes
 
     everywhere = jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))(points, data)
-    return np.asarray(points), [np.asarray(a) for a in everywhere]
+    return points, [np.asarray(a) for a in everywhere]
 
 
 @CASES

@@ -60,6 +60,20 @@ class Case:
         return jax.tree.map(np.asarray, jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(rounds, decisions, keys))
 
 
+def decisions(domain: taut.Ball | taut.Box, count: int, seed: int = 0) -> np.ndarray:
+    """Points all over a domain, many of them on its boundary; the first is the centre."""
+    generator, centre = np.random.default_rng(seed), np.asarray(domain.centre)
+    offsets = generator.normal(size=(count, centre.size))
+    offsets *= (
+        generator.uniform(0, 1.6, size=(count, 1)) * float(domain.radius) / np.linalg.norm(offsets, axis=1)[:, None]
+    )
+    if isinstance(domain, taut.Ball):
+        offsets /= np.maximum(np.linalg.norm(offsets, axis=1) / float(domain.radius), 1)[:, None]
+    offsets[0] = 0
+    points = centre + offsets.reshape(count, *centre.shape)
+    return np.clip(points, domain.lower, domain.upper) if isinstance(domain, taut.Box) else points
+
+
 def _unit(a: Any, length: float = 1.0) -> Any:
     return length * a / np.linalg.norm(a, axis=-1, keepdims=True)
 
