@@ -1,0 +1,109 @@
+"""What translation costs: the paper's three problems written in CVXPY against the same written in jax.numpy.
+
+Run with `python -m benchmarks.modelling`. Both versions are played by the same learner through `taut.simulate`, in turns:
+A B A B ... Each turn gives one ratio, so that a busy moment of the machine hits both; the median ratio counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+TARGET = 1.3
+
+
+class Case(NamedTuple):
+    """One problem in both languages, with its stream (seed, round, ...)."""
+
+    name: str
+    written: Any
+    translated: Any
+    data: Any
+    start: Any
+
+
+class Ratio(NamedTuple):
+    """Translated over hand-written: the median of the turns and their quartiles; nanoseconds a round of both."""
+
+    name: str
+    seeds: int
+    median: float
+    low: float
+    high: float
+    written: float
+    translated: float
+
+
+def cases(seeds: int) -> list[Case]:
+    """The paper's three problems, aggregated as the paper plays them."""
+    import jax.numpy as jnp
+
+    import taut
+    from taut.experiments import dispatch, doubly_stochastic, toy
+
+    def distance(x: Any, y: Any) -> Any:
+        error = x - y
+        return 0.5 * jnp.vdot(error, error)
+
+    random = np.random.default_rng(0)
+    orders = np.argsort(random.random((seeds, 2000, 10)), axis=-1)
+    matrices = np.asarray(orders[..., None] == np.arange(10), float)
+    square = doubly_stochastic.problem(aggregated=False)
+    square = taut.Problem(distance, square.constraints, square.domain, square.constants)
+    day = 33 + 6 * np.sin(2 * np.pi * np.arange(20_000) / 288) + random.normal(size=(seeds, 20_000))
+    # From the centre all row sums would stay equal, and rounding alone would choose the active constraints.
+    start = random.normal(size=(10, 10)) / 10
+    return [
+        Case("toy", toy.problem(), toy.model(), toy.costs(seeds, 20_000), None),
+        Case("doubly stochastic", taut.max_of(square), taut.max_of(doubly_stochastic.model()), matrices, start),
+        Case("dispatch", dispatch.problem(), taut.max_of(dispatch.model(most=70.0)), day, None),
+    ]
+
+
+def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
+    """Turns of both versions, after one that compiles, which also compares their results."""
+    import taut
+
+    rounds = case.data.shape[1]
+    learner = taut.ClippedOGD.tuned(case.written.constants, horizon=rounds)
+
+    def play(problem: Any, data: Any) -> Any:
+        return taut.simulate(learner, problem, data, seeds=seeds, x1=case.start, record=("loss",))
+
+    first, second = play(case.written, case.data), play(case.translated, case.data)
+    np.testing.assert_allclose(first.loss, second.loss, rtol=1e-8, atol=1e-8)
+    times = []
+    for _ in range(turns):
+        began = time.perf_counter()
+        play(case.written, case.data)
+        between = time.perf_counter()
+        play(case.translated, case.data)
+        times.append((between - began, time.perf_counter() - between))
+    ratios = [after / before for before, after in times]
+    low, median, high = statistics.quantiles(ratios, n=4)
+    written, translated = (1e9 * statistics.median(column) / (rounds * seeds) for column in zip(*times, strict=True))
+    return Ratio(case.name, seeds, median, low, high, written, translated)
+
+
+def main() -> None:
+    """Print the table."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    print(f"{'problem':<20}{'seeds':>6}{'ratio':>8}{'quartiles':>16}{'jax.numpy':>12}{'CVXPY':>10}  (ns a round)")
+    for seeds in (1, 10):
+        for case in cases(seeds):
+            one = measure(case, seeds)
+            verdict = "" if one.median <= TARGET else "  ABOVE TARGET"
+            print(
+                f"{one.name:<20}{seeds:>6}{one.median:>8.2f}{f'{one.low:.2f} .. {one.high:.2f}':>16}"
+                f"{one.written:>12.0f}{one.translated:>10.0f}{verdict}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
