@@ -61,8 +61,8 @@ def check(
     probe = _probe(problem, points, partner, data)
     found = [
         _domain(problem, points),
-        _convex("convex losses", "loss", probe["loss_gap"], probe["loss_scale"], points, partner),
-        _convex("convex constraints", "constraints", probe["excess_gap"], probe["excess_scale"], points, partner),
+        _convex(problem, "losses", probe["loss_gap"], probe["loss_scale"], points, partner),
+        _convex(problem, "constraints", probe["excess_gap"], probe["excess_scale"], points, partner),
         _largest("loss_lipschitz", problem, probe["loss_slope"], points),
         _largest("constraint_lipschitz", problem, probe["excess_slope"], points),
         _largest("constraint_range", problem, probe["excess_reach"], points),
@@ -123,13 +123,16 @@ def _worst(score: Array, points: jax.Array) -> tuple[int, int, Array]:
     return int(round), int(point), np.asarray(points[point])
 
 
-def _convex(name: str, what: str, gap: Array, scale: Array, points: jax.Array, partner: jax.Array) -> Assumption:
+def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: jax.Array, partner: jax.Array) -> Assumption:
+    name = f"convex {what}"
     short = -gap - SLACK * (1e-3 + scale)
     if short.max() > 0:
         _, i, x = _worst(short, points)
         y = np.asarray(partner[i])
-        detail = f"{what} at y lies {-gap.reshape(-1, len(points))[:, i].min():.3g} below its tangent at x"
+        detail = f"one of the {what} at y lies {-gap.reshape(-1, len(points))[:, i].min():.3g} below its tangent at x"
         return Assumption(name, REFUTED, detail, {"x": x, "y": y})
+    if problem.proof_of_convexity:
+        return Assumption(name, VERIFIED, f"proven by {problem.proof_of_convexity}")
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 

@@ -236,11 +236,14 @@ def bench(
 
 
 def _prepare() -> None:
-    """Before JAX starts: 64 bits, and compiled code kept between calls where a cache folder can be had."""
-    os.environ.setdefault("JAX_ENABLE_X64", "1")
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    """Before the first array: 64 bits, and compiled code kept between calls where the user has not said where."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    if jax.config.read("jax_compilation_cache_dir") is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _say(value: Any) -> None:

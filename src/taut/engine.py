@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import jax
 
-__all__ = ["COMPILER_OPTIONS", "FLAG", "default_float", "prepare"]
+__all__ = ["COMPILER_OPTIONS", "FLAG", "default_float", "double_precision", "prepare"]
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
@@ -41,3 +44,28 @@ def _backend_is_up() -> bool:
 def default_float() -> jax.numpy.dtype:
     """The float type that the user's JAX settings give to plain numbers."""
     return jax.numpy.result_type(float)
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """A context in which JAX computes in 64 bits, whatever the user's setting.
+
+    Compiled code is forgotten when the width changes: JAX remembers NumPy constants of a user's functions in the width they
+    were first seen in, and would mix the two.
+    """
+    if jax.config.read("jax_enable_x64"):
+        yield
+        return
+    jax.clear_caches()
+    with _enable_x64(True):
+        yield
+    jax.clear_caches()
+
+
+def _enable_x64(on: bool) -> Any:
+    try:
+        return jax.enable_x64(on)
+    except AttributeError:  # JAX before 0.8
+        from jax.experimental import enable_x64  # type: ignore[attr-defined]
+
+        return enable_x64(on)

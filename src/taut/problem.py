@@ -15,7 +15,7 @@ from .constraints import Constraints, LogSumExp, Max, Smoothed, Squared, Stated,
 from .domains import Domain
 from .engine import default_float
 from .rounds import FullInformation
-from .streams import as_stream
+from .streams import Stream, as_stream
 
 __all__ = ["Problem", "log_sum_exp", "max_of", "smoothed", "squared", "tightened"]
 
@@ -39,6 +39,9 @@ class Problem:
     >>> toy.constants.radius, toy.constants.constraint_count
     (1.0, 1)
     """
+
+    proof_of_convexity: str = ""
+    """What proves loss and constraints convex, if anything does; otherwise it is the user's word."""
 
     def __init__(
         self,
@@ -75,6 +78,10 @@ class Problem:
     def assemble(self, decision: Any) -> Any:
         """The inverse of `present`: what a user hands over as a decision, as an array."""
         return decision
+
+    def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
+        """The best fixed decisions in hindsight, for problems that know a route of their own to them; else None."""
+        return None
 
     def estimate_constants(
         self, stream: Any, key: jax.Array, *, horizon: int | None = None, seeds: int | None = None, samples: int = 512

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from .. import errors
+from ..engine import double_precision
 from ..problem import Problem
 from ..streams import Stream, as_stream
 
@@ -87,11 +88,11 @@ def hindsight(
     tolerance = errors.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
         raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
-    source = _source(stream, horizon, seeds)
+    source = _source(problem.arrange(stream), horizon, seeds)
     length = source.horizon if horizon is None else errors.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
-    with _double_precision():
+    with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "saga":
             from .saga import solve_by_saga
@@ -100,7 +101,9 @@ def hindsight(
         else:
             from .exact import solve
 
-            found = solve(problem, source, ends, tolerance, rng)
+            # A problem may know a route of its own, as models written in CVXPY do.
+            own = problem.offline(source, ends, tolerance, rng)
+            found = solve(problem, source, ends, tolerance, rng) if own is None else own
 
     def arranged(a: Array, *dims: int) -> Array:
         by_prefix = a.reshape(source.seeds, len(ends), *dims)
@@ -136,13 +139,3 @@ def _prefixes(prefixes: Any, horizon: int) -> tuple[int, ...]:
     if not wanted or max(wanted) > horizon:
         raise ValueError(f"prefixes: got {prefixes!r}; expected numbers of rounds between 1 and {horizon}")
     return wanted
-
-
-def _double_precision() -> Any:
-    """A context in which JAX computes in 64 bits, whatever the user's setting: gaps of 1e-8 need it."""
-    try:
-        return jax.enable_x64(True)
-    except AttributeError:  # JAX before 0.8
-        from jax.experimental import enable_x64  # type: ignore[attr-defined]
-
-        return enable_x64(True)

@@ -55,7 +55,11 @@ def cutting_planes(
             offsets[e] = np.append(offsets[e], model.slope[e] @ u[e] - model.value[e])
             if share <= 1 and model.value[e] < best.value[e]:
                 best.u[e], best.value[e], idle[e] = u[e], model.value[e], 0
-            u[e], bound, proof = _lowest(region, e, slopes[e], offsets[e])
+            lowest, bound, proof = _lowest(region, e, slopes[e], offsets[e])
+            if not np.isfinite(lowest).all():
+                idle[e] = PATIENCE
+                continue
+            u[e] = lowest
             if bound > best.lower[e]:
                 best.lower[e], best.proofs[e], idle[e] = bound, proof, 0
         u[elements] = onto_domain(region.frame, u[elements])
@@ -71,7 +75,7 @@ def _lowest(region: Region, e: int, slopes: Array, offsets: Array) -> tuple[Arra
     count = len(pool.keys)
     level = Level(np.zeros(len(program.rows)), np.zeros(0), np.append(np.zeros(count), np.ones(len(offsets))))
     answer = program.least_violation(level, active)
-    weight = answer.weight if answer.weight > 0 else np.inf
+    weight = answer.weight if answer.weight > 0 else 1.0
     least = float(least_over_domain(region.frame, answer.slope[None], np.zeros((1, region.frame.size)))[0])
     proof = Proof.of(answer, pool.weights(answer.cuts[:count] / weight), answer.rows / region.lengths, weight)
-    return answer.u, (least - answer.offset) / weight, proof
+    return answer.u, (least - answer.offset) / weight if answer.weight > 0 else -np.inf, proof

@@ -25,7 +25,7 @@ __all__ = ["Found", "refuse_below_tangent", "solve"]
 
 NEWTON = 100
 """Most Newton steps, each with its passes over the stream."""
-SHORTEST = 1e-9
+SHORTEST = 1e-6
 """A line search that arrives here has failed: the losses are not smooth."""
 MISFIT = 1e-9
 """A round whose loss differs by more than this share from its quadratic polynomial is not quadratic."""
@@ -33,7 +33,7 @@ SHARE = 10.0
 """How many times `Structure.allowed` a constraint may be at a solution: tangents aim at once, rounding adds to it."""
 PROBES = 8
 """Random decisions at which the rounds' losses are compared with their polynomials, one a block."""
-WITNESSES = 4
+WITNESSES = 3
 """Random decisions at which the convexity of aggregated losses is checked."""
 
 
@@ -245,7 +245,10 @@ class _Search:
     def found(self) -> Found:
         """The result, or an error if some element is not proven."""
         rounds = self.objective.rounds
-        weights = np.stack([self.region.multipliers(self.proofs[e]) for e in range(len(self.u))])
+        missing = np.zeros(self.region.structure.count)
+        weights = np.stack([
+            self.region.multipliers(self.proofs[e]) if e in self.proofs else missing for e in range(len(self.u))
+        ])  # fmt: skip
         excess = self.region.excess(self.u)
         worst, share = excess.max(axis=1), (excess / self.region.structure.allowed).max(axis=1)
         # A constraint that is violated by a rounding may have bought a loss below the optimum.

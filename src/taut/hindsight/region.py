@@ -42,7 +42,6 @@ AT_ONCE = 24
 class _Group:
     """Elements that share constraints, and so cuts."""
 
-    elements: list[int]
     exact: Program | None
     """With quadratic constraints as cones; None if there are none."""
     outer: Program
@@ -50,6 +49,14 @@ class _Group:
     pool: Pool
     lent: dict[int, Array]
     """Curvature lent by each element's active constraints."""
+
+    def prepare(self, limit: int) -> None:
+        """Give the programs the cuts of the pool, of which no more than `limit` are kept."""
+        self.pool.clock += 1
+        self.pool.prune(limit)
+        for program in (self.outer, self.exact):
+            if program is not None:
+                program.set_cuts(*self.pool.arrays())
 
 
 class Region:
@@ -87,14 +94,10 @@ class Region:
             )
         ]
         self.curved = np.union1d(structure.quadratic, structure.others).astype(int)
-        everyone = list(range(len(self.rounds)))
-        shared = [[e for e in everyone if self.seeds[e] == s] for s in range(self.stream.seeds)]
         outer = Program(self.frame, rows, offsets, [])
         exact = Program(self.frame, rows, offsets, quadratics) if quadratics else None
-        self.groups = [
-            _Group(elements, exact, outer.copy() if self.varying else outer, Pool(size), {})
-            for elements in (shared if self.varying else [everyone])
-        ]
+        count = self.stream.seeds if self.varying else 1
+        self.groups = [_Group(exact, outer.copy(), Pool(size), {}) for _ in range(count)]
 
     def minimise(self, model: Model, at: Array, todo: Array, tolerance: Array) -> tuple[Array, Array, dict[int, Proof]]:
         """For each marked element, the feasible minimiser of its model (expanded at `at`), its excess, and its proof.
@@ -103,30 +106,26 @@ class Region:
         """
         u, excess = at.copy(), np.zeros(len(at))
         proofs: dict[int, Proof] = {}
-        for group in self.groups:
-            wanted = [e for e in group.elements if todo[e]]
-            start, count = 0, len(wanted) if self.varying else 1
-            while start < len(wanted):  # few elements first, whose tangents then serve the others
-                batch = wanted[start : start + count]
-                self._solve(group, batch, model, at, u, excess, proofs, tolerance)
-                start, count = start + count, 2 * count
+        wanted = np.flatnonzero(todo).tolist()
+        # Passes over the stream serve all elements. Tangents of fixed constraints are found by few, and serve the rest.
+        start, count = 0, len(wanted) if self.varying else 1
+        while start < len(wanted):
+            self._solve(wanted[start : start + count], model, at, u, excess, proofs, tolerance)
+            start, count = start + count, 2 * count
         return u, excess, proofs
 
     def _solve(
-        self, group: _Group, batch: list[int], model: Model, at: Array, u: Array, excess: Array,
-        proofs: dict[int, Proof], tolerance: Array,
+        self, batch: list[int], model: Model, at: Array, u: Array, excess: Array, proofs: dict[int, Proof],
+        tolerance: Array,
     ) -> None:  # fmt: skip
         """Sequential quadratic programming on all elements of the batch at once; fills `u`, `excess` and `proofs`."""
         working = list(batch)
         idle = dict.fromkeys(batch, 0)
         for step in range(STEPS):
-            group.pool.clock += 1
-            group.pool.prune(40 * self.frame.size + 400)
-            for program in (group.outer, group.exact):
-                if program is not None:
-                    program.set_cuts(*group.pool.arrays())
+            for group in self.groups:
+                group.prepare(40 * self.frame.size + 400)
             for e in working:
-                u[e], proofs[e] = self._program(group, e, model, at[e], u[e], step)
+                u[e], proofs[e] = self._program(self._group_of(e), e, model, at[e], u[e], step)
             u[working] = onto_domain(self.frame, u[working])
             shift = u - at
             bent = np.stack([model.bend(e) @ shift[e] for e in working])
@@ -135,7 +134,7 @@ class Region:
             size = np.maximum(1 / self.rounds[working], np.abs(value))
             gap = np.abs(value - self.lower(working, u, value, slope, proofs)) / size
             # Cones that are active leave digits of the decision on the table even if the gap is small.
-            polish = [e for e in working if step == 0 and group.exact is not None and e in group.lent]
+            polish = [e for e in working if step == 0 and self.structure.quadratic.size and e in self._group_of(e).lent]
             keys, worst = self._violated(working, u, (gap > tolerance[working]) | np.isin(working, polish))
             tangents = self.oracle.tangents(
                 [key for e in working for key in keys[e]],
@@ -144,7 +143,7 @@ class Region:
             )
             left, cursor = [], 0
             for e, one in zip(working, gap, strict=True):
-                fresh = [group.pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
+                fresh = [self._group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
                 cursor += len(keys[e])
                 excess[e] = max(worst[e], 0) * self.structure.allowed.max()
                 idle[e] = 0 if any(fresh) else idle[e] + 1

@@ -36,7 +36,7 @@ def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], s
             f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
             "bounding box of the feasible set, which takes two programs an entry, is not solved for"
         )
-    feasible = Conic([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
+    feasible = Conic.of([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
     edges = np.zeros((2, size))
     for i in range(size):
         for side, sign in enumerate((1.0, -1.0)):
@@ -48,14 +48,14 @@ def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], s
                     "constraints: got no feasible decision; expected constraints that some decision satisfies"
                 )
             if answer.status == "unbounded":
+                way = _direction(answer.v[feasible.rows.columns], name)
                 raise ValueError(
-                    f"constraints: got an unbounded feasible set: {_direction(answer.x, name)}; expected a bounded "
-                    "one, or domain=..."
+                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
                 )
             if answer.status != "solved" or answer.error > 1e-5:
                 raise ValueError(
                     f"constraints: got a feasible set whose extent in {name(i)} the solver could not tell "
-                    f"({answer.raw.status}); expected domain=..."
+                    f"({answer.detail}); expected domain=..."
                 )
             edges[side, i] = outwards(float(answer.x[i]), -sign, max(MARGIN, 10 * answer.error))
     return edges[0], edges[1]

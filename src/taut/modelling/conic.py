@@ -1,8 +1,9 @@
-"""A convex set that CVXPY has stated for Clarabel once, and quadratics minimised over it many times."""
+"""Convex sets that CVXPY has stated for Clarabel once, and convex quadratics minimised over them many times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import clarabel
@@ -10,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Answer", "Conic", "cones_of", "solved"]
+__all__ = ["Answer", "Conic", "Statement", "stated"]
 
 Array = np.ndarray[Any, Any]
 
@@ -26,99 +27,137 @@ GOOD = 1e-9
 
 
 @dataclass(frozen=True)
+class Statement:
+    """Rows matrix @ v + s = offsets with s in cones, v being the wanted variables and auxiliary ones."""
+
+    matrix: Any
+    offsets: Array
+    cones: list[Any]
+    columns: Array
+    """Where the wanted variables are in v."""
+    places: list[Array]
+    """For each tracked constraint its rows, counted from 1; negative where the dual value has the other sign."""
+
+
+def stated(program: Any, variables: list[Any], tracked: list[Any]) -> Statement:
+    """The program's constraints as CVXPY states them for Clarabel, with the values that parameters have now."""
+    data, chain, inverse = program.get_problem_data(cp.CLARABEL, solver_opts={})
+    first = data["param_prob"].var_id_to_col
+    columns = np.concatenate([np.arange(first[v.id], first[v.id] + v.size) for v in variables])
+    rows, width = data["A"].shape
+    # Numbers in place of dual variables come back where CVXPY would report those.
+    count = np.arange(1.0, rows + 1)
+    answer = {"status": "Solved", "obj_val": 0.0, "obj_val_dual": 0.0, "solve_time": 0.0, "iterations": 0}
+    program.unpack_results(SimpleNamespace(x=np.zeros(width), z=count, s=count, **answer), chain, inverse)
+    places = [np.ravel(np.asarray(one.dual_value, float)).astype(int) for one in tracked]
+    matrix = sparse.csc_matrix(data["A"])
+    return Statement(matrix, np.asarray(data["b"], float), _cones(data["dims"]), columns, places)
+
+
+@dataclass(frozen=True)
 class Answer:
-    """What the solver returned: "solved", "infeasible", "unbounded" or "failed"."""
+    """What the solver returned."""
 
     status: str
+    """ "solved", "infeasible", "unbounded" or "failed"."""
+    v: Array
+    """All variables; if unbounded, the direction in which the objective falls for ever."""
     x: Array
-    """The minimiser, or the direction in which an unbounded problem falls for ever."""
+    """The wanted variables among them."""
     z: Array
     """Dual variables of all rows."""
     error: float
     """By how much the optimality conditions fail."""
-    raw: Any
-    """The solver's own answer."""
+    detail: str
+    """The solver's own word."""
 
 
+@dataclass
 class Conic:
-    """{variables : constraints}, stated once. Objectives are quadratics of the variables, one after the other.
+    """A set that is minimised over: quadratics of the wanted variables, plus fixed costs of the others."""
 
-    Rows read matrix @ (variables, auxiliary variables) + s = offsets with s in the cones.
-    """
+    rows: Statement
+    costs: Array | None = None
+    _solvers: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def __init__(self, variables: list[Any], constraints: list[Any]) -> None:
-        self.size = sum(variable.size for variable in variables)
-        self.program = cp.Problem(cp.Minimize(sum(cp.sum(variable) for variable in variables)), constraints)
-        data, self.chain, self.inverse = self.program.get_problem_data(cp.CLARABEL)
-        first = data["param_prob"].var_id_to_col
-        self.columns = np.concatenate([np.arange(first[v.id], first[v.id] + v.size) for v in variables])
-        self.matrix, self.offsets = sparse.csc_matrix(data["A"]), np.asarray(data["b"], float)
-        self.cones = cones_of(data["dims"])
-        self._solvers: dict[Any, Any] = {}
+    @classmethod
+    def of(cls, variables: list[Any], constraints: list[Any], tracked: list[Any] | None = None) -> Conic:
+        """The set {variables : constraints}; `tracked` are those among them whose dual values will be asked for."""
+        program = cp.Problem(cp.Minimize(sum(cp.sum(variable) for variable in variables)), constraints)
+        return cls(stated(program, variables, tracked or []))
+
+    @property
+    def size(self) -> int:
+        """The number of wanted variables."""
+        return len(self.rows.columns)
 
     def minimise(self, slope: Array, curvature: Array | None = None) -> Answer:
-        """The minimiser of 1/2 x'Px + q'x."""
-        size = float(np.abs(slope).max(initial=0))
-        if curvature is not None:
-            size = max(size, float(np.abs(curvature).max(initial=0)))
-        size = size or 1.0
-        width = self.matrix.shape[1]
-        q = np.zeros(width)
-        q[self.columns] = slope / size
-        bend = sparse.csc_matrix((width, width))
-        if curvature is not None and np.any(curvature):
-            rows, columns = np.triu_indices(self.size)
-            entries = curvature[rows, columns] / size
-            bend = sparse.csc_matrix((entries, (self.columns[rows], self.columns[columns])), (width, width))
-        answer = solved(bend, q, self.matrix, self.offsets, self.cones, self._solvers)
-        return Answer(answer.status, answer.x[self.columns], size * answer.z, answer.error, answer.raw)
+        """The minimiser of 1/2 x'Px + q'x + costs."""
+        q, bend = self._objective(slope, curvature)
+        size = max(float(np.abs(q).max(initial=0)), float(np.abs(bend.data).max(initial=0))) or 1.0
+        answer = self._solved(bend / size, q / size)
+        return Answer(
+            answer.status, answer.v, answer.v[self.rows.columns], size * answer.z, answer.error, answer.detail
+        )
 
-    def duals(self, answer: Answer, constraints: list[Any]) -> list[Array]:
-        """The dual values of the stated constraints, in the units of the last objective."""
-        self.program.unpack_results(answer.raw, self.chain, self.inverse)
-        scale = float(np.abs(answer.z).max(initial=0)) / (float(np.abs(np.asarray(answer.raw.z)).max(initial=0)) or 1.0)
-        return [scale * np.asarray(one.dual_value, float) for one in constraints]
+    def bound(self, answer: Answer, slope: Array, curvature: Array | None = None) -> tuple[Array, float]:
+        r"""r and c such that the objective is at least <r, x> + c on the whole set, proven by the dual variables.
 
-    def proof(self, answer: Answer) -> tuple[Array, float, float]:
-        """slope and offset with slope @ x <= offset for every x of the set, and an error to be allowed for.
-
-        Dual variables z in the dual cones prove z'A v <= z'b for the rows' variables v; the auxiliary ones should have
-        the coefficient zero.
+        Any z in the dual cones gives z'(Av - b) <= 0 there. Added to the objective's tangent at the answer, it cancels
+        the auxiliary variables up to the solver's error, which is charged as if they could double.
         """
-        whole = self.matrix.T @ answer.z
-        rest = np.ones(len(whole), bool)
-        rest[self.columns] = False
-        size = 1 + float(np.abs(np.asarray(answer.raw.x)[rest]).max(initial=0))
-        return whole[self.columns], float(self.offsets @ answer.z), size * float(np.abs(whole[rest]).sum())
+        q, bend = self._objective(slope, curvature)
+        whole = bend + sparse.triu(bend, 1).T
+        turn = whole @ answer.v
+        total = q + turn + self.rows.matrix.T @ answer.z
+        rest = np.ones(len(total), bool)
+        rest[self.rows.columns] = False
+        error = float(np.abs(total[rest]) @ (1 + 2 * np.abs(answer.v[rest])))
+        constant = -float(answer.v @ turn) / 2 - float(self.rows.offsets @ answer.z) - error
+        return total[self.rows.columns], constant
+
+    def duals(self, answer: Answer) -> list[Array]:
+        """The dual values of the tracked constraints."""
+        return [np.sign(where) * answer.z[np.abs(where) - 1] for where in self.rows.places]
+
+    def _objective(self, slope: Array, curvature: Array | None) -> tuple[Array, Any]:
+        width, columns = self.rows.matrix.shape[1], self.rows.columns
+        q = np.zeros(width) if self.costs is None else self.costs.copy()
+        q[columns] += slope
+        if curvature is None or not np.any(curvature):
+            return q, sparse.csc_matrix((width, width))
+        upper = np.triu_indices(self.size)
+        entries = curvature[upper]
+        where = np.sort(np.stack([columns[upper[0]], columns[upper[1]]]), axis=0)
+        return q, sparse.csc_matrix((entries, tuple(where)), (width, width))
+
+    def _solved(self, bend: Any, q: Array) -> Answer:
+        best: Answer | None = None
+        for attempt, options in enumerate(ATTEMPTS):
+            key = (attempt, bend.nnz)
+            if key in self._solvers:
+                self._solvers[key].update(P=bend, q=q)
+            else:
+                self._solvers[key] = clarabel.DefaultSolver(
+                    bend, q, self.rows.matrix, self.rows.offsets, self.rows.cones, _settings(options)
+                )
+            raw = self._solvers[key].solve()
+            detail, v, z = str(raw.status), np.asarray(raw.x), np.asarray(raw.z)
+            if detail in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
+                return Answer("infeasible", v, v, z, np.inf, detail)
+            if detail in ("DualInfeasible", "AlmostDualInfeasible"):
+                return Answer("unbounded", v, v, z, np.inf, detail)
+            error = max(float(raw.r_prim), float(raw.r_dual), abs(float(raw.obj_val) - float(raw.obj_val_dual)))
+            error = error if np.isfinite(error) else np.inf
+            if best is None or error < best.error:
+                best = Answer("solved" if np.isfinite(error) else "failed", v, v, z, error, detail)
+            if detail == "Solved" or best.error < GOOD:
+                break
+        assert best is not None  # there is at least one attempt
+        return best
 
 
-def solved(bend: Any, q: Array, matrix: Any, offsets: Array, cones: list[Any], solvers: dict[Any, Any]) -> Answer:
-    """Clarabel's answer to min 1/2 v'Pv + q'v over matrix @ v + s = offsets, s in cones; `solvers` keeps set-ups."""
-    best: Answer | None = None
-    for attempt, options in enumerate(ATTEMPTS):
-        key = (attempt, bend.nnz)
-        if key in solvers:
-            solvers[key].update(P=sparse.triu(bend, format="csc"), q=q)
-        else:
-            solvers[key] = clarabel.DefaultSolver(bend, q, matrix, offsets, cones, _settings(options))
-        raw = solvers[key].solve()
-        status = str(raw.status)
-        x, z = np.asarray(raw.x), np.asarray(raw.z)
-        if status in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-            return Answer("infeasible", x, z, np.inf, raw)
-        if status in ("DualInfeasible", "AlmostDualInfeasible"):
-            return Answer("unbounded", x, z, np.inf, raw)
-        error = max(float(raw.r_prim), float(raw.r_dual), abs(float(raw.obj_val) - float(raw.obj_val_dual)))
-        error = error if np.isfinite(error) else np.inf
-        if best is None or error < best.error:
-            best = Answer("solved" if np.isfinite(error) else "failed", x, z, error, raw)
-        if status == "Solved" or best.error < GOOD:
-            break
-    assert best is not None  # there is at least one attempt
-    return best
-
-
-def cones_of(dims: Any) -> list[Any]:
+def _cones(dims: Any) -> list[Any]:
     """CVXPY's cone dimensions as Clarabel's cones, in CVXPY's order of rows."""
     return [
         *([clarabel.ZeroConeT(dims.zero)] if dims.zero else []),

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constants import Constants
+from ..constraints import Constraints
 from ..domains import Box, Domain
+from ..engine import double_precision
 from ..problem import Problem
 from ..streams import Stream
 from .attributes import dense, shaped
@@ -20,7 +22,7 @@ from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import checked
 from .parameters import Keys
-from .probe import Probe, double_precision
+from .probe import Probe
 from .scale import deepest, model_constants, parameter_range
 from .shadows import Shadow
 from .translate import Evaluate, translate
@@ -77,6 +79,8 @@ class Model(Problem):
     `excesses` are what must not exceed zero, in the order of the constraints that are played.
     """
 
+    proof_of_convexity = "disciplined convex programming"
+
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | None = None,
         constants: Constants | None = None, per_round: Sequence[Any] | None = None, domain_binds: bool = False,
@@ -104,6 +108,8 @@ class Model(Problem):
         self._reveals: dict[Any, Any] = {}
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
+        self.written: Constraints = self.constraints
+        """The constraints before any transform."""
         self.constants = self._constants(constants or Constants(), atoms)
 
     def _derived(self, finite: list[Any]) -> Domain:
@@ -223,6 +229,12 @@ class Model(Problem):
         unknown = {name: value for name, value in unknown.items() if name in self.constants.estimated}
         known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
         return Problem.estimate_constants(known, stream, key, **options)
+
+    def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
+        """Hindsight solved from the expressions themselves; None if another route has to be taken."""
+        from .offline import solve
+
+        return solve(self, stream, ends, tolerance, rng)
 
     def data_of(self, flat: Array) -> tuple[Array, ...]:
         """One round's data from a flat vector of all parameters."""

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["Probe", "Seen", "double_precision"]
+__all__ = ["Probe", "Seen"]
 
 Array = np.ndarray[Any, Any]
 
@@ -85,13 +85,3 @@ def _compiled(function: Callable[[jax.Array], Any], batch: int, width: int) -> A
         return traced.compile(compiler_options=QUICK)
     except Exception:  # another backend, which does not know these options
         return traced.compile()
-
-
-def double_precision() -> Any:
-    """A context in which JAX computes in 64 bits, whatever the user's setting."""
-    try:
-        return jax.enable_x64(True)
-    except AttributeError:  # JAX before 0.8
-        from jax.experimental import enable_x64  # type: ignore[attr-defined]
-
-        return enable_x64(True)

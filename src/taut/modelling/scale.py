@@ -114,7 +114,7 @@ def deepest(model: Model, excesses: list[Excess]) -> float:
     shadow, level = model.shadow(), cp.Variable()
     rows = [shadow.of(row) <= level for one in excesses for row in one.rows]
     domain = model.domain.to_cvxpy(cp.reshape(shadow.decision, model.domain.shape, order="C"))
-    answer = Conic([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
+    answer = Conic.of([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
     return float(answer.x[-1]) if answer.status == "solved" else -np.inf
 
 
