@@ -240,7 +240,7 @@ def _prepare() -> None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    if jax.config.read("jax_compilation_cache_dir") is None:
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,0 +1,61 @@
+"""Builds `loops.c` on the spot and calls it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cases import Case
+from .played import Play, Played
+
+HERE = Path(__file__).resolve().parent
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-std=c11", "-shared", "-fPIC")
+
+
+@cache
+def library() -> Any:
+    """The compiled loops; rebuilt when the source is newer."""
+    source, built = HERE / "loops.c", HERE / "build" / "loops.so"
+    if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
+        built.parent.mkdir(exist_ok=True)
+        subprocess.run(["gcc", *FLAGS, str(source), "-o", str(built), "-lm"], check=True)
+    return ctypes.CDLL(str(built))
+
+
+def prepare(case: Case, seeds: int, rounds: int) -> Play:
+    """One seed after the other, each by one call."""
+    data = np.ascontiguousarray(case.data(seeds)[:, :rounds], float)
+    eta, sigma = case.steps
+    loss, worst = np.zeros((seeds, rounds)), np.zeros((seeds, rounds))
+    totals = np.zeros((seeds, 4 * case.scored + 4))
+    x = np.zeros((seeds, *case.problem.domain.shape))
+    fixed = np.ascontiguousarray(case.fixed, float)
+
+    kept = (data, fixed)  # pointers keep nothing alive
+
+    def pointer(array: Any) -> ctypes.c_void_p:
+        return ctypes.c_void_p(array.ctypes.data)
+
+    function = getattr(library(), case.kind)
+    number, real = ctypes.c_long, ctypes.c_double
+    calls = [
+        (
+            pointer(data[s]), number(rounds), number(case.size), number(case.count), pointer(fixed),
+            real(eta), real(sigma), real(case.radius), pointer(x[s]), pointer(loss[s]), pointer(worst[s]), pointer(totals[s]),
+        )
+        for s in range(seeds)
+    ]  # fmt: skip
+
+    def play() -> Played:
+        assert kept
+        x[...] = case.first
+        for arguments in calls:
+            function(*arguments)
+        return Played(x, loss, worst, totals[:, 1 + case.scored : 1 + 2 * case.scored])
+
+    return play

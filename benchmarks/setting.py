@@ -1,0 +1,58 @@
+"""One core, one thread, 64 bits: settings that must be made before NumPy or JAX are imported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def one_core() -> int:
+    """Pin this process, and every thread it will start, to one core; tell BLAS and XLA not to want more."""
+    for name in SINGLE:
+        os.environ[name] = "1"
+    if "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+    core = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {core})
+    return core
+
+
+def start(*arguments: str, cores: set[int] | None = None, **variables: str) -> str:
+    """Run `python -m arguments` in a fresh process, on all cores of the machine unless `cores` says which; its output."""
+    wanted = cores or set(range(os.cpu_count() or 1))
+    finished = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, wanted),
+    )
+    return finished.stdout
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    import jax
+    import numpy
+
+    processor = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+        if line.startswith("model name"):
+            processor = line.split(":", 1)[1].strip()
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
+    return {
+        "processor": f"{processor}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": numpy.__version__,
+        "compiler": compiler[0] if compiler else "none",
+    }

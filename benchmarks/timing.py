@@ -1,0 +1,42 @@
+"""Timing: contenders take turns, so that a busy moment of the machine hits all of them, and the median counts."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+Call = Callable[[], object]
+
+
+class Timing(NamedTuple):
+    """Seconds for one call: the median of the samples, and the smallest and largest of them."""
+
+    median: float
+    low: float
+    high: float
+
+    def per(self, units: float) -> Timing:
+        """Nanoseconds a unit of work."""
+        return Timing(*(value * 1e9 / units for value in self))
+
+
+def interleaved(calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.01) -> dict[str, Timing]:
+    """Time every call `repeats` times in turn: A B C A B C ... A sample repeats a call until it lasts `floor` seconds."""
+    loops = {}
+    for name, call in calls.items():
+        call()  # warm: compiled, in cache
+        loops[name] = max(1, min(1000, round(floor / max(_once(call, 1), 1e-9))))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            samples[name].append(_once(call, loops[name]))
+    return {name: Timing(statistics.median(s), min(s), max(s)) for name, s in samples.items()}
+
+
+def _once(call: Call, loops: int) -> float:
+    began = time.perf_counter()
+    for _ in range(loops):
+        call()
+    return (time.perf_counter() - began) / loops
