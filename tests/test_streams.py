@@ -9,6 +9,8 @@ import pytest
 
 import taut
 from small_games import BALL, GAME, ROUNDS, clipped_by_hand, outside_diamond, targets
+from taut.referee import play
+from taut.staging import aligned
 from taut.streams import Adversary, Arrays, Chunks, Stream, as_stream
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -53,6 +55,25 @@ def test_sources_give_the_same_game(kind, seeds, expected, tmp_path):
     run = simulated(stream, seeds=seeds, horizon=ROUNDS if callable(stream) else None)
     np.testing.assert_allclose(run.loss, wanted, atol=1e-12)
     assert isinstance(run.stream, Chunks if "chunks" in kind else Arrays)
+
+
+def test_data_are_read_in_place_where_they_lie_well(expected, monkeypatch):
+    """Rounds before an incomplete chunk complete it; they must not be played."""
+    z = targets(seeds=2)[0]
+    well = aligned(z.shape, z.dtype)
+    well[...] = z
+    ill = np.zeros(z.size + 1)[1:].reshape(z.shape)
+    ill[...] = z
+    skipped = []
+
+    def spy(*arguments):
+        skipped.append(int(arguments[-1]))
+        return play(*arguments)
+
+    monkeypatch.setattr("taut.table.play", spy)
+    for stream in (well, ill):
+        np.testing.assert_allclose(simulated(stream).loss, expected[:1], atol=1e-12)
+    assert skipped == [0, 0, 0, 16 - ROUNDS % 16, 0, 0, 0, 0]
 
 
 def test_memory_map_is_read_chunk_by_chunk(tmp_path):

@@ -57,9 +57,11 @@ def double_precision() -> Iterator[None]:
         yield
         return
     jax.clear_caches()
-    with _enable_x64(True):
-        yield
-    jax.clear_caches()
+    try:
+        with _enable_x64(True):
+            yield
+    finally:
+        jax.clear_caches()
 
 
 def _enable_x64(on: bool) -> Any:
