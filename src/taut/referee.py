@@ -189,6 +189,7 @@ def _chunk(
     skipped: jax.Array, swept: bool, seeded: bool,
 ) -> tuple[Board, Records, jax.Array]:  # fmt: skip
     """The rounds of a chunk one after the other, all plays side by side in each."""
+    lead = int(swept) + int(seeded)
     play_round = lowered(one_round)
     if seeded:
         play_round = jax.vmap(play_round, (None, 0, 0, 0, None))
@@ -198,21 +199,27 @@ def _chunk(
     def revealed(i: jax.Array) -> Any:
         return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, skipped + i, int(seeded), keepdims=False), data)
 
+    def buffer(like: Any, length: int) -> Any:
+        return like if like is None else jnp.zeros((*like.shape[:lead], length, *like.shape[lead:]), like.dtype)
+
+    def put(buffer: Any, value: Any, i: jax.Array) -> Any:
+        return buffer if buffer is None else lax.dynamic_update_index_in_dim(buffer, value, i, lead)
+
     def following(i: jax.Array, carry: tuple[Board, Records, Any]) -> tuple[Board, Records, Any]:
         (board, row), marked = play_round(learner, carry[0], revealed(i), key, i)
         kept = i // rules.every
-        return board, Records(*map(_put, carry[1], row, (i, i, kept, kept))), marked
+        return board, Records(*map(put, carry[1], row, (i, i, kept, kept))), marked
 
     none = jnp.zeros_like(rounds)
     (_, row), marked = jax.eval_shape(lambda: play_round(learner, board, revealed(none), key, none))
     kept = -(-rules.length // rules.every)
     lengths = (rules.length, rules.length, kept, kept)
-    records = Records(*(_buffer(one, length) for one, length in zip(row, lengths, strict=True)))
+    records = Records(*map(buffer, row, lengths))
     blank = [jnp.zeros(one.shape, one.dtype) for one in marked]
     board, records, marked = lax.fori_loop(none, rounds, following, (board, records, blank))
     score = board.score
     finite = all_finite(board.state.x, score.loss.value, score.excess.value, score.squared.value, *marked)
-    return board, jax.tree.map(lambda a: jnp.moveaxis(a, 0, int(swept) + int(seeded)), records), finite
+    return board, records, finite
 
 
 def _round(
@@ -268,11 +275,3 @@ def _scored(score: Score, loss: jax.Array, excess: jax.Array, worst: jax.Array, 
         score.worst_violation if single else score.worst_violation.add(clipped),
         score.worst_squared if single else score.worst_squared.add(clipped * clipped),
     )
-
-
-def _buffer(like: Any, length: int) -> jax.Array | None:
-    return None if like is None else jnp.zeros((length, *like.shape), like.dtype)
-
-
-def _put(buffer: jax.Array | None, value: jax.Array | None, i: jax.Array) -> jax.Array | None:
-    return None if buffer is None or value is None else lax.dynamic_update_index_in_dim(buffer, value, i, 0)
