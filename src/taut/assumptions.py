@@ -178,6 +178,8 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
     """Look for a feasible point outside: walk back to g <= 0 from far outside in many directions."""
     if problem.constraints.takes_data:
         return Assumption("domain", GIVEN, "constraints change with the round: the domain counts as part of them")
+    if problem.proof_of_domain:
+        return Assumption("domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}")
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
     outside, feasible, ends = _walk_back(problem.constraints, problem.domain, points)

@@ -14,7 +14,7 @@ from .domains import Domain
 from .engine import default_float
 from .problem import Problem
 
-__all__ = ["check_feasible", "find_feasible"]
+__all__ = ["check_feasible", "find_feasible", "mark_feasible"]
 
 TOLERANCE = 1e-6
 STEPS = 1000
@@ -37,6 +37,11 @@ def check_feasible(problem: Problem) -> None:
             f"constraints: got max_i g_i(x) >= {excess:.6g} > 0 for all x of the domain; expected a domain with a "
             "decision for which g(x) <= 0"
         )
+    _feasible.add(problem)
+
+
+def mark_feasible(problem: Problem) -> None:
+    """Remember that a feasible decision of this problem is known, so that none will be looked for."""
     _feasible.add(problem)
 
 

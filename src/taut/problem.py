@@ -42,6 +42,8 @@ class Problem:
 
     proof_of_convexity: str = ""
     """What proves loss and constraints convex, if anything does; otherwise it is the user's word."""
+    proof_of_domain: str = ""
+    """What proves that the domain contains the feasible set, if anything does."""
 
     def __init__(
         self,

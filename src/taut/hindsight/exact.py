@@ -50,15 +50,19 @@ class Found:
 
 
 class Objective:
-    """The mean loss of each element: a quadratic polynomial where all losses are, else evaluated by passes."""
+    """The mean loss of each element: a quadratic polynomial where all losses are, else evaluated by passes.
+
+    `known` is what `loss_kind` would find out, if it is known; every round is held to it all the same.
+    """
 
     def __init__(
-        self, problem: Problem, frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
-    ) -> None:
+        self, problem: Problem, frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator,
+        known: tuple[str, Array | None] | None = None,
+    ) -> None:  # fmt: skip
         self.loss, self.frame, self.stream, self.ends = problem.loss, frame, stream, ends
         self.elements = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
-        self.kind, common = loss_kind(problem.loss, frame, stream, ends, rng)
+        self.kind, common = known or loss_kind(problem.loss, frame, stream, ends, rng)
         self._polynomial: Model | None = None
         if self.kind in ("affine", "quadratic"):
             self._polynomial = self._collapsed(common, sample_points(frame, rng, 1 + PROBES)[1:])

@@ -59,7 +59,7 @@ def pattern(leaf: Any) -> Array:
 def shaped(leaf: Any, flat: Any) -> Any:
     """Entries (..., size) in row order as values of the leaf: only their symmetric part counts if it is symmetric,
     and only those in its pattern. Works on NumPy and JAX arrays."""
-    value = flat.reshape(*flat.shape[:-1], *leaf.shape)
+    value = flat.reshape((*flat.shape[:-1], *leaf.shape))
     if is_symmetric(leaf):
         value = (value + value.swapaxes(-1, -2)) / 2
     where = pattern(leaf)

@@ -15,6 +15,7 @@ from ..constants import Constants
 from ..constraints import Constraints
 from ..domains import Box, Domain
 from ..engine import double_precision
+from ..feasibility import mark_feasible
 from ..problem import Problem
 from ..streams import Stream
 from .attributes import dense, shaped
@@ -23,7 +24,7 @@ from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import checked
 from .parameters import Keys
 from .probe import Probe
-from .scale import deepest, model_constants, parameter_range
+from .scale import deepest, model_constants, parameter_range, polynomial_loss
 from .shadows import Shadow
 from .translate import Evaluate, translate
 from .validity import atom_domains, check_atoms
@@ -119,6 +120,7 @@ class Model(Problem):
         lower, upper = bounding_box(self.shadow(), steady, self.entry)
         rest = "" if len(steady) == len(every) else ", without constraints that change with the round"
         self.notes.append(f"domain: the bounding box of the feasible set{rest}")
+        self.proof_of_domain = "its edges were solved for"
         return Box(lower.reshape(self._shape()), upper.reshape(self._shape()))
 
     def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
@@ -132,7 +134,12 @@ class Model(Problem):
         with double_precision():
             probe = Probe(self)
             check_atoms(self, atoms, probe, parameter_range(self))
-            known = given.merged(model_constants(self, self.excesses, probe))
+            loss = polynomial_loss(self, probe)
+            known = given.merged(model_constants(self, self.excesses, probe, loss))
+        self.curvature: Array | None = None
+        """The loss's second derivatives, if they are the same in every round."""
+        if loss is not None:
+            self.curvature = np.zeros((self.size,) * 2) if loss.bend is None else loss.bend[0, : self.size, : self.size]
         if self.constraints.takes_data:
             return known
         depth = deepest(self, self.excesses)
@@ -141,6 +148,8 @@ class Model(Problem):
                 f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a domain with a "
                 "feasible decision"
             )
+        if np.isfinite(depth):
+            mark_feasible(self)
         room = -outwards(depth, 1.0)
         return known.merged(Constants().with_values(exact=True, slater=room)) if 1e-7 < room < np.inf else known
 
@@ -182,7 +191,7 @@ class Model(Problem):
         Leading axes, as in `run.decisions`, stay.
         """
         lead = decision.shape[: decision.ndim - len(self.domain.shape)]
-        flat = decision.reshape(*lead, self.size)
+        flat = decision.reshape((*lead, self.size))
         parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
         return parts if len(parts) > 1 else next(iter(parts.values()))
 

@@ -62,10 +62,9 @@ def _norm(atom: Any) -> Operation:
     def operation(x: jax.Array) -> jax.Array:
         axes = axes_of(atom, x.ndim)
         if p == 2:
-            norm = kernels.euclidean_norm(x, axes)
-        else:
-            norm = (kernels.convex_norm if p > 1 else kernels.concave_norm)(x, p, axes)
-        return jnp.reshape(norm, atom.shape)
+            return jnp.reshape(kernels.euclidean_norm(x, axes), atom.shape)
+        norm = kernels.convex_norm if p > 1 else kernels.concave_norm
+        return jnp.reshape(norm(x, p, axes), atom.shape)
 
     return operation
 

@@ -105,9 +105,17 @@ class _Task:
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
         self.steady = [one for one in model.excesses if not model.changing(one.expression)]
         self.varying = [one for one in model.excesses if model.changing(one.expression)]
-        quadratic = bool(model.objective.is_quadratic())
-        self.objective = Objective(model, self.frame, stream, ends, rng) if quadratic else None
+        self.objective: Objective | None = None
+        if model.objective.is_quadratic():
+            self.objective = Objective(model, self.frame, stream, ends, rng, self._known())
         self.conic = self._conic()
+
+    def _known(self) -> tuple[str, Array | None] | None:
+        """What the expressions tell of the losses, which every round is then held to."""
+        if self.model.curvature is None:
+            return None
+        bend = self.model.curvature * float(self.frame.scale) ** 2
+        return ("quadratic" if np.any(bend) else "affine"), bend
 
     def _conic(self) -> Conic:
         """All that does not change with the round, stated once."""

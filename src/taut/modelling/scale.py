@@ -11,7 +11,7 @@ from ..constants import Constants
 from .conic import Conic
 from .constraints import Excess
 from .parameters import Range, ranges
-from .polynomials import Extent, fit_constraints, fit_loss
+from .polynomials import Extent, Quadratics, fit_constraints, fit_loss
 from .probe import Probe, Seen
 from .search import Search
 from .supports import edges
@@ -19,21 +19,24 @@ from .supports import edges
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["deepest", "model_constants", "parameter_range"]
+__all__ = ["deepest", "model_constants", "parameter_range", "polynomial_loss"]
 
 Array = np.ndarray[Any, Any]
 Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
-def model_constants(model: Model, excesses: list[Excess], probe: Probe) -> Constants:
-    """What follows from the structure of loss and constraints, and what a search finds where nothing follows."""
+def model_constants(model: Model, excesses: list[Excess], probe: Probe, loss: Quadratics | None) -> Constants:
+    """What follows from the structure of loss and constraints, and what a search finds where nothing follows.
+
+    `loss` is the loss as a quadratic of decision and data, if it is one.
+    """
     known = parameter_range(model)
     extent = Extent.of(model.domain, known)
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
     found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
-    found |= _of_loss(model, probe, extent, search, known)
+    found |= _of_loss(model, probe, loss, search, known)
     found |= _of_constraints(model, excesses, probe, extent, search, known)
     sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
@@ -46,9 +49,13 @@ def parameter_range(model: Model) -> Range:
     return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
 
 
-def _of_loss(model: Model, probe: Probe, extent: Extent, search: Search, known: Range) -> Found:
+def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
+    """The loss as a quadratic of decision and data together, if it is one."""
+    return fit_loss(probe, Extent.of(model.domain, parameter_range(model))) if model.objective.is_quadratic() else None
+
+
+def _of_loss(model: Model, probe: Probe, loss: Quadratics | None, search: Search, known: Range) -> Found:
     guesses = probe.size + np.flatnonzero(known.guessed)
-    loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
     if loss is not None:
         sure = not loss.moved_by(guesses)
         return {
