@@ -265,7 +265,7 @@ class Smoothed(_Transform):
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The smooth values."""
-        return smooth_from_above(self.inner.values, self.width)(x, z)  # type: ignore[no-any-return]
+        return smooth_from_above(self.inner.values, self.width)(x, z)
 
     def constants(self, base: Constants) -> Constants:
         """The gap is proven; the smoothness of the result is left to be estimated."""

@@ -77,7 +77,7 @@ class Doubling(Learner):
 
     def at(self, epoch: jax.Array) -> Learner:
         """The learner of one epoch."""
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[epoch], self.epochs)  # type: ignore[no-any-return]
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[epoch], self.epochs)
 
     def init(self, x1: jax.Array, count: int) -> Epoch:
         """The first epoch starts at x1."""
