@@ -7,13 +7,16 @@ array it copies into fresh memory, several times slower than NumPy copies it int
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Stage", "aligned", "in_place"]
+__all__ = ["STAGE", "aligned", "in_place"]
 
 ALIGNMENT = 64
+KEPT = 16 * 2**20
+"""Bytes of an array, at most, that are kept between games."""
 Array = np.ndarray[Any, Any]
 
 
@@ -30,19 +33,30 @@ def in_place(array: Array) -> bool:
     return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
 
 
-class Stage:
-    """Memory for one chunk's data, used again for the next: only when that has been played may another be placed."""
+class Stage(threading.local):
+    """Memory for one chunk's data, a thread's own, used again for the next chunk and the next game.
+
+    Fresh memory costs more than the copy itself, page by page. So data may be placed only when those placed before, in
+    the same thread, have been played.
+    """
 
     def __init__(self) -> None:
-        self._buffers: dict[int, Array] = {}
+        self._memory: dict[int, Array] = {}
 
     def place(self, leaf: int, data: Array, length: int) -> Array:
         """`data`, with axes seed and round, in an array of `length` rounds; those after its own hold no data."""
         if data.shape[1] == length and in_place(data):
             return data
         shape = (data.shape[0], length, *data.shape[2:])
-        buffer = self._buffers.get(leaf)
-        if buffer is None or buffer.dtype != data.dtype or buffer.shape != shape:
-            buffer = self._buffers[leaf] = aligned(shape, data.dtype)
-        buffer[:, : data.shape[1]] = data
-        return buffer
+        size = math.prod(shape) * data.dtype.itemsize
+        memory = self._memory.get(leaf)
+        if memory is None or memory.size < size:
+            memory = aligned((size,), np.uint8)
+            if size <= KEPT:
+                self._memory[leaf] = memory
+        placed = memory[:size].view(data.dtype).reshape(shape)
+        placed[:, : data.shape[1]] = data
+        return placed
+
+
+STAGE = Stage()

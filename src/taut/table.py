@@ -21,7 +21,7 @@ from .problem import Problem
 from .referee import Board, Records, Rules, Sum, begin, play
 from .rounds import FullInformation
 from .run import RECORDS, Run, Totals
-from .staging import Stage, in_place
+from .staging import STAGE, in_place
 from .streams import Adversary, Arrays, Stream
 
 __all__ = ["Table"]
@@ -55,7 +55,6 @@ class Table:
             swept=swept,
             seeded=source.seeds > 1,
         )
-        self.stage = Stage()
         self.lead = int(swept) + int(self.rules.seeded)
         self.key = jax.random.split(key, source.seeds) if key is not None and self.rules.seeded else key
 
@@ -124,7 +123,7 @@ class Table:
             longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.source.block(start - skipped, length))]
             if all(new.dtype == old.dtype and in_place(new) for new, old in zip(longer, arrays, strict=True)):
                 return self._seeded(structure, longer), skipped
-        return self._seeded(structure, [self.stage.place(i, array, length) for i, array in enumerate(arrays)]), 0
+        return self._seeded(structure, [STAGE.place(i, array, length) for i, array in enumerate(arrays)]), 0
 
     def _seeded(self, structure: Any, leaves: list[Array]) -> Any:
         return jax.tree.unflatten(structure, leaves if self.rules.seeded else [leaf[0] for leaf in leaves])
