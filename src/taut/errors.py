@@ -70,9 +70,7 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
     """The array `value` as NumPy, whose entries must all be finite numbers."""
     array = np.asarray(value)
-    if array.dtype == object or not (
-        np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)
-    ):
+    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)):
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
     if np.issubdtype(array.dtype, np.complexfloating):
         raise TypeError(f"{name}: got complex numbers; expected real ones")
