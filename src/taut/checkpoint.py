@@ -91,6 +91,8 @@ class Chapters:
 
     def records(self) -> dict[str, Array]:
         """All chunks joined."""
+        if len(self.parts) == 1:
+            return self.parts[0]
         names = self.parts[0] if self.parts else {}
         return {name: np.concatenate([part[name] for part in self.parts], axis=self.axis) for name in names}
 

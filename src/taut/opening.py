@@ -11,12 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import errors
+from .domains import Domain
 from .engine import default_float
 from .learners import Learner
 from .problem import Problem
 from .streams import Adversary, Stream
 
 __all__ = ["count_constraints", "entered", "first_decision", "one_round", "settled"]
+
+
+@jax.jit
+def _contains(domain: Domain, x: jax.Array) -> jax.Array:
+    return domain.contains(x)
 
 
 _centres: weakref.WeakKeyDictionary[Problem, dict[Any, jax.Array]] = weakref.WeakKeyDictionary()
@@ -35,7 +41,7 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
         raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")
     floating = np.issubdtype(given.dtype, np.floating)
     first = jnp.asarray(given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float())
-    if not bool(problem.domain.contains(first)):
+    if not bool(_contains(problem.domain, first)):
         raise ValueError(f"x1: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside")
     return first
 

@@ -27,7 +27,7 @@ from .streams import Adversary, Arrays, Stream
 __all__ = ["Table"]
 
 THINNED = ("decisions", "multipliers")
-CHUNK_BYTES = 4 * 2**20
+CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
 Array = np.ndarray[Any, Any]
 
@@ -63,7 +63,7 @@ class Table:
             revealed = 0 if self.source.reacts else _size(self.example)
             kept = len(record & {"loss", "excess"})
             kept += (_size(self.first) * ("decisions" in record) + self.count * ("multipliers" in record)) // every
-            bytes_a_round = 8 * self.source.seeds * (revealed + len(self.learners) * kept)
+            bytes_a_round = 8 * self.source.seeds * max(revealed, len(self.learners) * kept)
             most = CHUNK_BYTES // max(1, bytes_a_round)
             chunk = 1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)
         chunk = errors.count("chunk", chunk)
