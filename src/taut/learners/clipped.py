@@ -21,7 +21,7 @@ from .. import bounds, errors
 from ..constants import Constants
 from ..rounds import Round
 from .base import Learner, State, first_round
-from .schedules import Constant, Inverse, InverseRoot, Schedule, check_positive
+from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule, check_positive
 
 __all__ = ["ClippedOGD"]
 
@@ -52,9 +52,7 @@ class ClippedOGD(Learner):
     sigma: Any
 
     def __post_init__(self) -> None:
-        if isinstance(self.eta, (int, float)):
-            check_positive("eta", self.eta)
-            object.__setattr__(self, "eta", Constant(self.eta))
+        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
         check_positive("sigma", self.sigma)
 
     @classmethod

@@ -15,7 +15,7 @@ from ..constants import Constants
 from ..domains import Domain
 from ..rounds import Round
 from .base import Learner, State, first_round
-from .schedules import Constant, Inverse, InverseRoot, Schedule
+from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
 __all__ = ["ProjectedOGD"]
 
@@ -43,8 +43,8 @@ class ProjectedOGD(Learner):
     feasible: Domain
 
     def __post_init__(self) -> None:
-        if isinstance(self.eta, (int, float)):
-            object.__setattr__(self, "eta", Constant(self.eta))
+        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
+        _checked(self.feasible)
 
     @classmethod
     def zinkevich(cls, constants: Constants, feasible: Domain, horizon: int | None = None) -> ProjectedOGD:

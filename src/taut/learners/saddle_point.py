@@ -19,7 +19,7 @@ from .. import errors
 from ..constants import Constants
 from ..rounds import Round
 from .base import Learner, Weighted, first_round
-from .schedules import Constant, Inverse, Reciprocal, Schedule, power
+from .schedules import Constant, Inverse, Reciprocal, Schedule, as_schedule, power
 
 __all__ = ["SaddlePoint"]
 
@@ -52,8 +52,7 @@ class SaddlePoint(Learner):
 
     def __post_init__(self) -> None:
         for name in ("eta", "mu", "theta"):
-            if isinstance(getattr(self, name), (int, float)):
-                object.__setattr__(self, name, Constant(getattr(self, name)))
+            object.__setattr__(self, name, as_schedule(name, getattr(self, name)))
 
     @classmethod
     def mahdavi(cls, constants: Constants, horizon: int, clipped: bool = False) -> SaddlePoint:

@@ -11,7 +11,9 @@ import numpy as np
 
 from .. import errors
 
-__all__ = ["Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "check_positive", "power"]
+__all__ = [
+    "Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
+]  # fmt: skip
 
 
 class Schedule:
@@ -105,9 +107,17 @@ def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:
     return Power(scale, shift, exponent)
 
 
+def as_schedule(name: str, value: Any) -> Any:
+    """The schedule `value`, or a positive number as a constant one; what a trace puts in its place is left alone."""
+    if isinstance(value, Schedule):
+        return value
+    check_positive(name, value)
+    return Constant(value) if isinstance(value, (int, float, np.generic, np.ndarray)) else value
+
+
 def check_positive(name: str, value: Any) -> None:
     """Refuse parameters that are not positive, where they are concrete: inside a trace there is nothing to check."""
-    if isinstance(value, (bool, str, bytes)) or value is None:
+    if isinstance(value, (bool, str, bytes, list, dict, set)) or value is None:
         raise TypeError(f"{name}: got {value!r}; expected a positive number")
     if isinstance(value, (int, float, np.generic, np.ndarray)):
         for entry in np.ravel(value):
