@@ -18,8 +18,8 @@ LARGEST = 500
 """Up to this many entries of a decision the box is solved for, twice an entry."""
 MARGIN = 1e-8
 """Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
-DIGITS = 6
-"""An edge within the margin of a number with so few digits is that number."""
+RARE = 1e3
+"""An edge within the margin of a decimal is that decimal, if such decimals are this many margins apart."""
 
 
 def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
@@ -64,7 +64,7 @@ def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], s
 def outwards(edge: float, way: float, margin: float = MARGIN) -> float:
     """A solved edge moved outwards by the solver's error, or the short decimal it is."""
     room = margin * (1 + abs(edge))
-    short = float(f"{edge:.{DIGITS}g}") if abs(edge) > room else 0.0
+    short = round(edge, int(-np.ceil(np.log10(RARE * room))))
     return short if abs(short - edge) <= room else edge + way * room
 
 

@@ -18,7 +18,7 @@ from ..engine import double_precision
 from ..feasibility import mark_feasible
 from ..problem import Problem
 from ..streams import Stream
-from .attributes import dense, shaped
+from .attributes import dense, is_symmetric, shaped
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import checked
@@ -118,6 +118,10 @@ class Model(Problem):
         every = [*self.stated, *attribute_constraints(self.variables), *finite]
         steady = [one for one in every if not self.changing(one)]
         lower, upper = bounding_box(self.shadow(), steady, self.entry)
+        for variable in filter(is_symmetric, self.variables):  # mirror images are equal but for rounding
+            low, high = (edge[self.spans[variable.id]].reshape(variable.shape) for edge in (lower, upper))
+            lower[self.spans[variable.id]] = np.minimum(low, low.T).ravel()
+            upper[self.spans[variable.id]] = np.maximum(high, high.T).ravel()
         rest = "" if len(steady) == len(every) else ", without constraints that change with the round"
         self.notes.append(f"domain: the bounding box of the feasible set{rest}")
         self.proof_of_domain = "its edges were solved for"

@@ -17,6 +17,8 @@ __all__ = ["Search"]
 Array = np.ndarray[Any, Any]
 Score = Callable[[Seen], Array]
 
+POOL = 256
+"""Decisions and data that are drawn; all others are made of these."""
 GENERATIONS = 6
 PARENTS = 24
 PLACES = 12
@@ -33,12 +35,14 @@ class Search:
     def __init__(self, probe: Probe, domain: Domain, parameters: list[Any], known: Range) -> None:
         self.probe, self.domain, self.parameters, self.known = probe, domain, parameters, known
         self.random = np.random.default_rng(0)
-        self.start = self._drawn(256)
+        self._decisions = draw(domain, self.random, POOL)
+        self._data = draw_parameters(parameters, known, self.random, POOL)
+        self.start = np.concatenate([self._decisions, self._data[self.random.permutation(POOL)]], axis=1)
         self.seen = probe(self.start)
 
     def _drawn(self, count: int) -> Array:
-        data = draw_parameters(self.parameters, self.known, self.random, count)
-        return np.concatenate([draw(self.domain, self.random, count), data[self.random.permutation(count)]], axis=1)
+        where, when = self.random.integers(POOL, size=(2, count))
+        return np.concatenate([self._decisions[where], self._data[when]], axis=1)
 
     def refuse_infinite(self) -> None:
         """Raise if something is not finite inside the domain, unless a guessed parameter may be the reason."""
@@ -71,7 +75,7 @@ class Search:
         """The largest difference of losses between two decisions for the same data."""
         n, best = self.probe.size, 0.0
         order = np.argsort(_finite(np.linalg.norm(self.seen.slope[:, :n], axis=1)))[::-1]
-        decisions = draw(self.domain, self.random, self.probe.batch)
+        decisions = self._decisions
         for row in order[:4]:
             ends = []
             for sign in (1.0, -1.0):
