@@ -17,6 +17,7 @@ import numpy as np
 
 import taut
 from taut.learners import Method
+from taut.pytrees import register_dataclass
 from zoo import ROUNDS, SEEDS, STRONG, TOY, ZOO, Case
 
 CHUNK = 128
@@ -38,7 +39,7 @@ def quick_compilation() -> Iterator[None]:
 def broken(kind: type) -> Any:
     """A frozen dataclass and pytree like its parent: what a class with one wrong method needs to be played."""
     taut.Learner.kinds.pop(kind.__name__, None)  # files shall not know it
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(kind))
+    return register_dataclass(dataclasses.dataclass(frozen=True)(kind))
 
 
 def applies(method: Method, case: Case) -> bool:

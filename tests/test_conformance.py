@@ -4,6 +4,7 @@ Which pairs are played follows from the registry entry alone (`games.applies`); 
 check that could pass by accident is also shown a learner that breaks it.
 """
 
+import itertools
 import json
 
 import jax
@@ -15,7 +16,8 @@ import games
 import taut
 import zoo
 from taut import archive, referee
-from taut.constraints import Linearisation
+from taut.constraints import Linearisation, LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
 
 METHODS = tuple(taut.LEARNERS.values())
 EACH = pytest.mark.parametrize("method", METHODS, ids=games.pair_id)
@@ -98,6 +100,22 @@ def test_batch_equals_loop(method, case):
         np.testing.assert_allclose(single.decisions[0], run.decisions[seed], rtol=0, atol=1e-12)
         np.testing.assert_allclose(single.totals.violation[0], run.totals.violation[seed], rtol=0, atol=1e-10)
         np.testing.assert_allclose(single.totals.loss[0], run.totals.loss[seed], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("seeds", "learners"), [(120, None), (127, None), (60, 3)])
+def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
+    """More numbers than are played side by side: groups of seeds, seeds one by one, learners one by one."""
+    assert seeds * (learners or 1) * 9 > referee.SIDE_BY_SIDE
+    case, data = zoo.DOUBLY, zoo.DOUBLY.stream(seeds, 6)
+    swept = [taut.ClippedOGD(0.1 * k, 40.0) for k in range(1, (learners or 1) + 1)]
+    sizes = {"chunk": 6, "record": ("decisions",)}
+    run = taut.simulate(swept if learners else swept[0], case.problem, data, seeds=seeds, **sizes)
+    for learner in {0, len(swept) - 1}:
+        for seed in (0, seeds // 2 - 1, seeds // 2, seeds - 1):
+            single = taut.simulate(swept[learner], case.problem, data[seed], **sizes)
+            many = run[learner] if learners else run
+            np.testing.assert_allclose(many.decisions[seed], single.decisions[0], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(many.totals.violation[seed], single.totals.violation[0], rtol=0, atol=1e-13)
 
 
 @PAIRS
@@ -276,6 +294,25 @@ def test_nothing_but_a_new_shape_compiles_again(method, case):
     for other, rounds in ((learner, zoo.ROUNDS), (learner, 50), (doubled, 1)):
         taut.simulate(other, problem, data, horizon=rounds, **SIZES)
     assert (referee.play._cache_size(), referee.begin._cache_size()) == compiled
+
+
+def test_no_program_can_be_taken_for_that_of_another_class():
+    """Compiled programs are found by tree structure: those of two classes must differ even where their fields agree."""
+    stated = zoo.TOY.problem.constraints
+    transforms = [
+        Max(stated),
+        Squared(stated),
+        LogSumExp(stated, 2.0),
+        Tightened(stated, 2.0),
+        Smoothed(stated, 2.0, 0.0),
+    ]
+    steps = [Constant(1.0), InverseRoot(1.0), Inverse(1.0), Power(1.0), Reciprocal(Constant(1.0))]
+    learners = [taut.DriftPlusPenalty(1.0, 1.0), taut.ClippedOGD(1.0, 1.0), taut.ProjectedOGD(1.0, zoo.TOY.feasible)]
+    learners += [taut.ClippedOGD(step, 1.0) for step in steps[1:]]
+    for kinds in (transforms, steps, learners):
+        structures = [jax.tree.structure(kind) for kind in kinds]
+        assert all(a != b for a, b in itertools.combinations(structures, 2))
+        assert structures == [jax.tree.structure(jax.tree.map(lambda leaf: 2 * leaf, kind)) for kind in kinds]
 
 
 def test_the_counter_of_compilations_counts():

@@ -122,7 +122,7 @@ def test_values_and_slopes(name, transform):
 
 @BOTH
 def test_slopes_are_subgradients_everywhere(name, transform):
-    """g(y) >= g(x) + <s(x), y - x> for all pairs; the first x is the centre, where many constraints tie."""
+    """g(y) >= g(x) + <s(x), y - x> for all pairs; at the first two x constraints tie."""
     x, data, direction = points(name)
     constraints = transformed(name, transform).constraints
     if data is not None:  # one round for all decisions

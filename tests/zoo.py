@@ -61,7 +61,7 @@ class Case:
 
 
 def decisions(domain: taut.Ball | taut.Box, count: int, seed: int = 0) -> np.ndarray:
-    """Points all over a domain, many of them on its boundary; the first is the centre."""
+    """Points all over a domain, many of them on its boundary; the first two, where constraints tie, on its axes."""
     generator, centre = np.random.default_rng(seed), np.asarray(domain.centre)
     offsets = generator.normal(size=(count, centre.size))
     offsets *= (
@@ -69,7 +69,8 @@ def decisions(domain: taut.Ball | taut.Box, count: int, seed: int = 0) -> np.nda
     )
     if isinstance(domain, taut.Ball):
         offsets /= np.maximum(np.linalg.norm(offsets, axis=1) / float(domain.radius), 1)[:, None]
-    offsets[0] = 0
+    offsets[:2] = 0
+    offsets[1, 0] = float(domain.radius) / 2
     points = centre + offsets.reshape(count, *centre.shape)
     return np.clip(points, domain.lower, domain.upper) if isinstance(domain, taut.Box) else points
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from . import errors
 from .constants import Constants
+from .pytrees import register_dataclass
 from .smoothing import smooth_from_above, smoothing_gap
 
 __all__ = ["Constraints", "Linearisation", "LogSumExp", "Max", "Smoothed", "Squared", "Stated", "Tightened"]
@@ -73,7 +74,7 @@ class Constraints:
         return base
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Stated(Constraints):
     """Constraints as the user wrote them: a function of x, or of x and z, that returns a scalar or arrays."""
@@ -118,7 +119,7 @@ class _Transform(Constraints):
         return self.inner.takes_data
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Max(_Transform):
     """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the active gradients."""
@@ -152,7 +153,7 @@ class Max(_Transform):
         return replace(base, constraint_count=1, constraint_smoothness=smooth)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class LogSumExp(_Transform):
     r"""(1/tau) log sum_i exp(tau g_i): smooth, between max g and max g + ln(m)/tau.
@@ -192,7 +193,7 @@ class LogSumExp(_Transform):
         return _lifted(base, math.log(base.constraint_count) / tau, **changes)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Squared(_Transform):
     """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's condition is lost."""
@@ -222,7 +223,7 @@ class Squared(_Transform):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Tightened(_Transform):
     """g_i + rho: asks for a margin, so that small violations of the tightened constraint are none of the true one."""
@@ -255,7 +256,7 @@ class Tightened(_Transform):
         return _lifted(base, rho, gap=base.gap)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Smoothed(_Transform):
     """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov smoothing)."""

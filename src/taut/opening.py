@@ -90,7 +90,7 @@ def settled(learner: Learner, floating: Any) -> Learner:
     if any(leaf is learner for leaf in leaves):
         raise TypeError(
             f"learner: got {type(learner).__name__}, which JAX takes for a single number; expected a frozen dataclass "
-            "registered with jax.tree_util.register_dataclass"
+            "registered with taut.pytrees.register_dataclass"
         )
     least = np.promote_types(floating, np.float32)  # a domain among the parameters computes in 32 bits at least
     arrays = (np.asarray(leaf) for leaf in leaves)

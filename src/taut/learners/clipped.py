@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from .. import bounds, errors
 from ..constants import Constants
+from ..pytrees import register_dataclass
 from ..rounds import Round
 from .base import Learner, State, first_round
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule, check_positive
@@ -28,7 +29,7 @@ __all__ = ["ClippedOGD"]
 RULES = ("scale-aware", "paper", "bound-optimal")
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class ClippedOGD(Learner):
     r"""x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) ).

@@ -13,6 +13,7 @@ import jax
 from .. import errors
 from ..constants import Constants
 from ..domains import Domain
+from ..pytrees import register_dataclass
 from ..rounds import Round
 from .base import Learner, State, first_round
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
@@ -20,7 +21,7 @@ from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 __all__ = ["ProjectedOGD"]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class ProjectedOGD(Learner):
     r"""x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) ), with an exact projection on the feasible set S.

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
+from ..pytrees import register_dataclass
 from ..rounds import Round
 from .base import Learner
 
@@ -30,7 +31,7 @@ class Epoch(NamedTuple):
     start: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Doubling(Learner):
     r"""Epochs of 2^k rounds, each played by the learner tuned for the horizon 2^k.

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from .. import errors
 from ..constants import Constants
+from ..pytrees import register_dataclass
 from ..rounds import Round
 from .base import Learner, Weighted, first_round
 from .schedules import check_positive
@@ -22,7 +23,7 @@ from .schedules import check_positive
 __all__ = ["DriftPlusPenalty"]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class DriftPlusPenalty(Learner):
     r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.

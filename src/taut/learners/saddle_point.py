@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from .. import errors
 from ..constants import Constants
+from ..pytrees import register_dataclass
 from ..rounds import Round
 from .base import Learner, Weighted, first_round
 from .schedules import Constant, Inverse, Reciprocal, Schedule, as_schedule, power
@@ -24,7 +25,7 @@ from .schedules import Constant, Inverse, Reciprocal, Schedule, as_schedule, pow
 __all__ = ["SaddlePoint"]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class SaddlePoint(Learner):
     r"""x - eta_t (df + lambda dg), lambda <- [lambda + mu_t (g - theta_t lambda)]_+, simultaneously.

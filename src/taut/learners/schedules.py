@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import errors
+from ..pytrees import register_dataclass
 
 __all__ = [
     "Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
@@ -24,7 +25,7 @@ class Schedule:
         raise TypeError("abstract")
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Constant(Schedule):
     """value."""
@@ -51,7 +52,7 @@ class _Scaled(Schedule):
         return t.astype(dtype) + jnp.asarray(self.shift, dtype)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class InverseRoot(_Scaled):
     """scale / sqrt(t + shift)."""
@@ -61,7 +62,7 @@ class InverseRoot(_Scaled):
         return jnp.asarray(self.scale, dtype) / jnp.sqrt(self._time(t, dtype))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Inverse(_Scaled):
     """scale / (t + shift)."""
@@ -71,7 +72,7 @@ class Inverse(_Scaled):
         return jnp.asarray(self.scale, dtype) / self._time(t, dtype)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Power(_Scaled):
     """scale * (t + shift)^-exponent, the exponent traced: powers are dear, so the usual ones have their own classes."""
@@ -83,7 +84,7 @@ class Power(_Scaled):
         return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(self.exponent, dtype)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Reciprocal(Schedule):
     """1 / (of(t) * (t + shift))."""
