@@ -23,6 +23,7 @@ from .learners import (  # noqa: E402
     ProjectedOGD,
     SaddlePoint,
 )
+from .parallel import simulate_all  # noqa: E402
 from .player import Player  # noqa: E402
 from .problem import Problem, log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
 from .rates import rates  # noqa: E402
@@ -34,7 +35,7 @@ __all__ = [
     "LEARNERS", "Ball", "Box", "Certificate", "ClippedOGD", "Constants", "Domain", "Doubling", "DriftPlusPenalty",
     "Hindsight", "L1Ball", "Learner", "Player", "Problem", "Product", "ProjectedOGD", "Run", "SaddlePoint", "Simplex",
     "__version__", "bounds", "certify", "from_cvxpy", "hindsight", "log_sum_exp", "max_of", "metrics", "rates",
-    "recommend", "simulate", "smoothed", "squared", "tightened",
+    "recommend", "simulate", "simulate_all", "smoothed", "squared", "tightened",
 ]  # fmt: skip
 
 

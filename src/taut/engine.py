@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import jax
 
-__all__ = ["COMPILER_OPTIONS", "FLAG", "default_float", "double_precision", "prepare"]
+__all__ = ["COMPILER_OPTIONS", "FLAG", "cache", "default_float", "double_precision", "prepare"]
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
@@ -29,6 +30,16 @@ def prepare() -> bool:
         return False
     os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
     return True
+
+
+def cache(folder: str | Path) -> None:
+    """Keep compiled games in `folder`, so that the next process starts without compiling them again."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # or a folder in use before would stay in use
 
 
 def _backend_is_up() -> bool:
