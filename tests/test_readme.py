@@ -32,3 +32,12 @@ def test_the_table_of_learners_is_the_registry():
 def test_links_and_pictures_exist():
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_modelling_guide_runs_as_printed(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/modelling.md").read_text(), re.S)
+    assert len(blocks) >= 3
+    names = {}
+    for block in blocks:
+        exec(compile(block, "docs/modelling.md", "exec"), names)
+    assert "EXCEEDED" not in capsys.readouterr().out
