@@ -65,7 +65,8 @@ class Table:
             kept += (_size(self.first) * ("decisions" in record) + self.count * ("multipliers" in record)) // every
             bytes_a_round = 8 * self.source.seeds * max(revealed, len(self.learners) * kept)
             most = CHUNK_BYTES // max(1, bytes_a_round)
-            chunk = 1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)
+            # Not a power of two: the seeds' rows would lie that far apart, and all fight for the same few lines of the cache.
+            chunk = (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
         chunk = errors.count("chunk", chunk)
         return -(-chunk // every) * every  # whole groups, so that every-th rounds never straddle chunks
 
