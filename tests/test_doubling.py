@@ -27,11 +27,7 @@ def queues(horizon):
     return taut.DriftPlusPenalty.tuned(zoo.TOY.problem.constants, horizon)
 
 
-def projected(horizon):
-    return taut.ProjectedOGD.zinkevich(zoo.TOY.problem.constants, zoo.TOY.feasible, horizon)
-
-
-MAKERS = [clipped, saddle, queues, projected]
+MAKERS = [clipped, saddle, queues]
 
 
 @pytest.fixture(autouse=True, scope="module")
