@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +18,17 @@ Array = np.ndarray[Any, Any]
 
 ACCURACY = 1e-12
 ATTEMPTS: tuple[dict[str, Any], ...] = (
-    # Clarabel's own regularisation stops it short of 1e-9 on weakly active rows; the others are second opinions.
+    # Clarabel's own settings stop it short of 1e-9 on weakly active rows; the others are second opinions.
+    {"static_regularization_constant": 1e-10, "max_step_fraction": 0.9},
     {"static_regularization_constant": 1e-12},
     {},
-    {"static_regularization_constant": 1e-10, "max_step_fraction": 0.9},
 )
 GOOD = 1e-9
 """A solution whose optimality conditions fail by less needs no second opinion."""
+STATUS = {
+    "PrimalInfeasible": "infeasible", "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded", "AlmostDualInfeasible": "unbounded",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class Answer:
     detail: str
     """The solver's own word."""
 
+    @property
+    def final(self) -> bool:
+        """Whether another attempt would say the same."""
+        return self.status in ("infeasible", "unbounded") or self.detail == "Solved"
+
 
 @dataclass
 class Conic:
@@ -92,13 +102,39 @@ class Conic:
         return len(self.rows.columns)
 
     def minimise(self, slope: Array, curvature: Array | None = None) -> Answer:
-        """The minimiser of 1/2 x'Px + q'x + costs."""
+        """The minimiser of 1/2 x'Px + q'x + costs, as well as the solver can tell."""
+        best: Answer | None = None
+        for answer in self.answers(slope, curvature):
+            if best is None or answer.error < best.error:
+                best = answer
+            if answer.final or best.error < GOOD:
+                break
+        assert best is not None  # there is at least one attempt
+        return best
+
+    def answers(self, slope: Array, curvature: Array | None = None) -> Iterator[Answer]:
+        """The answers of one attempt after another, for who can tell good ones from bad ones."""
         q, bend = self._objective(slope, curvature)
         size = max(float(np.abs(q).max(initial=0)), float(np.abs(bend.data).max(initial=0))) or 1.0
-        answer = self._solved(bend / size, q / size)
-        return Answer(
-            answer.status, answer.v, answer.v[self.rows.columns], size * answer.z, answer.error, answer.detail
-        )
+        for attempt, options in enumerate(ATTEMPTS):
+            key = (attempt, bend.nnz)
+            if key in self._solvers:
+                self._solvers[key].update(P=bend / size, q=q / size)
+            else:
+                self._solvers[key] = clarabel.DefaultSolver(
+                    bend / size, q / size, self.rows.matrix, self.rows.offsets, self.rows.cones, _settings(options)
+                )
+            raw = self._solvers[key].solve()
+            v, detail = np.asarray(raw.x), str(raw.status)
+            error = max(float(raw.r_prim), float(raw.r_dual), abs(float(raw.obj_val) - float(raw.obj_val_dual)))
+            status = STATUS.get(detail, "solved" if np.isfinite(error) else "failed")
+            error = error if status == "solved" else np.inf
+            yield Answer(status, v, v[self.rows.columns], size * np.asarray(raw.z), error, detail)
+
+    def value(self, answer: Answer, slope: Array, curvature: Array | None = None) -> float:
+        """The objective at the answer."""
+        q, bend = self._objective(slope, curvature)
+        return float(q @ answer.v) + float(answer.v @ (_whole(bend) @ answer.v)) / 2
 
     def bound(self, answer: Answer, slope: Array, curvature: Array | None = None) -> tuple[Array, float]:
         r"""r and c such that the objective is at least <r, x> + c on the whole set, proven by the dual variables.
@@ -107,8 +143,7 @@ class Conic:
         the auxiliary variables up to the solver's error, which is charged as if they could double.
         """
         q, bend = self._objective(slope, curvature)
-        whole = bend + sparse.triu(bend, 1).T
-        turn = whole @ answer.v
+        turn = _whole(bend) @ answer.v
         total = q + turn + self.rows.matrix.T @ answer.z
         rest = np.ones(len(total), bool)
         rest[self.rows.columns] = False
@@ -131,30 +166,10 @@ class Conic:
         where = np.sort(np.stack([columns[upper[0]], columns[upper[1]]]), axis=0)
         return q, sparse.csc_matrix((entries, tuple(where)), (width, width))
 
-    def _solved(self, bend: Any, q: Array) -> Answer:
-        best: Answer | None = None
-        for attempt, options in enumerate(ATTEMPTS):
-            key = (attempt, bend.nnz)
-            if key in self._solvers:
-                self._solvers[key].update(P=bend, q=q)
-            else:
-                self._solvers[key] = clarabel.DefaultSolver(
-                    bend, q, self.rows.matrix, self.rows.offsets, self.rows.cones, _settings(options)
-                )
-            raw = self._solvers[key].solve()
-            detail, v, z = str(raw.status), np.asarray(raw.x), np.asarray(raw.z)
-            if detail in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-                return Answer("infeasible", v, v, z, np.inf, detail)
-            if detail in ("DualInfeasible", "AlmostDualInfeasible"):
-                return Answer("unbounded", v, v, z, np.inf, detail)
-            error = max(float(raw.r_prim), float(raw.r_dual), abs(float(raw.obj_val) - float(raw.obj_val_dual)))
-            error = error if np.isfinite(error) else np.inf
-            if best is None or error < best.error:
-                best = Answer("solved" if np.isfinite(error) else "failed", v, v, z, error, detail)
-            if detail == "Solved" or best.error < GOOD:
-                break
-        assert best is not None  # there is at least one attempt
-        return best
+
+def _whole(upper: Any) -> Any:
+    """The symmetric matrix with this upper triangle."""
+    return upper + sparse.triu(upper, 1).T
 
 
 def _cones(dims: Any) -> list[Any]:

@@ -107,6 +107,8 @@ class Model(Problem):
         self.notes += notes
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
+        self.inner: Array | None = None
+        """A flat decision that all constraints leave as much room as any, if they leave room."""
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
         self.written: Constraints = self.constraints
@@ -146,7 +148,7 @@ class Model(Problem):
             self.curvature = np.zeros((self.size,) * 2) if loss.bend is None else loss.bend[0, : self.size, : self.size]
         if self.constraints.takes_data:
             return known
-        depth = deepest(self, self.excesses)
+        depth, point = deepest(self, self.excesses)
         if depth > FEASIBLE * max(1.0, known.constraint_range or 1.0):
             raise ValueError(
                 f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a domain with a "
@@ -155,7 +157,10 @@ class Model(Problem):
         if np.isfinite(depth):
             mark_feasible(self)
         room = -outwards(depth, 1.0)
-        return known.merged(Constants().with_values(exact=True, slater=room)) if 1e-7 < room < np.inf else known
+        if not 1e-7 < room < np.inf:
+            return known
+        self.inner = point
+        return known.merged(Constants().with_values(exact=True, slater=room))
 
     def _shape(self) -> tuple[int, ...]:
         """Of a decision: that of the only variable, else all entries in a row."""

@@ -116,13 +116,16 @@ def _kinds(excesses: list[Excess]) -> Array:
     return np.asarray(found)
 
 
-def deepest(model: Model, excesses: list[Excess]) -> float:
-    """min over the domain of max_i g_i: below zero it is minus Slater's epsilon, above zero nothing is feasible."""
+def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
+    """min over the domain of max_i g_i, and the flat decision that attains it.
+
+    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver could not tell.
+    """
     shadow, level = model.shadow(), cp.Variable()
     rows = [shadow.of(row) <= level for one in excesses for row in one.rows]
     domain = model.domain.to_cvxpy(cp.reshape(shadow.decision, model.domain.shape, order="C"))
     answer = Conic.of([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
-    return float(answer.x[-1]) if answer.status == "solved" else -np.inf
+    return (float(answer.x[-1]) if answer.status == "solved" else -np.inf), answer.x[:-1]
 
 
 def _is_smooth(row: Any) -> bool:
