@@ -8,7 +8,7 @@ import sys
 
 from . import setting
 
-PARTS = {"core": ["--json"], "reproduction": ["--json"], "hindsight": [], "modelling": []}
+PARTS = {"core": ["--json"], "speed": ["--json"], "reproduction": ["--json"], "hindsight": [], "modelling": []}
 """Part -> the words that make it print JSON, if it can."""
 
 

@@ -67,6 +67,11 @@ def _drawn(case: Case, seed: int) -> Array:
     return case.draw(np.random.default_rng(seed), case.horizon)
 
 
+def forget() -> None:
+    """Free all data drawn so far."""
+    _drawn.cache_clear()
+
+
 def toy(horizon: int = 20_000) -> Case:
     """The paper's first: a linear loss on the l1 ball in the plane."""
 
@@ -194,14 +199,14 @@ def suite() -> tuple[Case, ...]:
     """Every problem, in the order of the table. Ten coefficients make at most five groups of two."""
     return (
         toy(),
-        doubly_stochastic(10, 5000),
-        doubly_stochastic(30, 1000),
+        doubly_stochastic(10, 20_000),
+        doubly_stochastic(30, 2000),
         dispatch(),
-        logistic(10, 1, 10_000),
-        logistic(10, 5, 10_000),
-        logistic(100, 1, 5000),
-        logistic(100, 20, 5000),
-        logistic(1000, 1, 2000),
-        logistic(1000, 20, 2000),
+        logistic(10, 1, 20_000),
+        logistic(10, 5, 20_000),
+        logistic(100, 1, 10_000),
+        logistic(100, 20, 10_000),
+        logistic(1000, 1, 5000),
+        logistic(1000, 20, 5000),
         polyhedron(100, 1000, 1000),
     )

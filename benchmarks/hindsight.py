@@ -1,0 +1,153 @@
+"""What hindsight costs: 10 seeds x 12 prefixes of 20,000 rounds at once, against a fresh CVXPY problem for each.
+
+Run with `python benchmarks/hindsight.py`. The contender is handed the aggregated objective for nothing: only building and
+solving its 120 problems is timed. Ours is the whole of `taut.hindsight`: the pass over the stream, the check that every
+round is what it was taken for, the solves and the proofs. Both take turns (A B A B ...), each turn gives one ratio, and the
+median counts. The first call, which compiles, is shown apart.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import taut
+
+jax.config.update("jax_enable_x64", True)
+
+SEEDS, ROUNDS, SIDE = 10, 20_000, 10
+PREFIXES = np.unique(np.geomspace(10, ROUNDS, 12).astype(int)).tolist()
+TURNS = 5
+TARGET = 1 / 3
+
+
+class Case(NamedTuple):
+    """A problem with its stream, and the fresh CVXPY problem of a prefix's sums."""
+
+    name: str
+    problem: Any
+    data: Any
+    sums: Any
+    fresh: Callable[[Any, int], float]
+
+
+def main() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=f"hindsight of {SEEDS} seeds x {len(PREFIXES)} prefixes of {ROUNDS:,} rounds", title_justify="left"
+    )
+    for name in (
+        "problem",
+        "first call",
+        "ours",
+        "the pass",
+        "fresh CVXPY",
+        "ratio",
+        "at most",
+        "largest gap",
+        "losses agree to",
+    ):
+        table.add_column(name, justify="left" if name == "problem" else "right")
+    for case in (toy(), doubly_stochastic()):
+        first, _ = timed(lambda case=case: ours(case))
+        turns = [(timed(lambda case=case: ours(case)), timed(lambda case=case: theirs(case))) for _ in range(TURNS)]
+        best, values = turns[0][0][1], turns[0][1][1]
+        difference = np.max(np.abs(best.loss - values) / np.maximum(1, np.abs(values)))
+        table.add_row(
+            case.name,
+            f"{first:.2f} s",
+            f"{statistics.median(mine for (mine, _), _ in turns):.3f} s",
+            f"{statistics.median(timed(lambda case=case: aggregation(case))[0] for _ in range(TURNS)):.3f} s",
+            f"{statistics.median(fresh for _, (fresh, _) in turns):.3f} s",
+            f"{statistics.median(mine / fresh for (mine, _), (fresh, _) in turns):.3f}",
+            f"{TARGET:.3f}",
+            f"{best.gap.max():.0e}",
+            f"{difference:.0e}",
+        )
+    Console(width=150).print(table)
+
+
+def ours(case: Case) -> Any:
+    return taut.hindsight(case.problem, case.data, seeds=SEEDS, prefixes=PREFIXES)
+
+
+def theirs(case: Case) -> Any:
+    return np.asarray([
+        [case.fresh(case.sums[seed, i], rounds) for i, rounds in enumerate(PREFIXES)] for seed in range(SEEDS)
+    ])  # fmt: skip
+
+
+def aggregation(case: Case) -> None:
+    """The pass over the stream alone."""
+    from taut.hindsight.exact import Objective
+    from taut.hindsight.frame import Frame
+    from taut.streams import as_stream
+
+    stream = as_stream(case.data, seeds=SEEDS)
+    Objective(case.problem, Frame.of(case.problem.domain), stream, tuple(PREFIXES), np.random.default_rng(0))
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = call()
+    return time.perf_counter() - began, result
+
+
+def toy() -> Case:
+    import cvxpy as cp
+    import jax.numpy as jnp
+
+    c = np.random.default_rng(0).uniform(size=(SEEDS, ROUNDS, 2)) * [1.2, 1.0]
+    c /= np.linalg.norm(c, axis=-1, keepdims=True)
+
+    def fresh(total: Any, rounds: int) -> float:
+        x = cp.Variable(2)
+        model = cp.Problem(cp.Minimize(total @ x), [cp.norm1(x) <= 1, cp.norm2(x) <= 1])
+        return float(model.solve(solver=cp.CLARABEL))
+
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    return Case("toy", problem, c, np.cumsum(c, axis=1)[:, np.asarray(PREFIXES) - 1], fresh)
+
+
+def doubly_stochastic() -> Case:
+    import cvxpy as cp
+    import jax.numpy as jnp
+
+    rng = np.random.default_rng(0)
+    orders = rng.permuted(np.tile(np.arange(SIDE), (SEEDS, ROUNDS, 1)), axis=-1)
+    y = np.eye(SIDE)[orders]
+
+    def constraints(x: Any) -> Any:
+        rows, columns = x.sum(axis=1), x.sum(axis=0)
+        return rows - 1, 1 - rows, columns - 1, 1 - columns, -x
+
+    def fresh(total: Any, rounds: int) -> float:
+        x = cp.Variable((SIDE, SIDE))
+        # sum_t |x - y_t|^2 / 2, and every y_t has SIDE ones
+        loss = rounds / 2 * cp.sum_squares(x) - cp.sum(cp.multiply(total, x)) + rounds * SIDE / 2
+        inside = [cp.sum(x, axis=1) == 1, cp.sum(x, axis=0) == 1, x >= 0, cp.norm(x, "fro") <= SIDE**0.5]
+        return float(cp.Problem(cp.Minimize(loss), inside).solve(solver=cp.CLARABEL))
+
+    problem = taut.Problem(
+        lambda x, z: jnp.sum((x - z) ** 2) / 2, constraints, taut.Ball(SIDE**0.5, shape=(SIDE, SIDE))
+    )
+    return Case(f"doubly stochastic {SIDE}x{SIDE}", problem, y, _sums(y), fresh)
+
+
+def _sums(y: Any) -> Any:
+    """Sums over the prefixes, without a second array of the stream's size."""
+    edges = [0, *PREFIXES]
+    parts = [y[:, start:stop].sum(axis=1) for start, stop in pairwise(edges)]
+    return np.cumsum(np.stack(parts, axis=1), axis=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""taut against everything a user could pick instead; targets, scaling, start-up, threads. One core unless said.
+
+Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--figure]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import setting
+
+if __name__ == "__main__":
+    setting.one_core()
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from . import cases, contenders, ours, scaling, startup  # noqa: E402
+from .timing import interleaved  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parent / "results"
+HUNDRED = ("toy", "dispatch", "logistic d=10 m=1")
+QUICK = ("toy", "doubly stochastic 10x10", "dispatch")
+
+TARGETS = (
+    ("toy", "taut, one stream", 5), ("toy", "taut, 10 seeds", 2), ("toy", "taut, 100 seeds", 2),
+    ("doubly stochastic 10x10", "taut, one stream", 4), ("doubly stochastic 10x10", "taut, 10 seeds", 3),
+    ("dispatch", "taut, one stream", 5), ("dispatch", "taut, 10 seeds", 2),
+    ("logistic d=1000 m=1", "taut, one stream", 1.5), ("logistic d=1000 m=20", "taut, one stream", 1.5),
+    ("polyhedron d=100 m=1000", "taut, one stream", 1.5),
+)  # fmt: skip
+"""Problem, row, times C at most."""
+
+
+def main() -> None:
+    """Measure, print, write."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--json", action="store_true", help="print JSON alone")
+    words.add_argument("--quick", action="store_true", help="three problems, three repetitions, no scaling or start-up")
+    words.add_argument("--only", help="problems whose name contains this, and nothing else")
+    words.add_argument("--outside", action="store_true", help="install cooper and PyOL in an environment of their own")
+    words.add_argument("--figure", action="store_true", help="draw docs/benchmark.png from this run")
+    asked = words.parse_args()
+    found = measure(asked.quick, asked.only, asked.outside)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "speed.json").write_text(json.dumps(found, indent=1))
+    if asked.figure:
+        from .figure import draw
+
+        draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=150)
+    if asked.json:
+        print(json.dumps(found, indent=1))
+    else:
+        from .tables import show
+
+        show(found)
+
+
+def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
+    """Everything that was asked for, in one run."""
+    repeats = 3 if quick else 5
+    names = [case.name for case in cases.suite() if (only or "") in case.name and (not quick or case.name in QUICK)]
+    found: dict[str, Any] = {"machine": setting.machine(), "repeats": repeats, "contenders": {}}
+    for name in names:
+        print(f"  {name}", file=sys.stderr)
+        case = next(case for case in cases.suite() if case.name == name)  # made anew, so that its data are freed
+        rows = contenders.measure(case, repeats, name in HUNDRED)
+        if not quick:
+            rows["CVXPY, a projection a round"] = contenders.project(case, rows["C"]["median"])
+        found["contenders"][name] = rows
+        cases.forget()
+    if "toy" in names and not only:
+        found["contenders"]["toy"].update(contenders.elsewhere(found["contenders"]["toy"]["C"]["median"], install))
+    if not only:
+        print("  records, threads", file=sys.stderr)
+        found["records"] = _records(repeats)
+        found["threads"] = json.loads(setting.start("benchmarks.threads"))
+    if not quick and not only:
+        print("  scaling, start-up", file=sys.stderr)
+        found["scaling"] = scaling.measure(repeats, quick)
+        found["startup"] = startup.compile_times(3)
+    found["targets"] = _targets(found)
+    return found
+
+
+def _records(repeats: int) -> dict[str, Any]:
+    """The cost of recording: everything that metrics need, and all decisions and multipliers too, over totals alone."""
+    found = {}
+    everything = ("loss", "excess", "decisions", "multipliers")
+    for case in (cases.toy(), cases.doubly_stochastic(10, 5000)):
+        wanted = {"totals": (), "metrics": ("loss", "excess"), "everything": everything}
+        plays = {name: ours.prepare(case, 10, case.horizon, record) for name, record in wanted.items()}
+        took = interleaved(plays, repeats)
+        found[case.name] = {name: took[name].per(10 * case.horizon)._asdict() for name in took}
+    return found
+
+
+def _targets(found: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+
+    def add(what: str, value: float, limit: float, unit: str, below: bool = True) -> None:
+        met = value <= limit if below else value >= limit
+        rows.append({"what": what, "value": value, "limit": limit, "below": below, "unit": unit, "met": bool(met)})
+
+    for problem, row, limit in TARGETS:
+        if row in found["contenders"].get(problem, {}):
+            add(f"{problem}, {row.removeprefix('taut, ')}", found["contenders"][problem][row]["ratio"], limit, "x C")
+    sizes = {case.name: case.size**2 if case.kind == "doubly_stochastic" else case.size for case in cases.suite()}
+    for problem, table in found["contenders"].items():
+        if sizes[problem] <= 100:
+            faster = table["NumPy"]["median"] / table["taut, one stream"]["median"]
+            add(f"{problem}, one stream, against naive NumPy", faster, 50, "x faster", below=False)
+    for name, row in found.get("threads", {}).items():
+        add(f"two cores over one, 20 runs: {name}", row["faster"], 1.7, "x faster", below=False)
+    for name, row in found.get("records", {}).items():
+        ratio = row["metrics"]["median"] / row["totals"]["median"]
+        add(f"{name}, 10 seeds, all metrics recorded over totals only", ratio, 1.5, "x")
+    compiled = {name: row for name, row in found.get("startup", {}).items() if name != "import taut"}
+    if compiled:
+        slowest = max(compiled, key=lambda name: compiled[name]["compile"])
+        add(f"compile, slowest ({slowest})", compiled[slowest]["compile"], 1, "s")
+        slowest = max(compiled, key=lambda name: compiled[name]["from the cache"])
+        add(f"second start from the cache, slowest ({slowest})", compiled[slowest]["from the cache"], 0.3, "s")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""What a first call costs: importing, compiling, and compiling again from the persistent cache, each in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+
+from . import setting
+
+LEARNERS = ("clipped-ogd", "clipped-ogd-anytime", "clipped-ogd-doubling", "ogd", "a-ogd", "drift-plus-penalty")
+
+
+def compile_times(repeats: int) -> dict[str, dict[str, float]]:
+    """Seconds, for each problem: of the first call, without a cache, and as a second start from the persistent cache.
+
+    The first call traces, compiles and plays one round; what a second call takes is taken off.
+    """
+    cold: list[dict[str, float]] = []
+    warm: list[dict[str, float]] = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            cold.append(json.loads(setting.start("benchmarks.startup", folder)))
+            warm.append(json.loads(setting.start("benchmarks.startup", folder)))
+    names = cold[0]
+    return {
+        name: {
+            "compile": statistics.median(run[name] for run in cold),
+            "from the cache": statistics.median(run[name] for run in warm),
+        }
+        for name in names
+    }
+
+
+def _measure(folder: str) -> dict[str, float]:
+    setting.one_core()
+    began = time.perf_counter()
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import taut
+
+    imported = time.perf_counter() - began
+    taut.engine.cache(folder)
+    from . import cases
+
+    games = [(case.name, case, case.learner) for case in cases.suite()]
+    toy = cases.toy()
+    for name in LEARNERS:
+        made = taut.LEARNERS[name].make(toy.problem.constants, toy.horizon, None)
+        games.append((f"toy, {name}", toy, made))
+    times = {"import taut": imported}
+    for name, case, learner in games:
+        data = case.draw(__import__("numpy").random.default_rng(0), 2)
+
+        def call(learner=learner, case=case, data=data):  # type: ignore[no-untyped-def]
+            return taut.simulate(learner, case.problem, data, x1=case.start)
+
+        taut.feasibility.check_feasible(case.problem)
+        times[name] = _took(call) - _took(call)
+    return times
+
+
+def _took(call) -> float:  # type: ignore[no-untyped-def]
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure(sys.argv[1])))
