@@ -36,19 +36,7 @@ def _project(x, radius):
 
 
 @compiled
-def _toy(
-    data: Any,
-    d: int,
-    m: int,
-    fixed: Any,
-    eta: float,
-    sigma: float,
-    radius: float,
-    x: Any,
-    loss: Any,
-    worst: Any,
-    totals: Any,
-) -> None:
+def _toy(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     for t in range(loss.size):
         l = data[t, 0] * x[0] + data[t, 1] * x[1]
         g = abs(x[0]) + abs(x[1]) - 1
@@ -60,19 +48,7 @@ def _toy(
 
 
 @compiled
-def _doubly_stochastic(
-    data: Any,
-    d: int,
-    m: int,
-    fixed: Any,
-    eta: float,
-    sigma: float,
-    radius: float,
-    x: Any,
-    loss: Any,
-    worst: Any,
-    totals: Any,
-) -> None:
+def _doubly_stochastic(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     rows, columns = np.zeros(d), np.zeros(d)
     for t in range(loss.size):
         y = data[t].ravel()
@@ -111,19 +87,7 @@ def _doubly_stochastic(
 
 
 @compiled
-def _dispatch(
-    data: Any,
-    d: int,
-    m: int,
-    fixed: Any,
-    eta: float,
-    sigma: float,
-    radius: float,
-    x: Any,
-    loss: Any,
-    worst: Any,
-    totals: Any,
-) -> None:
+def _dispatch(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     a, b, e, limit, xi, cap = fixed[0:3], fixed[3:6], fixed[6:9], fixed[9:12], fixed[12], fixed[13]
     g = np.zeros(7)
     for t in range(loss.size):
@@ -150,19 +114,7 @@ def _dispatch(
 
 
 @compiled
-def _logistic(
-    data: Any,
-    d: int,
-    m: int,
-    fixed: Any,
-    eta: float,
-    sigma: float,
-    radius: float,
-    x: Any,
-    loss: Any,
-    worst: Any,
-    totals: Any,
-) -> None:
+def _logistic(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     size = d // m
     weights = np.zeros(m)
     excess, violation, squared, peak = (
@@ -202,19 +154,7 @@ def _logistic(
 
 
 @compiled
-def _polyhedron(
-    data: Any,
-    d: int,
-    m: int,
-    fixed: Any,
-    eta: float,
-    sigma: float,
-    radius: float,
-    x: Any,
-    loss: Any,
-    worst: Any,
-    totals: Any,
-) -> None:
+def _polyhedron(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     rows, bounds = fixed[: m * d].reshape(m, d), fixed[m * d :]
     g = np.zeros(m)
     for t in range(loss.size):
