@@ -119,21 +119,27 @@ def quadratic_sums(
     misfit = np.zeros((seeds, count))
     bends = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
     origin = jnp.zeros((seeds, size))
-    for number, block in enumerate(blocks(stream, ends)):
-        where = int(np.searchsorted(ends, block.stop))
-        rounds = jnp.asarray(block.stop - block.start)
-        probe, bend = probes[number % len(probes)], None if bends is None else bends[number % len(probes)]
-        sums = _block_sums(loss, frame, common is None, origin, probe, bend, block.data, rounds)
+
+    def add(where: int, sums: tuple[Any, ...]) -> None:
         value[:, where] += np.asarray(sums[0])
         slope[:, where] += np.asarray(sums[1])
         if curvature is not None:
             curvature[:, where] += np.asarray(sums[2])
         misfit[:, where] = np.maximum(misfit[:, where], np.asarray(sums[3]))
+
+    ahead: tuple[int, tuple[Any, ...]] | None = None
+    for number, block in enumerate(blocks(stream, ends)):
+        rounds = jnp.asarray(block.stop - block.start)
+        probe, bend = probes[number % len(probes)], None if bends is None else bends[number % len(probes)]
+        sums = _block_sums(loss, frame, common is None, origin, probe, bend, block.data, rounds)
+        if ahead is not None:  # a block is waited for while the next one is computed: two are in memory, never more
+            add(*ahead)
+        ahead = int(np.searchsorted(ends, block.stop)), sums
+    if ahead is not None:
+        add(*ahead)
     if curvature is not None:
         curvature = np.cumsum(curvature, axis=1)
-    return Sums(
-        np.cumsum(value, axis=1), np.cumsum(slope, axis=1), curvature, np.maximum.accumulate(misfit, axis=1)
-    )
+    return Sums(np.cumsum(value, axis=1), np.cumsum(slope, axis=1), curvature, np.maximum.accumulate(misfit, axis=1))
 
 
 def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
@@ -192,26 +198,27 @@ def _block_sums(
 
         value, slope = jax.value_and_grad(total)(at)
         columns = None
-        if bent:  # one Hessian-vector product a column; a few at a time, or the intermediates outgrow the block
+        if bent:  # one Hessian-vector product a column; few at a time, or the intermediates outgrow the block
 
             def column(direction: jax.Array) -> jax.Array:
                 return jax.jvp(jax.grad(total), (at,), (direction,))[1]
 
-            columns = jax.lax.map(column, jnp.eye(at.size, dtype=at.dtype), batch_size=8)
+            unit = jnp.eye(at.size, dtype=at.dtype)
+            columns = jax.vmap(column)(unit) if at.size <= 8 else jax.lax.map(column, unit, batch_size=8)
             columns = (columns + columns.T) / 2
         if probe is None:
             return value, slope, columns, None
 
         def misfit(z: Any) -> jax.Array:
-            def along(step: jax.Array) -> jax.Array:
-                return one(at + step * probe, z)
+            def change(v: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return jax.jvp(lambda w: one(w, z), (v,), (probe,))
 
-            start, tangent = jnp.zeros((), at.dtype), jnp.ones((), at.dtype)
-            here, first = jax.jvp(along, (start,), (tangent,))
-            second = bend
-            if second is None:
-                second = jax.jvp(lambda s: jax.jvp(along, (s,), (tangent,))[1], (start,), (tangent,))[1] / 2
-            there = along(tangent)
+            if bend is None:
+                (here, first), (_, second) = jax.jvp(change, (at,), (probe,))
+                second = second / 2
+            else:
+                (here, first), second = change(at), bend
+            there = one(at + probe, z)
             size = jnp.abs(here) + jnp.abs(first) + jnp.abs(second) + jnp.abs(there)
             return jnp.abs(there - here - first - second) / jnp.where(size > 0, size, 1)
 

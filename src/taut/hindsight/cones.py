@@ -24,6 +24,8 @@ ATTEMPTS: tuple[dict[str, float], ...] = (
     {"static_regularization_constant": 1e-12, "max_step_fraction": 0.9},
     {},
 )
+DIVERGED = 1e15
+"""Multipliers of a scaled program beyond this do not exist: no point satisfies the constraints with slack."""
 QUICK = 1e-8
 """An error of the optimality conditions that will do for a first try."""
 SLACK = 10.0
@@ -88,9 +90,7 @@ class Program:
         if not np.array_equal(cuts, self.cuts) or not np.array_equal(offsets, self.cut_offsets):
             self.cuts, self.cut_offsets, self._lines, self._solvers = cuts, offsets, None, {}
 
-    def minimise(
-        self, curvature: Array, slope: Array, active: Array | None = None, thorough: bool = True
-    ) -> Answer:
+    def minimise(self, curvature: Array, slope: Array, active: Array | None = None, thorough: bool = True) -> Answer:
         """The minimiser of 1/2 u'Pu + q'u; `active` marks the cuts that count, `thorough` takes second opinions."""
         size = max(float(np.abs(curvature).max(initial=0)), float(np.abs(slope).max(initial=0))) or 1.0
         self._lines = lines = self._lines or _Lines(self, self.pairs, None)
@@ -246,4 +246,4 @@ def _error(solution: Any) -> float:
     """How far a solution is from the optimality conditions, infinite if it is not a number."""
     gap = abs(solution.obj_val - solution.obj_val_dual)
     error = max(solution.r_prim, solution.r_dual, gap)
-    return float(error) if np.isfinite(error) else np.inf
+    return float(error) if np.isfinite(error) and np.abs(solution.z).max(initial=0) < DIVERGED else np.inf

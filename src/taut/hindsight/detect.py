@@ -89,7 +89,7 @@ def simplified(constraints: Constraints) -> Constraints:
 def loss_kind(
     loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
-    """"affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
+    """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
     points, data = sample_points(frame, rng, 7), _sample_rounds(stream, ends, rng)
     direction = rng.normal(size=frame.size)
     misfit, change, bend = (np.asarray(a) for a in _loss_samples(loss, frame, points, data, direction))
@@ -108,19 +108,18 @@ def _loss_samples(
     def slope(u: jax.Array, z: Any) -> jax.Array:
         return jax.grad(lambda v: jnp.asarray(loss(frame.decision(v), z), v.dtype))(u)
 
-    def product(u: jax.Array, z: Any, way: jax.Array) -> jax.Array:
-        return jax.jvp(lambda v: slope(v, z), (u,), (way,))[1]
+    def one(z: Any) -> tuple[jax.Array, jax.Array]:
+        """Whether a round's gradient is affine, and its Hessian along the direction."""
+        here, product = jax.linearize(lambda v: slope(v, z), points[0])
+        there = jax.vmap(lambda u: slope(u, z))(points[1:])
+        turn = jax.vmap(product)(points[1:] - points[:1])
+        return jax.vmap(lambda s, t: _share(s - here - t, here, s, t))(there, turn), product(direction)
 
-    def misfit(u: jax.Array, z: Any) -> jax.Array:  # is the gradient affine?
-        here, there, turn = slope(points[0], z), slope(u, z), product(points[0], z, u - points[0])
-        return _share(there - here - turn, here, there, turn)
-
-    first = jax.tree.map(lambda a: a[0], data)
-    bend = jax.jacfwd(lambda v: slope(v, first))(points[0])
-    base = bend @ direction
-    turned = jax.vmap(lambda z: product(points[0], z, direction))(data)
-    change = jax.vmap(lambda one: _share(one - base, one, base))(turned)
-    return jax.vmap(lambda z: jax.vmap(lambda u: misfit(u, z))(points))(data), change, (bend + bend.T) / 2
+    misfit, turned = jax.vmap(one)(data)
+    _, product = jax.linearize(lambda v: slope(v, jax.tree.map(lambda a: a[0], data)), points[0])
+    bend = jax.vmap(product)(jnp.eye(frame.size))
+    change = jax.vmap(lambda row: _share(row - turned[0], row, turned[0]))(turned)
+    return misfit, change, (bend + bend.T) / 2
 
 
 @partial(jax.jit, static_argnames=("loss",))
@@ -260,4 +259,3 @@ def _sample_rounds(stream: Stream, ends: tuple[int, ...], rng: np.random.Generat
 def _share(error: jax.Array, *terms: jax.Array) -> jax.Array:
     size = sum(jnp.max(jnp.abs(term)) for term in terms)
     return jnp.max(jnp.abs(error)) / jnp.where(size > 0, size, 1)
-

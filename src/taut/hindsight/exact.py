@@ -97,9 +97,7 @@ class Objective:
         return Model(base.value + np.sum((base.slope + slope) / 2 * u, axis=1), slope, base.curvature)
 
 
-def solve(
-    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
-) -> Found:
+def solve(problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Found:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
     frame = Frame.of(problem.domain)
     constraints = simplified(problem.constraints)

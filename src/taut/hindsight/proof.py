@@ -48,7 +48,9 @@ def lower_bounds(
     """
 
     def bound(planes: Array, offsets: Array) -> Array:
-        return value + np.sum(planes * u, axis=1) - offsets + least_over_domain(oracle.frame, slope + planes, u)
+        with np.errstate(over="ignore", invalid="ignore"):  # multipliers that grow without bound prove nothing
+            low = value + np.sum(planes * u, axis=1) - offsets + least_over_domain(oracle.frame, slope + planes, u)
+        return np.where(np.isnan(low), -np.inf, low)
 
     best = bound(np.stack([one.slope for one in proofs]), np.asarray([one.offset for one in proofs]))
     if np.all(np.abs(value - best) <= enough):

@@ -30,6 +30,8 @@ NEAR = 1e-6
 STEPS = 400
 NEWTON_STEPS = 60
 """After this many steps no curvature is lent to the objective any more: pure cutting planes, which cannot cycle."""
+LARGEST = 1e12
+"""Curvature beyond this multiple of the losses' own comes from multipliers that do not exist."""
 ENOUGH = 1e-10
 """A relative gap that needs no second look."""
 PATIENCE = 4
@@ -153,9 +155,7 @@ class Region:
             if not working:
                 return
 
-    def _program(
-        self, group: _Group, e: int, model: Model, at: Array, u: Array, step: int
-    ) -> tuple[Array, Proof]:
+    def _program(self, group: _Group, e: int, model: Model, at: Array, u: Array, step: int) -> tuple[Array, Proof]:
         """Solve one element's program, with cones at first, then with tangents."""
         curvature = model.bend(e)
         slope = model.slope[e] - curvature @ at
@@ -179,7 +179,7 @@ class Region:
             key, weight = (int(self.structure.quadratic[i]), FIXED), float(multiplier) / self.bend_sizes[i]
             weights[key] = weights.get(key, 0.0) + weight
             bend = weight * self.structure.bends[i] + (0 if bend is None else bend)
-        if bend is not None:
+        if bend is not None and np.abs(bend).max() < LARGEST * max(1.0, float(np.abs(model.bend(e)).max())):
             group.lent[e] = bend
         return answer.u, Proof.of(answer, weights, answer.rows / self.lengths)
 
@@ -292,4 +292,3 @@ class Region:
                     f"constraints: got a function that is not convex: constraint {i} is quadratic with the curvature "
                     f"{least / float(self.frame.scale) ** 2:.3g}; expected convex constraints"
                 )
-

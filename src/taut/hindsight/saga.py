@@ -24,7 +24,7 @@ from ..problem import Problem
 from ..streams import Stream
 from .detect import FEASIBLE, fixed_structure, sample_points, simplified
 from .exact import Found, refuse_below_tangent
-from .frame import Array, Frame
+from .frame import Array, Frame, as_double
 from .projecting import Pieces, pieces_of, project
 
 __all__ = ["solve_by_saga"]
@@ -55,16 +55,19 @@ def solve_by_saga(
         if constraints.takes_data:
             raise ValueError("projection: got None for constraints that change; expected one on the feasible set")
         pieces = pieces_of(fixed_structure(constraints, frame, rng), frame)
+    centre, radius = np.asarray(frame.centre), float(frame.scale)
+    everyone = stream.block(0, ends[-1])  # rounds are drawn at random: one seed's are on the device at a time
     found, epochs = [], 0
     for seed in range(stream.seeds):
-        game = _Game(problem, constraints, frame, stream, seed, ends[-1], projection, pieces)
+        data = jax.tree.map(lambda a, s=seed: jnp.asarray(as_double(a[s])), everyone)
+        game = _Game(problem, constraints, frame, data, projection, pieces)
         points = sample_points(frame, rng, 1 + max(WITNESSES, CURVATURE_POINTS))
         game.check_projection(points)
         u = game.projected(points[0])
         for end in ends:
-            u, value, gap, took = game.run(u, end, points, tolerance, jax.random.key(int(rng.integers(2**31))))
+            u, value, gap, took = game.run(u, end, points, tolerance, int(rng.integers(2**31)))
             epochs = max(epochs, took)
-            found.append((np.asarray(frame.decision(u)).ravel(), end * value, gap, game.worst(u, end)))
+            found.append((centre + radius * np.asarray(u), end * value, gap, game.worst(u, end)))
     points_, loss, gaps, worst = (np.asarray(column) for column in zip(*found, strict=True))
     return Found(points_, loss, gaps, worst, None, f"saga ({epochs} epochs)")
 
@@ -73,20 +76,20 @@ class _Game:
     """One seed's rounds on the device, and all that SAGA asks of them."""
 
     def __init__(
-        self, problem: Problem, constraints: Constraints, frame: Frame, stream: Stream, seed: int, rounds: int,
+        self, problem: Problem, constraints: Constraints, frame: Frame, data: Any,
         projection: Projection | None, pieces: Pieces | None,
     ) -> None:  # fmt: skip
         self.loss, self.constraints, self.frame = problem.loss, constraints, frame
         self.projection, self.pieces = projection, pieces
-        self.data = jax.tree.map(lambda a: _device(a[seed]), stream.block(0, rounds))
+        self.data = data
 
     def projected(self, u: Array) -> jax.Array:
         """The nearest feasible point."""
-        return _projected(self.projection, self.frame, self.pieces, jnp.asarray(u))
+        return _nearest(self.projection, self.frame, self.pieces, u)
 
     def worst(self, u: Any, rounds: int) -> float:
         """The largest constraint value at `u`, over the first rounds."""
-        return float(_worst(self.constraints, self.frame, jnp.asarray(u), self.data, jnp.asarray(rounds)))
+        return float(_worst(self.constraints, self.frame, u, self.data, rounds))
 
     def check_projection(self, points: Array) -> None:
         """Compare the projection with what one is: feasible, and at an obtuse angle to every other feasible point."""
@@ -107,32 +110,28 @@ class _Game:
             )
 
     def run(
-        self, u: jax.Array, rounds: int, points: Array, tolerance: float, key: jax.Array
+        self, u: jax.Array, rounds: int, points: Array, tolerance: float, order: int
     ) -> tuple[jax.Array, float, float, int]:
         """SAGA on the first `rounds` rounds from `u`: point, mean loss, gap and epochs."""
-        n = jnp.asarray(rounds)
-        ways = jnp.asarray(points[1 : 1 + CURVATURE_POINTS])
-        bend = float(_largest_bend(self.loss, self.frame, self.data, n, ways))
+        bend = float(_largest_bend(self.loss, self.frame, self.data, rounds, points[1 : 1 + CURVATURE_POINTS]))
         step = 1 / (3 * bend) if bend > 0 else 1.0
-        value, table = _table(self.loss, self.frame, self.data, n, u)
-        slopes, best, reached = table, np.inf, EPOCHS
+        value, table, slope = _table(self.loss, self.frame, self.data, rounds, u)
+        best, reached = np.inf, EPOCHS
         for epoch in range(EPOCHS):
-            slope = jnp.sum(slopes, axis=0) / rounds
             gap = self._gap(u, slope, step) / max(1 / rounds, abs(float(value)))
             if not np.isfinite(gap):
                 raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
             reached = min(reached, epoch) if gap <= tolerance else EPOCHS
             if gap <= tolerance * FINER or (gap <= tolerance and epoch >= reached + PATIENCE):
-                self._check_convex(u, float(value), slope, n, points[1 : 1 + WITNESSES])
+                self._check_convex(u, float(value), slope, rounds, points[1 : 1 + WITNESSES])
                 return u, float(value), float(gap), epoch
             if epoch > 3 and gap > 100 * best:  # the sampled curvature was too small
                 step /= 2
             best = min(best, gap)
             u, table = _epoch(
-                self.loss, self.projection, self.frame, self.pieces, self.data, n, u, table, step,
-                jax.random.fold_in(key, epoch),
-            )  # fmt: skip
-            value, slopes = _table(self.loss, self.frame, self.data, n, u)
+                self.loss, self.projection, self.frame, self.pieces, self.data, rounds, u, table, step, order + epoch
+            )
+            value, _, slope = _table(self.loss, self.frame, self.data, rounds, u)
         raise RuntimeError(
             f"tolerance: got a certified relative gap of {gap:.2g} after {EPOCHS} epochs of SAGA; expected at most "
             f'{tolerance:.2g}. method="exact" needs no strong convexity'
@@ -141,11 +140,16 @@ class _Game:
     def _gap(self, u: jax.Array, slope: jax.Array, step: float) -> float:
         return float(_gap(self.projection, self.frame, self.pieces, u, slope, step))
 
-    def _check_convex(self, u: jax.Array, value: float, slope: jax.Array, n: jax.Array, witnesses: Array) -> None:
-        there = np.asarray([float(_table(self.loss, self.frame, self.data, n, jnp.asarray(w))[0]) for w in witnesses])
-        for witness, height in zip(witnesses, there, strict=True):
+    def _check_convex(self, u: jax.Array, value: float, slope: jax.Array, rounds: int, witnesses: Array) -> None:
+        for witness in witnesses:
+            there = float(_table(self.loss, self.frame, self.data, rounds, witness)[0])
             at, tangent = np.asarray(u)[None], np.asarray(slope)[None]
-            refuse_below_tangent(np.asarray([value]), tangent, at, witness, np.asarray([height]), [int(n)])
+            refuse_below_tangent(np.asarray([value]), tangent, at, witness, np.asarray([there]), [rounds])
+
+
+@partial(jax.jit, static_argnames=("projection",))
+def _nearest(projection: Projection | None, frame: Frame, pieces: Pieces | None, u: Any) -> jax.Array:
+    return _projected(projection, frame, pieces, jnp.asarray(u))
 
 
 def _projected(projection: Projection | None, frame: Frame, pieces: Pieces | None, u: jax.Array) -> jax.Array:
@@ -172,25 +176,26 @@ def _gap(
 
 @partial(jax.jit, static_argnames=("loss",))
 def _table(
-    loss: Callable[..., Any], frame: Frame, data: Any, rounds: jax.Array, u: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The mean loss of the first rounds at `u`, and their gradients, one a row."""
+    loss: Callable[..., Any], frame: Frame, data: Any, rounds: Any, u: Any
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The mean loss of the first rounds at `u`, their gradients, one a row, and the mean of these."""
     values, slopes = jax.vmap(lambda z: jax.value_and_grad(_one(loss, frame, z))(u))(data)
     inside = jnp.arange(values.shape[0]) < rounds
-    return jnp.sum(jnp.where(inside, values, 0)) / rounds, jnp.where(inside[:, None], slopes, 0)
+    slopes = jnp.where(inside[:, None], slopes, 0)
+    return jnp.sum(jnp.where(inside, values, 0)) / rounds, slopes, jnp.sum(slopes, axis=0) / rounds
 
 
 @partial(jax.jit, static_argnames=("loss", "projection"))
 def _epoch(
     loss: Callable[..., Any], projection: Projection | None, frame: Frame, pieces: Pieces | None, data: Any,
-    rounds: jax.Array, u: jax.Array, table: jax.Array, step: Any, key: jax.Array,
+    rounds: Any, u: jax.Array, table: jax.Array, step: Any, seed: Any,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """One step for each of the first rounds, in random order: the last point, and the gradients as they were taken.
 
     No round comes twice, so the loop reads the old memory and writes a new one. XLA would copy a memory that is both.
     """
     last = jnp.arange(table.shape[0]) >= rounds
-    order = jnp.argsort(jnp.where(last, 2.0, jax.random.uniform(key, (table.shape[0],))))
+    order = jnp.argsort(jnp.where(last, 2.0, jax.random.uniform(jax.random.key(seed), (table.shape[0],))))
 
     def body(k: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         u, taken, mean = carry
@@ -206,7 +211,7 @@ def _epoch(
 
 
 @partial(jax.jit, static_argnames=("loss",))
-def _largest_bend(loss: Callable[..., Any], frame: Frame, data: Any, rounds: jax.Array, points: jax.Array) -> jax.Array:
+def _largest_bend(loss: Callable[..., Any], frame: Frame, data: Any, rounds: Any, points: Any) -> jax.Array:
     """The largest curvature of any round's loss at sampled points, by power iteration."""
 
     def bend(z: Any, u: jax.Array) -> jax.Array:
@@ -228,7 +233,7 @@ def _largest_bend(loss: Callable[..., Any], frame: Frame, data: Any, rounds: jax
 
 
 @jax.jit
-def _worst(constraints: Constraints, frame: Frame, u: jax.Array, data: Any, rounds: jax.Array) -> jax.Array:
+def _worst(constraints: Constraints, frame: Frame, u: Any, data: Any, rounds: Any) -> jax.Array:
     if not constraints.takes_data:
         return jnp.max(constraints.values(frame.decision(u), None))
     values = jax.vmap(lambda z: jnp.max(constraints.values(frame.decision(u), z)))(data)
@@ -237,7 +242,3 @@ def _worst(constraints: Constraints, frame: Frame, u: jax.Array, data: Any, roun
 
 def _one(loss: Callable[..., Any], frame: Frame, z: Any) -> Callable[[jax.Array], jax.Array]:
     return lambda u: jnp.asarray(loss(frame.decision(u), z), u.dtype)
-
-
-def _device(a: Array) -> jax.Array:
-    return jnp.asarray(a, jnp.float64 if np.issubdtype(a.dtype, np.floating) else a.dtype)

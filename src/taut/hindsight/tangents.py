@@ -19,6 +19,7 @@ __all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
 FIXED = -1
 Key = tuple[int, int]
 """A constraint and the round it is from, or FIXED."""
+HUGE = 1e200
 NUDGE = 1e-7
 """How far from a point without a gradient its tangent is taken."""
 
@@ -142,12 +143,9 @@ class Pool:
 
     def bend(self, multipliers: Array) -> Array | None:
         """The weighted curvature of the cuts' constraints, None if it is zero."""
-        total = None
-        for i in np.flatnonzero(multipliers > 1e-12 * multipliers.max(initial=0)):
-            bend = self.bends[i]
-            if bend is not None:
-                total = multipliers[i] * bend if total is None else total + multipliers[i] * bend
-        return total
+        used = np.flatnonzero(multipliers > 1e-12 * multipliers.max(initial=0))
+        bends = [multipliers[i] * bend for i in used if (bend := self.bends[i]) is not None]
+        return np.sum(np.clip(bends, -HUGE, HUGE), axis=0) if bends else None
 
     def prune(self, limit: int) -> None:
         """Forget the cuts that were needed longest ago, down to `limit`."""
@@ -176,10 +174,8 @@ def _tangents(
         def value(v: jax.Array) -> jax.Array:
             return constraints.values(frame.decision(v), data)[i]
 
-        bend = jax.hessian(value)(at)
-        return (*jax.value_and_grad(value)(at), (bend + bend.T) / 2)
+        slope, product = jax.linearize(jax.grad(value), at)
+        bend = jax.vmap(product)(jnp.eye(at.size))
+        return value(at), slope, (bend + bend.T) / 2
 
-    if z is None:
-        return jax.lax.map(lambda row: one(row[0], row[1], None), (u, which), batch_size=4)
-    return jax.lax.map(lambda row: one(*row), (u, which, z), batch_size=4)
-
+    return jax.vmap(one, (0, 0, None if z is None else 0))(u, which, z)

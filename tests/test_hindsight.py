@@ -1,0 +1,434 @@
+"""Hindsight against CVXPY formulations written out by hand, and against problems whose answer is known."""
+
+import math
+from importlib import import_module
+
+import cvxpy as cp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from taut.hindsight import hindsight
+from taut.hindsight.detect import fixed_structure
+from taut.hindsight.frame import Frame, _least_by_projection, least_over_domain, onto_domain
+from taut.hindsight.proof import Proof, lower_bounds
+from taut.hindsight.tangents import FIXED, Oracle
+from taut.streams import as_stream
+
+D, T, SEEDS = 3, 40, 2
+PREFIXES = (T, 9)
+RNG = np.random.default_rng(7)
+A = RNG.normal(size=(SEEDS, T, D))
+B = RNG.normal(size=(SEEDS, T))
+SIGN = np.sign(RNG.normal(size=(SEEDS, T)))
+ROWS, LIMITS = RNG.normal(size=(4, D)), np.array([0.3, 0.2, 0.4, 0.3])
+FACTOR = RNG.normal(size=(D, D)) / 2
+SHIFT = np.array([0.2, -0.1, 0.05])
+
+
+def logistic(x, z):
+    return jnp.logaddexp(0.0, -z[1] * (z[0] @ x))
+
+
+LOSSES = {
+    "affine": (lambda x, z: z @ x, A, lambda x, a: cp.sum(a @ x)),
+    "distance": (lambda x, z: jnp.sum((x - z) ** 2) / 2, A, lambda x, a: sum(cp.sum_squares(x - row) for row in a) / 2),
+    "regression": (lambda x, z: (z[0] @ x - z[1]) ** 2, (A, B), lambda x, a, b: cp.sum_squares(a @ x - b)),
+    "logistic": (logistic, (A, SIGN), lambda x, a, s: cp.sum(cp.logistic(-cp.multiply(s, a @ x)))),
+    "exponential": (lambda x, z: jnp.exp(z @ x), A, lambda x, a: cp.sum(cp.exp(a @ x))),
+    "absolute": (lambda x, z: jnp.abs(z[0] @ x - z[1]), (A, B), lambda x, a, b: cp.norm1(a @ x - b)),
+}
+SOLVERS = {
+    "affine": "clarabel, affine", "distance": "clarabel, quadratic", "regression": "clarabel, quadratic",
+    "logistic": "newton", "exponential": "newton", "absolute": "cutting planes",
+}  # fmt: skip
+CONSTRAINTS = {
+    "rows": (lambda x: ROWS @ x - LIMITS, lambda x: [ROWS @ x - LIMITS]),
+    "ellipsoid": (lambda x: jnp.sum((FACTOR @ (x - SHIFT)) ** 2) - 0.05, lambda x: [cp.sum_squares(FACTOR @ (x - SHIFT)) - 0.05]),
+    "l1": (lambda x: jnp.abs(x).sum() - 0.5, lambda x: [cp.norm1(x) - 0.5]),
+    "norm": (lambda x: jnp.linalg.norm(x - SHIFT) - 0.3, lambda x: [cp.norm2(x - SHIFT) - 0.3]),
+    "soft": (lambda x: jax.nn.logsumexp(3 * ROWS @ x) - 1.9, lambda x: [cp.log_sum_exp(3 * ROWS @ x) - 1.9]),
+    "mixed": (
+        lambda x: (ROWS @ x - LIMITS, x @ x - 0.3, jnp.max(jnp.abs(x)) - 0.3),
+        lambda x: [ROWS @ x - LIMITS, cp.sum_squares(x) - 0.3, cp.norm_inf(x) - 0.3],
+    ),
+}  # fmt: skip
+BALL, BOX = taut.Ball(0.8, shape=D), taut.Box([-0.5, -0.4, -0.3], 0.6)
+DOMAINS = {
+    "ball": BALL, "box": BOX, "l1 ball": taut.L1Ball(0.9, shape=D), "simplex": taut.Simplex(D, total=0.5),
+    "product": taut.Product(taut.Ball(0.5, shape=2), taut.Box(-0.3, 0.2, shape=1)),
+}  # fmt: skip
+
+
+def solved(objective, constraints):
+    """CVXPY's optimum, somewhat more accurate than by default."""
+    model = cp.Problem(cp.Minimize(objective), constraints)
+    model.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
+    assert model.status == cp.OPTIMAL
+    return model.value
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraint", "domain", "aggregated"),
+    [
+        ("affine", "l1", "ball", False),
+        ("affine", "mixed", "product", True),
+        ("distance", "rows", "simplex", False),
+        ("regression", "ellipsoid", "ball", False),
+        ("logistic", "norm", "l1 ball", False),
+        ("exponential", "soft", "box", False),
+        ("absolute", "ellipsoid", "ball", False),
+    ],
+)
+def test_agrees_with_cvxpy_and_its_multipliers_prove_it(loss, constraint, domain, aggregated):
+    function, data, written = LOSSES[loss]
+    constraints, stated = CONSTRAINTS[constraint]
+    domain = DOMAINS[domain]
+    problem = taut.Problem(function, constraints, domain)
+    best = hindsight(taut.max_of(problem) if aggregated else problem, data, seeds=SEEDS, prefixes=PREFIXES)
+    assert best.decision.shape == (SEEDS, 2, D)
+    assert best.prefixes == PREFIXES
+    assert best.solver.startswith(SOLVERS[loss])
+    assert best.gap.max() <= 1e-8
+    assert best.violation.max() <= 1e-8
+    for seed in range(SEEDS):
+        for i, rounds in enumerate(PREFIXES):
+            rows = jax.tree.map(lambda a, s=seed, n=rounds: a[s, :n], data)
+            parts = rows if isinstance(rows, tuple) else (rows,)
+            x = cp.Variable(D)
+            inside = domain.to_cvxpy(x)
+            value = solved(written(x, *parts), inside + [one <= 0 for one in stated(x)])
+            assert best.loss[seed, i] == pytest.approx(value, rel=1e-7, abs=1e-7)
+            played = sum(
+                float(function(best.decision[seed, i], jax.tree.map(lambda a, t=t: a[t], rows))) for t in range(rounds)
+            )
+            assert played == pytest.approx(best.loss[seed, i], rel=1e-12, abs=1e-12)
+            assert np.all(
+                np.concatenate([np.ravel(g) for g in jax.tree.leaves(constraints(best.decision[seed, i]))]) <= 1e-8
+            )
+            # The Lagrangian's minimum over the domain alone reaches the same value: the multipliers are right.
+            weights = best.multipliers[seed, i]
+            assert weights.min() >= 0
+            joined = cp.hstack([cp.reshape(one, (one.size,), order="C") for one in stated(x)])
+            assert solved(written(x, *parts) + weights @ joined, inside) == pytest.approx(value, rel=1e-6, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(2.0, shape=2))
+
+
+def test_prefixes_and_seeds_equal_separate_solves(toy):
+    c = np.random.default_rng(1).normal(size=(3, 50, 2))
+    best = hindsight(toy, c, seeds=3, prefixes=[50, 1, 17, 17])
+    assert best.loss == pytest.approx(-np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [49, 0, 16, 16]], rel=1e-9)
+    for seed in range(3):
+        alone = hindsight(toy, c[seed], horizon=17)
+        assert alone.prefixes is None
+        assert alone.decision.shape == (1, 2)
+        assert alone.decision[0] == pytest.approx(best.decision[seed, 2], abs=1e-8)
+    assert best.solver == "clarabel, affine objective"
+
+
+def test_regret_of_a_run_uses_it(toy):
+    c = np.random.default_rng(2).normal(size=(2, 30, 2))
+    learner = taut.ClippedOGD(eta=0.1, sigma=4.0)
+    run = taut.simulate(learner, toy, c, seeds=2)
+    best = hindsight(toy, run.stream, prefixes=[10, 30])
+    regret = taut.metrics.regret(run, best, rounds=[10, 30])
+    total = np.cumsum(run.loss, axis=1)[:, [9, 29]]
+    assert regret == pytest.approx(total + np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [9, 29]], rel=1e-8)
+
+
+def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
+    c = np.random.default_rng(3).normal(size=(1000, 2))
+    served = []
+
+    def chunk(start, length):
+        served.append(length)
+        return c[start : start + length]
+
+    best = hindsight(toy, chunk, horizon=1000, prefixes=[100, 1000])
+    assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
+    assert max(served) < 1000
+    block_sums = import_module("taut.hindsight.aggregate")._block_sums
+    compiled = block_sums._cache_size()
+    again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])
+    assert block_sums._cache_size() == compiled
+    assert again.loss[0, 2] == pytest.approx(2 * best.loss[0, 1], rel=1e-9)
+
+
+def test_constraints_that_change_from_round_to_round():
+    way = A / np.linalg.norm(A, axis=-1, keepdims=True)
+    room = 0.3 + np.random.default_rng(4).uniform(size=(SEEDS, T))
+
+    def constraints(x, z):
+        return jnp.stack([z[0] @ x - z[1], jnp.sum((x - z[0] / 5) ** 2) - z[1]])
+
+    problem = taut.Problem(lambda x, z: z[2] @ x, constraints, BALL)
+    best = hindsight(taut.max_of(problem), (way, room, A), seeds=SEEDS, prefixes=PREFIXES)
+    for seed in range(SEEDS):
+        for i, rounds in enumerate(PREFIXES):
+            x = cp.Variable(D)
+            rows = [way[seed, t] @ x <= room[seed, t] for t in range(rounds)]
+            rows += [cp.sum_squares(x - way[seed, t] / 5) <= room[seed, t] for t in range(rounds)]
+            value = solved(A[seed, :rounds].sum(axis=0) @ x, rows + BALL.to_cvxpy(x))
+            assert best.loss[seed, i] == pytest.approx(value, rel=1e-7)
+            at = best.decision[seed, i]
+            excess = max(float(jnp.max(constraints(at, (way[seed, t], room[seed, t])))) for t in range(rounds))
+            assert best.violation[seed, i] == pytest.approx(excess, abs=1e-12)
+            assert excess <= 1e-9
+    assert best.multipliers.shape == (SEEDS, 2, 2)
+
+
+def test_one_round_that_is_not_quadratic_is_noticed():
+    odd = np.zeros(600)
+    odd[421] = 1.0
+    z = np.random.default_rng(5).normal(size=600)
+    problem = taut.Problem(
+        lambda x, z: (x[0] - z[0]) ** 2 + z[1] * x[0] ** 4, lambda x: x.sum() - 9, taut.Box(-2.0, 2.0, shape=1)
+    )
+    best = hindsight(problem, (z, 500 * odd))
+    assert best.solver.startswith("newton")
+    x = cp.Variable()
+    assert best.loss[0] == pytest.approx(solved(cp.sum_squares(x - z) + 500 * x**4, []), rel=1e-9)
+
+
+def test_a_kink_that_sampling_misses_is_found_at_the_solution():
+    def constraints(x):
+        return jnp.maximum(x.sum() - 100, 1e4 * (x.sum() - 5.9))
+
+    problem = taut.Problem(lambda x, z: -z * x.sum(), constraints, taut.Box(-1.0, 1.0, shape=6))
+    frame = Frame.of(problem.domain)
+    assert fixed_structure(problem.constraints, frame, np.random.default_rng(0)).affine.size == 1  # taken for affine
+    best = hindsight(problem, np.ones(5))
+    assert best.loss[0] == pytest.approx(-5 * 5.9, rel=1e-9)
+    assert best.violation[0] <= 1e-6
+
+
+def test_doubly_stochastic_matrices_are_approximated_by_their_mean():
+    shape = (4, 4)
+    rng = np.random.default_rng(6)
+    orders = np.stack([np.eye(4)[rng.permutation(4)] for _ in range(60)])
+
+    def constraints(x):
+        return x.sum(axis=0) - 1, 1 - x.sum(axis=0), x.sum(axis=1) - 1, 1 - x.sum(axis=1), -x
+
+    problem = taut.Problem(lambda x, y: jnp.sum((x - y) ** 2) / 2, constraints, taut.Ball(2.0, shape=shape))
+    best = hindsight(taut.max_of(problem), orders, prefixes=[3, 60])
+    for i, rounds in enumerate((3, 60)):
+        mean = orders[:rounds].mean(axis=0)
+        assert best.decision[0, i] == pytest.approx(mean, abs=1e-5)
+        assert best.loss[0, i] == pytest.approx(((orders[:rounds] - mean) ** 2).sum() / 2, rel=1e-10)
+
+
+@pytest.fixture(scope="module")
+def dispatch():
+    cost, price, emission = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1, 0.6]), np.array([0.26, 0.38, 0.37])
+    most = np.array([20.0, 15, 18])
+    demand = 33 + 6 * np.sin(np.arange(2880) / 46) + np.random.default_rng(7).normal(size=2880)
+    problem = taut.Problem(
+        lambda x, d: cost @ (x * x) / 2 + price @ x + (x.sum() - d) ** 2 / 2,
+        lambda x: emission @ (x * x) - 100.0,
+        taut.Box(0.0, most),
+    )
+
+    def project(x):
+        """x_i(m) = clip(x_i / (1 + 2 m d_i)); bisection on the multiplier m."""
+
+        def at(m):
+            return jnp.clip(x / (1 + 2 * m * emission), 0, most)
+
+        def halve(_, ends):
+            middle = (ends[0] + ends[1]) / 2
+            above = emission @ at(middle) ** 2 > 100
+            return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)
+
+        return at(jax.lax.fori_loop(0, 80, halve, (-1e-15, 1e3))[1])
+
+    return problem, demand, project
+
+
+def test_saga_agrees_on_economic_dispatch(dispatch):
+    problem, demand, project = dispatch
+    exact = hindsight(problem, demand)
+    x = cp.Variable(3)
+    cost = (
+        2880 * (cp.sum(cp.multiply([0.1, 0.06, 0.07], x**2)) + x @ [1.5, 1, 0.6])
+        + cp.sum_squares(cp.sum(x) - demand) / 2
+    )
+    cap = cp.sum(cp.multiply([0.26, 0.38, 0.37], x**2)) <= 100
+    assert exact.loss[0] == pytest.approx(solved(cost, [cap, x >= 0, x <= [20, 15, 18]]), rel=1e-8)
+    assert exact.multipliers[0, 0] > 1  # the emission cap binds
+    for projection in (project, None):
+        saga = hindsight(problem, demand, method="saga", projection=projection)
+        assert saga.loss[0] == pytest.approx(exact.loss[0], rel=1e-9)
+        assert saga.decision[0] == pytest.approx(exact.decision[0], rel=1e-6)
+        assert saga.multipliers is None
+        assert saga.gap[0] <= 1e-8
+
+
+def test_saga_agrees_on_logistic_losses_of_20000_rounds():
+    rng = np.random.default_rng(8)
+    a = rng.normal(size=(20_000, 5))
+    labels = np.sign(a @ rng.normal(size=5) + rng.normal(size=20_000))
+    problem = taut.Problem(logistic, lambda x: x.sum() - 0.1, taut.Ball(1.0, shape=5))
+    exact = hindsight(problem, (a, labels), prefixes=[200, 20_000])
+    saga = hindsight(problem, (a, labels), prefixes=[200, 20_000], method="saga")
+    assert exact.multipliers.min() > 1  # the constraint binds
+    assert exact.solver.startswith("newton")
+    assert saga.solver.startswith("saga")
+    assert saga.loss == pytest.approx(exact.loss, rel=1e-8)
+    assert saga.decision == pytest.approx(exact.decision, abs=1e-6)
+
+
+def test_an_epoch_of_saga_is_its_recursion():
+    saga = import_module("taut.hindsight.saga")
+    frame = Frame.of(taut.Ball(1.0, shape=2))
+    rng = np.random.default_rng(11)
+    a, memory, u = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)), rng.normal(size=2)
+
+    def loss(x, z):
+        return jnp.sum((x - z) ** 4)
+
+    rounds, step = 5, 0.01
+    before = (jnp.asarray(u), jnp.asarray(memory))
+    moved, kept = saga._epoch(loss, lambda x: x / 2, frame, None, jnp.asarray(a), rounds, *before, step, 3)
+    draws = np.asarray(jax.random.uniform(jax.random.key(3), (7,)))[:rounds]
+    table = memory.copy()
+    for j in np.argsort(draws):
+        slope = 4 * (u - a[j]) ** 3
+        u = (u - step * (slope - table[j] + memory.sum(axis=0) / rounds + (table - memory).sum(axis=0) / rounds)) / 2
+        table[j] = slope
+    assert np.asarray(moved) == pytest.approx(u, rel=1e-12)
+    assert np.asarray(kept)[:rounds] == pytest.approx(table[:rounds], rel=1e-12)
+
+
+def test_a_wrong_projection_is_refused(dispatch):
+    problem, demand, project = dispatch
+    with pytest.raises(ValueError, match=r"projection: got a point with max_i g_i"):
+        hindsight(problem, demand, method="saga", projection=lambda x: jnp.clip(x, 0, 18))
+    with pytest.raises(ValueError, match=r"projection: got a feasible point that is not the nearest"):
+        hindsight(problem, demand, method="saga", projection=lambda x: project(x) / 2)
+    changing = taut.Problem(lambda x, z: x @ x + z, lambda x, z: x.sum() - z, taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match="projection: got None for constraints that change"):
+        hindsight(changing, np.ones(5), method="saga")
+    l1 = taut.Problem(lambda x, z: x @ x + z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match="projection: got None, but constraint 0 is neither affine nor quadratic"):
+        hindsight(l1, np.ones(5), method="saga")
+
+
+@pytest.mark.parametrize(
+    ("constraints", "least"),
+    [
+        (lambda x: jnp.stack([x[0] - 0.1, 0.2 - x[0]]), 0.05),
+        (lambda x: 0 * x[0] + 0.5, 0.5),
+        (lambda x: jnp.stack([jnp.sum((x - 0.6) ** 2), jnp.sum((x + 0.6) ** 2)]) - 0.1, 0.62),
+        (lambda x: jnp.abs(x - 3).sum() - 1, 5 - math.sqrt(2)),
+        (lambda x, z: jnp.sign(z[0]) * x[0] + 0.1, 0.1),
+    ],
+    ids=["rows", "constant", "balls", "l1", "changing"],
+)
+def test_infeasible_problems_are_named_with_a_bound(constraints, least):
+    z = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match=r"constraints: got none of the domain's decisions feasible") as caught:
+        hindsight(problem, z)
+    assert float(str(caught.value).split(">= ")[1].split(" >")[0]) == pytest.approx(least, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraints", "message"),
+    [
+        (lambda x, z: z @ x, lambda x: 0.25 - x @ x, "constraints: got a function that is not convex"),
+        (lambda x, z: z @ x, lambda x, z: jnp.sin(5 * x[0] + z[0]), "constraints: got a function that is not convex"),
+        (lambda x, z: z @ x - x @ x, lambda x: x[0], "loss: .* is not convex: its mean has the curvature -2 "),
+        (lambda x, z: jnp.cos(3 * x[0] + z[0]), lambda x: x[1], "loss: .* is not convex"),
+        (
+            lambda x, z: jnp.log(x[0] - 2) * z[0],
+            lambda x: x[1],
+            "loss: got a value, gradient or Hessian that is not finite",
+        ),
+        (lambda x, z: z @ x, lambda x: x @ x, "with some slack|certified relative gap"),  # x = 0 only
+    ],
+    ids=["concave g", "wavy g_t", "concave f", "wavy f", "not a number", "no multipliers"],
+)
+def test_problems_beyond_convex_optimisation_are_named(loss, constraints, message):
+    problem = taut.Problem(loss, constraints, taut.Ball(1.0, shape=2))
+    with pytest.raises((ValueError, RuntimeError), match=message):
+        hindsight(problem, A[0, :, :2])
+
+
+def test_unbounded_problems_are_named(toy):
+    class HalfPlane(taut.Ball, leaves=("radius", "origin")):
+        """What it tells the solver is not a ball."""
+
+        def to_cvxpy(self, x):
+            return [x[0] <= 1]
+
+    free = taut.Problem(lambda x, z: z @ x, lambda x: x[1] - 1, HalfPlane(1.0, shape=2))
+    with pytest.raises(ValueError, match="loss: got losses unbounded below over the feasible set"):
+        hindsight(free, np.ones((3, 2)))
+
+
+def test_bad_arguments_are_named(toy):
+    c = np.ones((6, 2))
+    with pytest.raises(ValueError, match=r"stream: got an adversary.*record what it reveals"):
+        hindsight(toy, lambda number, x, key: x, horizon=5)
+    with pytest.raises(ValueError, match=r"prefixes: got \[3, 7\]; expected .* between 1 and 6"):
+        hindsight(toy, c, prefixes=[3, 7])
+    with pytest.raises(ValueError, match="method: got 'sga'"):
+        hindsight(toy, c, method="sga")
+    with pytest.raises(ValueError, match="projection: got"):
+        hindsight(toy, c, projection=lambda x: x)
+    with pytest.raises(ValueError, match="horizon: got 9; expected at most"):
+        hindsight(toy, as_stream(c), horizon=9)
+    with pytest.raises(TypeError, match="problem: got 3"):
+        hindsight(3, c)
+    broken = c.copy()
+    broken[4, 1] = np.nan
+    with pytest.raises(ValueError, match="stream: got a value that is not finite in round 5"):
+        hindsight(toy, broken)
+
+
+def test_a_session_in_32_bits_gets_64_bit_answers(toy):
+    c = np.random.default_rng(9).normal(size=(100, 2))
+    with jax.enable_x64(False):
+        best = hindsight(toy, c)
+        assert jnp.zeros(1).dtype == jnp.float32
+    assert best.loss[0] == pytest.approx(-np.abs(c.sum(axis=0)).max(), rel=1e-9)
+
+
+def test_any_multipliers_bound_the_optimum_from_below(toy):
+    """f(u) + w g(u) + min over the ball of <f'(u) + w g'(u), y - u>, whatever u and w are."""
+    frame = Frame.of(toy.domain)  # x = 2 u
+    oracle = Oracle(toy.constraints, frame, as_stream(np.ones((1, 2))))
+    rng = np.random.default_rng(12)
+    c, u, w = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) / 3, rng.uniform(size=6)
+    zero = np.zeros(2)
+    nothing = [Proof(zero, 0.0, zero, 0.0, {(0, FIXED): weight}, np.zeros(0)) for weight in w]
+    bounds = lower_bounds(oracle, [0] * 6, u, np.sum(2 * c * u, axis=1), 2 * c, nothing, np.zeros(6))
+    slope = 2 * c + w[:, None] * 2 * np.sign(u)
+    excess = 2 * np.abs(u).sum(axis=1) - 1
+    by_hand = np.sum(2 * c * u, axis=1) + w * excess - np.linalg.norm(slope, axis=1) - np.sum(slope * u, axis=1)
+    without = -2 * np.linalg.norm(c, axis=1)  # multipliers that prove nothing leave the ball
+    assert bounds == pytest.approx(np.maximum(by_hand, without), rel=1e-9)
+    assert np.all(bounds <= -np.abs(c).max(axis=1) + 1e-9)
+
+
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+def test_a_linear_function_is_bounded_below_over_a_domain(domain):
+    frame = Frame.of(domain)
+    rng = np.random.default_rng(10)
+    slope = rng.normal(size=(5, D))
+    u = onto_domain(frame, rng.normal(size=(5, D)))
+    centre, scale = np.asarray(frame.centre), float(frame.scale)
+    exact = least_over_domain(frame, slope, u)
+    from_projection = _least_by_projection(domain, slope / scale, centre + scale * u, 1e10)
+    for i in range(5):
+        x = cp.Variable(D)
+        least = solved(slope[i] @ ((x - centre) / scale - u[i]), domain.to_cvxpy(x))
+        assert exact[i] == pytest.approx(least, rel=1e-7, abs=1e-7)
+        assert exact[i] - 1e-7 <= from_projection[i] <= exact[i] + 1e-12
