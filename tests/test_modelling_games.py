@@ -246,6 +246,7 @@ def test_the_game_is_played_certified_and_solved_in_hindsight(make):
         taut.ClippedOGD.tuned(problem.constants, ROUNDS), problem, game.data, record=("loss", "excess", "decisions")
     )
     best = taut.hindsight(problem, game.data)
+    assert "the model's own program" in best.solver
     certificate = run.certificate(best=best)
 
     # Nothing that guarantees rest on is refuted (a centre outside the feasible set refutes one bound on the peak only).

@@ -1,0 +1,67 @@
+"""Examples and the modelling guide run as they are printed; each example ends in a figure."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHORTER = {"ad_budget": {"HOURS": 24 * 10}, "portfolio": {"DAYS": 240}, "dispatch": {}}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def test_the_examples_are_there():
+    assert [path.stem for path in EXAMPLES] == sorted(SHORTER)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_ends_in_a_figure(path, tmp_path, capsys, monkeypatch):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    for name, value in SHORTER[path.stem].items():
+        monkeypatch.setattr(example, name, value)
+    figure = tmp_path / "figure.png"
+    example.main(figure)
+    printed = capsys.readouterr().out
+    assert "peak violation" in printed  # the certificate
+    assert "EXCEEDED" not in printed
+    assert "REFUTED" not in printed
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert figure.stat().st_size > 20_000
+
+
+def test_the_modelling_guide_runs_as_printed(capsys):
+    text = (ROOT / "docs" / "modelling.md").read_text()
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == 7
+    for block in blocks:
+        exec(compile(block, "docs/modelling.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "REFUTED" not in printed
+    assert "EXCEEDED" not in printed
+    assert "x: lower bounds are part of the domain" in printed
+    assert not names["problem"].constants.estimated
+    assert "quad_over_lin(x" in printed
+    assert "not DPP" in printed
+    decision = names["player"].decision
+    assert set(decision) == {"slope", "offset"}
+    assert decision["slope"] == pytest.approx([1.0, -0.5], abs=0.25)
+    assert decision["offset"] == pytest.approx(0.5, abs=0.25)
+    assert "the model's own program" in names["best"].solver
+
+
+def test_links_of_the_guide_exist():
+    text = (ROOT / "docs" / "modelling.md").read_text()
+    for target in re.findall(r"`((?:examples|benchmarks)/\w+\.py)`", text):
+        assert (ROOT / target).exists()
