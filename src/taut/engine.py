@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 __all__ = ["COMPILER_OPTIONS", "FLAG", "cache", "default_float", "double_precision", "prepare"]
 
@@ -54,7 +55,7 @@ def _backend_is_up() -> bool:
 
 def default_float() -> jax.numpy.dtype:
     """The float type that the user's JAX settings give to plain numbers."""
-    return jax.numpy.result_type(float)
+    return jax.dtypes.canonicalize_dtype(np.float64)
 
 
 @contextmanager

@@ -145,11 +145,14 @@ def play(
     board: Board,
     data: Any,
     key: jax.Array | None,
-    start: jax.Array,
-    rounds: jax.Array,
-    skipped: jax.Array,
+    span: jax.Array,
 ) -> tuple[Board, Records, jax.Array]:
-    """Play `rounds` rounds of a chunk, those after the `skipped`; also says whether every number stayed finite."""
+    """Play the rounds of a chunk; also says whether every number stayed finite.
+
+    The `span` has three whole numbers, in one array because each argument costs: how many rounds were played before, how
+    many to play, and how many of the chunk's to skip.
+    """
+    start, rounds, skipped = span
     lead = board.state.x.shape[: int(rules.swept) + int(rules.seeded)]
     learners, seeds = lead[0] if rules.swept else 1, lead[-1] if rules.seeded else 1
     room = SIDE_BY_SIDE // math.prod(domain.shape)

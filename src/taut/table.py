@@ -41,6 +41,7 @@ class Table:
     ) -> None:  # fmt: skip
         self.learners, self.problem, self.score, self.source, self.first = learners, problem, score, source, first
         self.example = one_round(source, first, key)
+        self.kinds = _kinds(self.example)
         ready = [settled(learner, first.dtype) for learner in learners]
         self.learner: Learner = _stacked(ready) if swept else ready[0]
         self.count = count_constraints(problem, first, self.example, "stream")
@@ -83,7 +84,7 @@ class Table:
         if self.source.reacts:
             return None
         data = self.source.block(start, rounds)
-        if _kinds(data, 2) != _kinds(self.example):
+        if _kinds(data, 2) != self.kinds:
             raise ValueError(
                 f"stream: got {_described(data, 2)} for a round after round {start}; expected "
                 f"{_described(self.example)}, as for the first"
@@ -98,7 +99,7 @@ class Table:
             out: tuple[Board, Records, jax.Array] = play(
                 rules, self.problem.constraints, None if self.score is None else self.score.constraints,
                 self.problem.domain, self.learner, board, laid_out, self.key,
-                np.int32(start), np.int32(rounds), np.int32(skipped),
+                np.array([start, rounds, skipped], np.int32),
             )  # fmt: skip
             return out
 
