@@ -315,6 +315,11 @@ def test_a_wrong_projection_is_refused(dispatch):
     changing = taut.Problem(lambda x, z: x @ x + z, lambda x, z: x.sum() - z, taut.Ball(1.0, shape=2))
     with pytest.raises(ValueError, match="projection: got None for constraints that change"):
         hindsight(changing, np.ones(5), method="saga")
+    with pytest.raises(ValueError, match="prefixes: got several with constraints that change"):
+        hindsight(changing, np.ones(5), method="saga", projection=lambda x: x, prefixes=[2, 5])
+    empty = taut.Problem(lambda x, z: x @ x + z, lambda x: x.sum() + 3, taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= 1.58579 > 0 for all x of the domain"):
+        hindsight(empty, np.ones(5), method="saga")
     l1 = taut.Problem(lambda x, z: x @ x + z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
     with pytest.raises(ValueError, match="projection: got None, but constraint 0 is neither affine nor quadratic"):
         hindsight(l1, np.ones(5), method="saga")
@@ -334,7 +339,7 @@ def test_a_wrong_projection_is_refused(dispatch):
 def test_infeasible_problems_are_named_with_a_bound(constraints, least):
     z = np.array([[1.0, 2.0], [-1.0, 0.5]])
     problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match=r"constraints: got none of the domain's decisions feasible") as caught:
+    with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= .* for all x of the domain") as caught:
         hindsight(problem, z)
     assert float(str(caught.value).split(">= ")[1].split(" >")[0]) == pytest.approx(least, rel=1e-4)
 

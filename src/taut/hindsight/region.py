@@ -278,10 +278,10 @@ class Region:
         )
 
     def _refuse(self, bound: float) -> NoReturn:
-        when = f" in all of {self.ends[-1]} rounds" if self.varying else ""
+        when = f" over {self.ends[-1]} rounds" if self.varying else ""
         raise ValueError(
-            f"constraints: got none of the domain's decisions feasible{when}: max_i g_i(x) >= {bound:.6g} > 0 for all "
-            "of them; expected a domain that contains a decision with g(x) <= 0"
+            f"constraints: got max_i g_i(x) >= {bound:.6g} > 0{when} for all x of the domain; expected a domain with a "
+            "decision for which g(x) <= 0"
         )
 
     def _refuse_concave(self) -> None:

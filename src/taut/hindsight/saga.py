@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..constraints import Constraints
+from ..feasibility import check_feasible
 from ..problem import Problem
 from ..streams import Stream
 from .detect import FEASIBLE, fixed_structure, sample_points, simplified
@@ -54,7 +55,10 @@ def solve_by_saga(
     if projection is None:
         if constraints.takes_data:
             raise ValueError("projection: got None for constraints that change; expected one on the feasible set")
+        check_feasible(problem)
         pieces = pieces_of(fixed_structure(constraints, frame, rng), frame)
+    elif constraints.takes_data and len(ends) > 1:
+        raise ValueError("prefixes: got several with constraints that change; expected one, as the projection is for one")
     centre, radius = np.asarray(frame.centre), float(frame.scale)
     everyone = stream.block(0, ends[-1])  # rounds are drawn at random: one seed's are on the device at a time
     found, epochs = [], 0
