@@ -177,9 +177,11 @@ def _divisor(count: int, most: int) -> int:
 
 
 def _in_groups(function: Callable[..., Any], batch: tuple[Any, ...], count: int, group: int, batched: bool) -> Any:
-    """`function(*batch, batched)`, for `group` entries of the leading axis at a time, one group after the other."""
-    if group == count:
-        return function(*batch, batched)
+    """`function(*batch, batched)` for `group` entries of the leading axis at a time; a single one comes without it."""
+    if not batched:
+        return function(*batch, False)
+    if group == count > 1:
+        return function(*batch, True)
     if group == 1:
         return lax.map(lambda one: function(*one, False), batch)
     split = jax.tree.map(lambda a: a.reshape(count // group, group, *a.shape[1:]), batch)
