@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wrap, symmetric_wrap
 
-__all__ = ["dense", "is_symmetric", "limits", "pattern", "refused", "shaped", "ties", "wrapped"]
+__all__ = ["counted", "dense", "is_symmetric", "limits", "pattern", "refused", "shaped", "ties", "wrapped"]
 
 Array = np.ndarray[Any, Any]
 
@@ -57,9 +57,12 @@ def pattern(leaf: Any) -> Array:
 
 
 def shaped(leaf: Any, flat: Any) -> Any:
-    """Entries (..., size) in row order as values of the leaf: only their symmetric part counts if it is symmetric,
-    and only those in its pattern. Works on NumPy and JAX arrays."""
-    value = flat.reshape((*flat.shape[:-1], *leaf.shape))
+    """Entries (..., size) in row order as values of the leaf. Works on NumPy and JAX arrays."""
+    return counted(leaf, flat.reshape((*flat.shape[:-1], *leaf.shape)))
+
+
+def counted(leaf: Any, value: Any) -> Any:
+    """What counts of an array (..., *shape): the symmetric part, if the leaf is symmetric, in the leaf's pattern."""
     if is_symmetric(leaf):
         value = (value + value.swapaxes(-1, -2)) / 2
     where = pattern(leaf)

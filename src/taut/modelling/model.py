@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..constants import Constants
@@ -18,7 +17,7 @@ from ..engine import double_precision
 from ..feasibility import mark_feasible
 from ..problem import Problem
 from ..streams import Stream
-from .attributes import dense, is_symmetric, shaped
+from .attributes import counted, dense, is_symmetric, shaped
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import checked
@@ -26,7 +25,7 @@ from .parameters import Keys
 from .probe import Probe
 from .scale import deepest, model_constants, parameter_range, polynomial_loss
 from .shadows import Shadow
-from .translate import Evaluate, translate
+from .translate import translate, translate_all
 from .validity import atom_domains, check_atoms
 
 __all__ = ["Model", "from_cvxpy"]
@@ -141,7 +140,7 @@ class Model(Problem):
             probe = Probe(self)
             check_atoms(self, atoms, probe, parameter_range(self))
             loss = polynomial_loss(self, probe)
-            known = given.merged(model_constants(self, self.excesses, probe, loss))
+            known = model_constants(self, given, probe, loss)
         self.curvature: Array | None = None
         """The loss's second derivatives, if they are the same in every round."""
         if loss is not None:
@@ -268,11 +267,13 @@ class Model(Problem):
         return {parameter.id: dense(parameter.value) for parameter in self.fixed}
 
     def _split(self, x: jax.Array) -> dict[int, jax.Array]:
+        if len(self.variables) == 1 and x.shape == self.variables[0].shape:  # nothing to cut, nothing to compile
+            return {self.variables[0].id: counted(self.variables[0], x)}
         flat = x.reshape(-1)
         return {v.id: shaped(v, flat[self.spans[v.id]]) for v in self.variables}
 
     def _loss(self) -> Callable[[jax.Array, Any], jax.Array]:
-        value: Evaluate = translate(self.objective)
+        value = translate(self.objective)
 
         def loss(x: jax.Array, z: Any) -> jax.Array:
             return value(self._split(x), self._values(z)).reshape(())
@@ -281,15 +282,13 @@ class Model(Problem):
 
     def _excess(self) -> Callable[..., list[jax.Array]]:
         rows = [row for one in self.excesses for row in one.rows]
-        parts = [translate(row) for row in rows]
+        values = translate_all(rows)
 
         def excess(x: jax.Array, z: Any) -> list[jax.Array]:
-            variables, parameters = self._split(x), self._values(z)
-            return [jnp.asarray(part(variables, parameters)) for part in parts]
+            return values(self._split(x), self._values(z))
 
         def steady(x: jax.Array) -> list[jax.Array]:
-            variables = self._split(x)
-            return [jnp.asarray(part(variables, self._constants_of)) for part in parts]
+            return values(self._split(x), self._constants_of)
 
         return excess if any(self.changing(row) for row in rows) else steady
 

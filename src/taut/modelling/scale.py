@@ -26,8 +26,8 @@ Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
-def model_constants(model: Model, excesses: list[Excess], probe: Probe, loss: Quadratics | None) -> Constants:
-    """What follows from the structure of loss and constraints, and what a search finds where nothing follows.
+def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadratics | None) -> Constants:
+    """What was given, what follows from the structure of loss and constraints, and what a search finds of the rest.
 
     `loss` is the loss as a quadratic of decision and data, if it is one.
     """
@@ -36,11 +36,11 @@ def model_constants(model: Model, excesses: list[Excess], probe: Probe, loss: Qu
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
     found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
-    found |= _of_loss(model, probe, loss, search, known)
-    found |= _of_constraints(model, excesses, probe, extent, search, known)
+    found |= _of_loss(model, given, probe, loss, search, known)
+    found |= _of_constraints(model.excesses, given, probe, extent, search, known)
     sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
-    return Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
+    return given.merged(Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest))
 
 
 def parameter_range(model: Model) -> Range:
@@ -54,7 +54,9 @@ def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
     return fit_loss(probe, Extent.of(model.domain, parameter_range(model))) if model.objective.is_quadratic() else None
 
 
-def _of_loss(model: Model, probe: Probe, loss: Quadratics | None, search: Search, known: Range) -> Found:
+def _of_loss(
+    model: Model, given: Constants, probe: Probe, loss: Quadratics | None, search: Search, known: Range
+) -> Found:
     guesses = probe.size + np.flatnonzero(known.guessed)
     if loss is not None:
         sure = not loss.moved_by(guesses)
@@ -63,14 +65,17 @@ def _of_loss(model: Model, probe: Probe, loss: Quadratics | None, search: Search
             "loss_range": (float(loss.range().max()), sure),
             "strong_convexity": (_modulus(float(loss.modulus()[0]), float(loss.curvature()[0])), True),
         }
-    slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
-    reach = min(search.range(), slope * float(model.domain.diameter))
+    slope, reach = given.loss_lipschitz, given.loss_range
+    if slope is None:
+        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
+    if reach is None:
+        reach = min(search.range(), slope * float(model.domain.diameter))
     modulus = search.modulus()
     return {"loss_lipschitz": (slope, False), "loss_range": (reach, False), "strong_convexity": (modulus, False)}
 
 
 def _of_constraints(
-    model: Model, excesses: list[Excess], probe: Probe, extent: Extent, search: Search, known: Range
+    excesses: list[Excess], given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
 ) -> Found:
     if not any(one.expression.variables() for one in excesses):  # one that always holds: any bound will do
         return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
@@ -97,8 +102,10 @@ def _of_constraints(
         def steep(seen: Seen) -> Array:
             return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
 
-        slopes.append(search.highest(steep))
-        reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
+        if given.constraint_lipschitz is None:
+            slopes.append(search.highest(steep))
+        if given.constraint_range is None:
+            reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
         bend = search.curvature(rest) if all(_is_smooth(one.expression) for one in excesses) else None
         smooth = bend is not None
         bends.append(bend or 0.0)

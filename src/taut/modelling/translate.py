@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -15,10 +15,11 @@ from cvxpy.expressions.leaf import Leaf
 from taut.modelling.atoms import UnsupportedAtom, operands, operation
 from taut.modelling.constant import constant_value
 
-__all__ = ["Evaluate", "translate"]
+__all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all"]
 
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
+EvaluateAll = Callable[[Values, Values], list[jax.Array]]
 _Step = Callable[[list[Any], Values, Any], Any]  # earlier results, values of the leaves, float type -> result
 
 
@@ -36,21 +37,35 @@ def translate(expression: Any) -> Evaluate:
     Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.SUPPORTED`, for complex numbers,
     and for integer or boolean variables.
     """
-    if not isinstance(expression, cp.Expression):
-        raise TypeError(
-            f"expression: got {type(expression).__name__}; expected a CVXPY expression "
-            "(objectives and constraints hold theirs as `expr`)"
-        )
-    program = _Program()
-    result = program.place(expression)
+    evaluate_all = translate_all([expression])
 
     def evaluate(variables: Values, parameters: Values) -> jax.Array:
+        return evaluate_all(variables, parameters)[0]
+
+    return evaluate
+
+
+def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
+    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, which returns all their values.
+
+    Parts that several of them share are computed, and differentiated, once.
+    """
+    for expression in expressions:
+        if not isinstance(expression, cp.Expression):
+            raise TypeError(
+                f"expression: got {type(expression).__name__}; expected a CVXPY expression "
+                "(objectives and constraints hold theirs as `expr`)"
+            )
+    program = _Program()
+    results = [program.place(expression) for expression in expressions]
+
+    def evaluate(variables: Values, parameters: Values) -> list[jax.Array]:
         given = {leaf.id: _value_of(leaf, variables, parameters) for leaf in program.leaves}
         dtype = jnp.result_type(float, *given.values())
         done: list[Any] = []
         for step in program.steps:
             done.append(step(done, given, dtype))
-        return jnp.asarray(done[result])
+        return [jnp.asarray(done[result]) for result in results]
 
     return evaluate
 
