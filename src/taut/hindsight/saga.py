@@ -58,7 +58,9 @@ def solve_by_saga(
         check_feasible(problem)
         pieces = pieces_of(fixed_structure(constraints, frame, rng), frame)
     elif constraints.takes_data and len(ends) > 1:
-        raise ValueError("prefixes: got several with constraints that change; expected one, as the projection is for one")
+        raise ValueError(
+            "prefixes: got several with constraints that change; expected one, as the projection is for one"
+        )
     centre, radius = np.asarray(frame.centre), float(frame.scale)
     everyone = stream.block(0, ends[-1])  # rounds are drawn at random: one seed's are on the device at a time
     found, epochs = [], 0
