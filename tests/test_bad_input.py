@@ -12,6 +12,7 @@ import pytest
 import taut
 from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, targets
 from taut.learners import Learner, State, schedules
+from taut.pytrees import register_dataclass
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 CHUNK = 16
@@ -230,7 +231,7 @@ def test_whole_numbers_beyond_32_bits():
 # Arguments of simulate.
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Shaped(Learner):
     weights: Any

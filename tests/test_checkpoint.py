@@ -18,6 +18,7 @@ import taut
 from small_games import ALL, BALL, GAME, assert_bit_equal, distance, targets
 from taut import archive
 from taut.learners import Learner
+from taut.pytrees import register_dataclass
 
 CHUNK, ROUNDS = 10, 57
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -120,7 +121,7 @@ class Walk(NamedTuple):
     key: Any
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclass(frozen=True)
 class Drunk(Learner):
     """Has a random key in its state, which must survive as well."""

@@ -10,6 +10,7 @@ import xarray
 import taut
 from small_games import ALL, BALL, FEASIBLE, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
 from taut import archive, metrics
+from taut.pytrees import register_dataclass
 
 
 @pytest.fixture(scope="module")
@@ -222,9 +223,7 @@ def test_a_run_without_records_says_so():
 def test_a_learner_that_no_file_can_hold_is_named(tmp_path):
     import dataclasses
 
-    import jax
-
-    @jax.tree_util.register_dataclass
+    @register_dataclass
     @dataclasses.dataclass(frozen=True)
     class Secretive(taut.ClippedOGD):
         why: object = dataclasses.field(default=print, metadata={"static": True})

@@ -13,6 +13,7 @@ import pytest
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, clipped_by_hand, distance, targets
 from taut.learners import Learner, State
+from taut.pytrees import register_dataclass
 from taut.referee import play
 
 ETA, SIGMA = 0.3, 5.0
@@ -181,7 +182,7 @@ def test_float32_first_decision_makes_a_float32_game_with_exact_totals():
 
 
 def test_float32_sweep_of_a_learner_that_never_casts():
-    @jax.tree_util.register_dataclass
+    @register_dataclass
     @dataclass(frozen=True)
     class Careless(Learner):
         step_size: Any
@@ -333,7 +334,7 @@ def test_compiled_game_has_no_buffer_of_records_unless_asked():
 
 
 def test_learner_of_the_users_own():
-    @jax.tree_util.register_dataclass
+    @register_dataclass
     @dataclass(frozen=True)
     class FollowTheData(Learner):
         """Plays the mean of the data seen so far, which a gradient step of length 1/t gives."""
