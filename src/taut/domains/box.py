@@ -1,0 +1,74 @@
+"""The box: lower and upper bounds on every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .arrays import cast, norm, reals, shape_of, working
+from .base import Domain
+
+__all__ = ["Box"]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Box(Domain, leaves=("lower", "upper")):
+    """The box {x : lower <= x <= upper}; scalar bounds hold for every entry of `shape`."""
+
+    lower: Any
+    upper: Any
+    shape: tuple[int, ...]
+
+    def __init__(self, lower: Any, upper: Any, shape: int | Sequence[int] | None = None) -> None:
+        if shape is None:
+            shape = np.shape(lower) or np.shape(upper)
+            if not shape:
+                raise TypeError("shape: got None and scalar bounds; expected the shape of a decision")
+        wanted = shape_of(shape)
+        low, high = reals("lower", lower, wanted), reals("upper", upper, wanted)
+        if np.any(low > high):
+            at = tuple(int(i) for i in np.argwhere(low > high)[0])
+            raise ValueError(f"lower: got {low[at]:g} at index {at}; expected at most upper = {high[at]:g}")
+        self._set(lower=low, upper=high, shape=wanted)
+
+    @property
+    def centre(self) -> jax.Array:
+        """The midpoint."""
+        return jnp.asarray(self.lower + (self.upper - self.lower) / 2)
+
+    @property
+    def radius(self) -> Any:
+        """Half the diagonal."""
+        return self.diameter / 2
+
+    @property
+    def diameter(self) -> Any:
+        """The diagonal."""
+        return norm(self.upper - self.lower)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Entrywise clipping."""
+        x = self._decision(x)
+        return jnp.clip(x, *cast(x.dtype, self.lower, self.upper))
+
+    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+        """Whether lower <= x <= upper in every entry."""
+        x = self._decision(x)
+        wide = x.astype(working(x))
+        lower, upper = cast(wide.dtype, self.lower, self.upper)
+        slack = self._slack(x, jnp.maximum(jnp.abs(lower), jnp.abs(upper)), tolerance)
+        return jnp.all((wide >= lower - slack) & (wide <= upper + slack))
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Independent uniform entries."""
+        lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
+        return jnp.minimum(lower + (upper - lower) * jax.random.uniform(key, self.shape), upper)
+
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """Two linear inequalities."""
+        return [x >= np.asarray(self.lower), x <= np.asarray(self.upper)]
