@@ -14,20 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import kinds
 from .constants import Constants
 from .domains import Domain, domain_from_dict
 from .learners import Learner
-from .learners import schedules as _schedules
+from .learners.schedules import Schedule
 
 __all__ = ["flat", "like", "pack", "read_arrays", "same", "unpack", "write_arrays", "write_atomically"]
 
 Array = np.ndarray[Any, Any]
-
-_SCHEDULES = {
-    name: kind
-    for name, kind in vars(_schedules).items()
-    if isinstance(kind, type) and issubclass(kind, _schedules.Schedule)
-}
+PARAMETERS = (Learner, Schedule)
+"""What a file describes by its kind and fields."""
 
 
 def pack(value: Any) -> Any:
@@ -39,7 +36,7 @@ def pack(value: Any) -> Any:
         return {"constants": {k: sorted(v) if isinstance(v, frozenset) else v for k, v in plain.items()}}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: pack(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, "fields": fields}
+        return {"kind": kinds.name_of(type(value)), "fields": fields}
     if isinstance(value, (np.ndarray, jax.Array)):
         array = np.asarray(value)
         return array.item() if array.ndim == 0 else {"array": array.tolist(), "dtype": str(array.dtype)}
@@ -66,16 +63,29 @@ def unpack(packed: Any) -> Any:
         return Constants(**entries)
     if "array" in packed:
         return np.asarray(packed["array"], packed["dtype"])
-    kind = packed.get("kind")
-    known = {**_SCHEDULES, **Learner.kinds}
-    if kind not in known:
-        raise ValueError(f"file: got a learner of kind {kind!r}; expected one of {', '.join(sorted(known))}")
-    return known[kind](**{name: unpack(field) for name, field in packed["fields"].items()})
+    kind = kinds.find(str(packed.get("kind")), PARAMETERS)
+    if kind is None:
+        known = ", ".join(kinds.names(PARAMETERS))
+        raise ValueError(f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}")
+    return kind(**{name: unpack(field) for name, field in packed["fields"].items()})
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two packed values are equal, to the last bit."""
-    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+    """Whether two packed values are equal, to the last bit; a class may have been called otherwise in an older file."""
+    return json.dumps(_renamed(a), sort_keys=True) == json.dumps(_renamed(b), sort_keys=True)
+
+
+def _renamed(packed: Any) -> Any:
+    """The same description with its classes called as they are today."""
+    if isinstance(packed, (list, tuple)):
+        return [_renamed(entry) for entry in packed]
+    if not isinstance(packed, dict):
+        return packed
+    entries = {name: _renamed(entry) for name, entry in packed.items()}
+    if isinstance(entries.get("kind"), str):
+        kind = kinds.find(entries["kind"], PARAMETERS if "fields" in entries else Domain)
+        entries["kind"] = entries["kind"] if kind is None else kinds.name_of(kind)
+    return entries
 
 
 def flat(tree: Any) -> dict[str, Array]:

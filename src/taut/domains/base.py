@@ -11,12 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import errors
+from .. import errors, kinds
 from .arrays import finfo
 
 __all__ = ["Domain", "domain_from_dict"]
-
-_KINDS: dict[str, type[Domain]] = {}
 
 
 class Domain(ABC):
@@ -45,7 +43,7 @@ class Domain(ABC):
         if not leaves:  # an intermediate class
             return
         cls.leaves = leaves
-        _KINDS[cls.__name__] = cls
+        kinds.add(cls)
 
         def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[int, ...]]:
             return tuple(getattr(domain, name) for name in leaves), domain.shape
@@ -85,7 +83,7 @@ class Domain(ABC):
     def to_dict(self) -> dict[str, Any]:
         """A description that fits into JSON; `domain_from_dict` reads it."""
         numbers = {name: np.asarray(getattr(self, name)).tolist() for name in self.leaves}
-        return {"kind": type(self).__name__, **numbers, "shape": list(self.shape)}
+        return {"kind": kinds.name_of(type(self)), **numbers, "shape": list(self.shape)}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
@@ -114,8 +112,10 @@ def domain_from_dict(description: Mapping[str, Any]) -> Domain:
     """The domain that a domain's `to_dict` described."""
     if not isinstance(description, Mapping) or "kind" not in description:
         raise TypeError(f"description: got {description!r}; expected a mapping with the entry 'kind'")
-    kind = errors.one_of("kind", description["kind"], tuple(_KINDS))
+    kind = kinds.find(str(description["kind"]), Domain)
+    if kind is None:
+        errors.one_of("kind", description["kind"], kinds.names(Domain))
     try:
-        return _KINDS[kind].from_dict(description)
+        return kind.from_dict(description)
     except KeyError as missing:
         raise ValueError(f"description: got {dict(description)!r}; expected an entry {missing}") from None

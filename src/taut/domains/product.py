@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import kinds
 from .arrays import norm
 from .base import Domain, domain_from_dict
 
@@ -88,7 +89,7 @@ class Product(Domain, leaves=("parts",)):
 
     def to_dict(self) -> dict[str, Any]:
         """The parts' descriptions."""
-        return {"kind": "Product", "parts": [part.to_dict() for part in self.parts]}
+        return {"kind": kinds.name_of(type(self)), "parts": [part.to_dict() for part in self.parts]}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .. import errors
+from .. import errors, kinds
 from .arrays import cast, working
 from .base import Domain
 
@@ -71,7 +71,7 @@ class Simplex(Domain, leaves=("total",)):
 
     def to_dict(self) -> dict[str, Any]:
         """Dimension and total."""
-        return {"kind": "Simplex", "dimension": self.dimension, "total": float(self.total)}
+        return {"kind": kinds.name_of(type(self)), "dimension": self.dimension, "total": float(self.total)}
 
 
 def onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:

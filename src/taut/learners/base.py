@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from .. import kinds
 from ..rounds import Round
 
 __all__ = ["Learner", "State", "Weighted", "first_round"]
@@ -38,11 +39,9 @@ class Learner(ABC):
     takes them as given.
     """
 
-    kinds: ClassVar[dict[str, type[Learner]]] = {}
-
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        Learner.kinds[cls.__name__] = cls
+        kinds.add(cls)
 
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:

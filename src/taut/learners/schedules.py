@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import errors
+from .. import errors, kinds
 from ..pytrees import register_dataclass
 
 __all__ = [
@@ -19,6 +19,10 @@ __all__ = [
 
 class Schedule:
     """A positive number for every round."""
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        kinds.add(cls)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The value at round t, in the decision's float type."""
