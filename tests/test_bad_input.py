@@ -412,6 +412,61 @@ def test_beta_outside_zero_to_one(constructor, beta):
     assert_refused(error, "beta", str(beta), expected, lambda: WITH_BETA[constructor](beta))
 
 
+SHIFTED = {
+    "inverse root": lambda shift: schedules.InverseRoot(0.1, shift),
+    "inverse": lambda shift: schedules.Inverse(0.1, shift),
+    "power": lambda shift: schedules.Power(0.1, shift, 0.7),
+    "power, short": lambda shift: schedules.power(0.1, 0.7, shift),
+    "reciprocal": lambda shift: schedules.Reciprocal(schedules.Constant(0.1), shift),
+}
+
+
+@pytest.mark.parametrize("schedule", list(SHIFTED))
+@pytest.mark.parametrize(
+    ("shift", "error", "came", "expected"),
+    [
+        (-1, ValueError, "-1", "above -1"),
+        (-2.5, ValueError, "-2.5", "above -1"),
+        (np.array([0.0, -1.0]), ValueError, "-1", "above -1"),
+        (float("nan"), ValueError, "nan", "finite real number"),
+        ("1", TypeError, "'1'", "above -1"),
+        (None, TypeError, "None", "above -1"),
+        ([1.0], TypeError, "[1.0]", "above -1"),
+        (True, TypeError, "True", "above -1"),
+        (abs, TypeError, "abs", "above -1"),
+        (1j, TypeError, "1j", "finite real number"),
+    ],
+)
+def test_shifts_that_leave_no_round(schedule, shift, error, came, expected):
+    assert_refused(error, "shift", came, expected, lambda: SHIFTED[schedule](shift))
+
+
+@pytest.mark.parametrize("schedule", list(SHIFTED))
+def test_shifts_above_minus_one_are_fine(schedule):
+    for shift in (-0.5, 0, 3, np.float32(2.0), np.array([0.0, 1.0])):
+        assert SHIFTED[schedule](shift).shift is shift
+
+
+@cases([
+    ("endless exponent", ValueError, "exponent", "inf", "finite real number",
+     lambda: schedules.Power(0.1, exponent=float("inf"))),
+    ("no exponent", TypeError, "exponent", "None", "finite real number", lambda: schedules.Power(0.1, exponent=None)),
+    ("exponent in words", TypeError, "exponent", "'half'", "finite real", lambda: schedules.power(0.1, "half")),
+    ("complex exponent", TypeError, "exponent", "1j", "finite real", lambda: schedules.Power(0.1, 0.0, np.array([1j]))),
+    ("scale beside an exponent", ValueError, "scale", "-1", "positive", lambda: schedules.Power(-1)),
+    ("reciprocal of nothing", TypeError, "of", "None", "positive number or a schedule",
+     lambda: schedules.Reciprocal(None)),
+    ("reciprocal of zero", ValueError, "of", "0", "positive number", lambda: schedules.Reciprocal(0.0)),
+    ("reciprocal of a function", TypeError, "of", "abs", "a schedule", lambda: schedules.Reciprocal(abs)),
+    ("step by a function", TypeError, "eta", "abs", "a schedule", lambda: taut.ClippedOGD(abs, 5.0)),
+    ("schedule for a number", TypeError, "sigma", "Constant", "positive number",
+     lambda: taut.ClippedOGD(0.1, schedules.Constant(5.0))),
+    ("JAX's numbers", ValueError, "eta", "-1", "positive", lambda: taut.ClippedOGD(jnp.asarray(-1.0), 5.0)),
+])  # fmt: skip
+def test_schedules(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
 def without(*names):
     """The constants without H and some others."""
     known = {"radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count"}
@@ -462,6 +517,17 @@ MANY = COMPLETE.with_values(constraint_count=2)
      lambda: taut.Doubling.of(lambda h: CLIPPED, first=-1)),
     ("doubling two kinds", TypeError, "make", "different kinds", "one kind",
      lambda: taut.Doubling.of(lambda horizon: MIXED[horizon > 8])),
+    ("doubling from beyond", ValueError, "first", "31", "at most 30",
+     lambda: taut.Doubling.of(lambda h: CLIPPED, first=31)),
+    ("doubling no learner", TypeError, "make", "0.5", "returns a learner", lambda: taut.Doubling.of(lambda h: 0.5)),
+    ("epochs of nothing", TypeError, "epochs", "None", "taut.Doubling.of", lambda: taut.Doubling(None, 0)),
+    ("epochs of a number", TypeError, "epochs", "0.1", "a learner, stacked", lambda: taut.Doubling(0.1, 0)),
+    ("epochs not stacked", ValueError, "epochs", ".eta.value has shape ()", "31 epochs",
+     lambda: taut.Doubling(CLIPPED, 0)),
+    ("too few epochs", ValueError, "epochs", ".sigma has shape (30,)", "leading axis of 31 epochs",
+     lambda: taut.Doubling(taut.ClippedOGD(np.ones(31), np.ones(30)), 0)),
+    ("epochs from below", ValueError, "first", "-2", "at least 0",
+     lambda: taut.Doubling(taut.ClippedOGD(np.ones(31), np.ones(31)), -2)),
     ("constants below zero", ValueError, "loss_lipschitz", "-1", "not negative",
      lambda: taut.Constants(loss_lipschitz=-1)),
     ("no radius", ValueError, "radius", "0", "positive", lambda: taut.Constants(radius=0)),

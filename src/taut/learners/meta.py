@@ -52,6 +52,19 @@ class Doubling(Learner):
     first: int = field(metadata={"static": True})
     warm: bool = field(default=False, metadata={"static": True})
 
+    def __post_init__(self) -> None:
+        first = _first(self.first)
+        object.__setattr__(self, "first", first)
+        if not isinstance(self.epochs, Learner):
+            raise TypeError(f"epochs: got {self.epochs!r}; expected a learner, stacked: use taut.Doubling.of")
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.epochs):
+            # Other leaves are tracers, or placeholders that JAX puts in their place.
+            if isinstance(leaf, (int, float, np.generic, np.ndarray)) and np.shape(leaf)[:1] != (LONGEST - first,):
+                raise ValueError(
+                    f"epochs: got a learner whose parameter {jax.tree_util.keystr(path)} has shape {np.shape(leaf)}; "
+                    f"expected a leading axis of {LONGEST - first} epochs: use taut.Doubling.of"
+                )
+
     @classmethod
     def of(cls, make: Callable[[int], Learner], warm: bool = False, first: int | None = None) -> Doubling:
         """The doubling trick around `make(horizon)`.
@@ -69,10 +82,12 @@ class Doubling(Learner):
             raise TypeError(f"make: got {make!r}; expected a function of the horizon that returns a learner")
         if first is None:
             first = _shortest(make)
-        first = errors.count("first", first, least=0)
+        first = _first(first)
         learners = [make(2**k) for k in range(first, LONGEST)]
         kinds = {jax.tree.structure(learner) for learner in learners}
-        if not isinstance(learners[0], Learner) or len(kinds) != 1:
+        if not isinstance(learners[0], Learner):
+            raise TypeError(f"make: got a function that returns {learners[0]!r}; expected one that returns a learner")
+        if len(kinds) != 1:
             raise TypeError("make: got learners of different kinds for different horizons; expected one kind")
         return cls(jax.tree.map(lambda *leaves: np.asarray(leaves, float), *learners), first, bool(warm))
 
@@ -105,6 +120,13 @@ class Doubling(Learner):
 def _playing(state: Epoch) -> Any:
     """The inner state, its decision being the very array that is played: the round is then asked about it once."""
     return state.inner._replace(x=state.x)
+
+
+def _first(first: Any) -> int:
+    first = errors.count("first", first, least=0)
+    if first >= LONGEST:
+        raise ValueError(f"first: got {first}; expected at most {LONGEST - 1}, because rounds are counted in 32 bits")
+    return first
 
 
 def _shortest(make: Callable[[int], Learner]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from ..pytrees import register_dataclass
 __all__ = [
     "Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
 ]  # fmt: skip
+
+
+_NUMBERS = (int, float, complex, np.generic, np.ndarray)
 
 
 class Schedule:
@@ -51,6 +55,7 @@ class _Scaled(Schedule):
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
+        _check_shift(self.shift)
 
     def _time(self, t: jax.Array, dtype: Any) -> jax.Array:
         return t.astype(dtype) + jnp.asarray(self.shift, dtype)
@@ -83,6 +88,11 @@ class Power(_Scaled):
 
     exponent: Any = 0.5
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for entry in _entries("exponent", self.exponent, "a finite real number"):
+            errors.real("exponent", entry)
+
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like t^-exponent."""
         return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(self.exponent, dtype)
@@ -95,6 +105,10 @@ class Reciprocal(Schedule):
 
     of: Schedule
     shift: Any = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", as_schedule("of", self.of))
+        _check_shift(self.shift)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The reciprocal of another schedule times the round."""
@@ -113,17 +127,30 @@ def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:
 
 
 def as_schedule(name: str, value: Any) -> Any:
-    """The schedule `value`, or a positive number as a constant one; what a trace puts in its place is left alone."""
+    """The schedule `value`, or a positive number as a constant one; a placeholder for either is left alone."""
     if isinstance(value, Schedule):
         return value
-    check_positive(name, value)
-    return Constant(value) if isinstance(value, (int, float, np.generic, np.ndarray)) else value
+    check_positive(name, value, "a positive number or a schedule")
+    return Constant(value) if isinstance(value, (*_NUMBERS, jax.Array)) else value
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any, expected: str = "a positive number") -> None:
     """Refuse parameters that are not positive, where they are concrete: inside a trace there is nothing to check."""
-    if isinstance(value, (bool, str, bytes, list, dict, set)) or value is None:
-        raise TypeError(f"{name}: got {value!r}; expected a positive number")
-    if isinstance(value, (int, float, np.generic, np.ndarray)):
-        for entry in np.ravel(value):
-            errors.positive(name, entry)
+    for entry in _entries(name, value, expected):
+        errors.positive(name, entry)
+
+
+def _check_shift(shift: Any) -> None:
+    """Refuse shifts that make t + shift zero or negative for a t = 1, 2, ..."""
+    for entry in _entries("shift", shift, "a number above -1"):
+        if errors.real("shift", entry) <= -1:
+            raise ValueError(f"shift: got {entry:g}; expected a number above -1, because rounds are counted from 1")
+
+
+def _entries(name: str, value: Any, expected: str) -> Iterable[Any]:
+    """The numbers in a parameter; none if it is traced, or a placeholder that JAX puts where a parameter was."""
+    if isinstance(value, (bool, str, bytes, tuple, list, dict, set)) or value is None or callable(value):
+        raise TypeError(f"{name}: got {value!r}; expected {expected}")
+    if isinstance(value, _NUMBERS) or (isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)):
+        return np.ravel(value).tolist()  # so that NumPy's complex numbers are not taken for real ones
+    return ()
