@@ -112,6 +112,22 @@ def test_is_compiled_once_for_all_epochs_and_parameters():
     assert referee.play._cache_size() == before
 
 
+def test_is_shown_in_one_line_by_its_first_epoch():
+    learner = taut.Doubling.of(lambda horizon: taut.ClippedOGD(1 / horizon, 4.0), first=7)
+    inner = "ClippedOGD(eta=Constant(value=0.0078125), sigma=4.0)"
+    assert repr(learner) == f"Doubling(24 epochs: {inner} for 2^7 rounds, ... 2^30)"
+    warm = taut.Doubling.of(lambda horizon: taut.ClippedOGD(2 / horizon, 4.0), warm=True)
+    assert (
+        repr(warm)
+        == "Doubling(31 warm epochs: ClippedOGD(eta=Constant(value=2.0), sigma=4.0) for 2^0 rounds, ... 2^30)"
+    )
+    shown = []
+    jax.eval_shape(lambda traced: shown.append(repr(traced)), learner)
+    assert shown == ["Doubling(24 epochs: ClippedOGD for 2^7 rounds, ... 2^30)"]
+    run = taut.simulate(learner, zoo.TOY.problem, data())
+    assert run.certificate().learner == repr(learner)
+
+
 def test_refuses_what_it_cannot_double():
     with pytest.raises(TypeError, match="make: got 3"):
         taut.Doubling.of(3)

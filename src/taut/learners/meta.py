@@ -17,6 +17,7 @@ from .base import Learner
 
 __all__ = ["Doubling", "Epoch"]
 
+Array = np.ndarray[Any, Any]
 LONGEST = 31
 """Rounds are counted in 32 bits."""
 
@@ -64,6 +65,13 @@ class Doubling(Learner):
                     f"epochs: got a learner whose parameter {jax.tree_util.keystr(path)} has shape {np.shape(leaf)}; "
                     f"expected a leading axis of {LONGEST - first} epochs: use taut.Doubling.of"
                 )
+
+    def __repr__(self) -> str:
+        """Only the first of the epochs, which has the parameters of an ordinary learner."""
+        start, rounds = "warm " if self.warm else "", f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}"
+        known = all(isinstance(leaf, np.ndarray) and leaf.ndim for leaf in jax.tree.leaves(self.epochs))
+        inner = jax.tree.map(_first_entry, self.epochs) if known else type(self.epochs).__name__
+        return f"{type(self).__name__}({LONGEST - self.first} {start}epochs: {inner} {rounds})"
 
     @classmethod
     def of(cls, make: Callable[[int], Learner], warm: bool = False, first: int | None = None) -> Doubling:
@@ -120,6 +128,10 @@ class Doubling(Learner):
 def _playing(state: Epoch) -> Any:
     """The inner state, its decision being the very array that is played: the round is then asked about it once."""
     return state.inner._replace(x=state.x)
+
+
+def _first_entry(leaf: Array) -> Any:
+    return leaf[0].item() if leaf.ndim == 1 else leaf[0]
 
 
 def _first(first: Any) -> int:
