@@ -310,6 +310,30 @@ def test_parameters_with_values_are_fixed_and_others_change():
         taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], per_round=["nothing"])
 
 
+def test_hindsight_sees_the_values_that_parameters_had():
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    limit = cp.Parameter(name="limit", value=1.0)
+    model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit])
+    for late in (0.5, 2.0, None):
+        limit.value = late
+        best = taut.hindsight(model, np.tile([1.0, 0.5], (4, 1)))
+        assert best.loss[0] == pytest.approx(-4.0)
+        assert "the model's own program" in best.solver
+
+
+def test_fixed_parameters_may_enter_as_constants_do():
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    p, q = (cp.Parameter(name=name, nonneg=True, value=2.0) for name in "pq")
+    bend = cp.Parameter((2, 2), name="bend", PSD=True, value=np.diag([1.0, 3.0]))
+    model = taut.from_cvxpy(p * q * cp.quad_form(x, bend) + c @ x, [cp.norm(x) <= 1])
+    data = rng_of(8).uniform(-1, 1, (9, 2))
+    best = taut.hindsight(model, data)
+    assert "the model's own program" in best.solver
+    np.testing.assert_allclose(best.decision[0], -data.mean(axis=0) / [8.0, 24.0], atol=1e-8)
+    with pytest.raises(ValueError, match=r"(?s)loss: got a model that is not DPP.*\|--  QuadForm\(x, bend\)"):
+        taut.from_cvxpy(cp.quad_form(x, bend), [cp.norm(x) <= 1], per_round=[bend])
+
+
 @pytest.mark.parametrize(
     ("attributes", "data", "message"),
     [
@@ -365,6 +389,15 @@ def refusals():
         ),
         "empty": (lambda: (cp.sum(x), [x >= 1, x <= 0]), "constraints: got no feasible decision"),
         "whole numbers": (lambda: (cp.sum(cp.Variable(2, integer=True, name="k")), []), "variable k: got integer=True"),
+        "complex": (
+            lambda: (cp.real(cp.sum(cp.Variable(2, complex=True, name="k"))), []),
+            "variable k: got complex=True",
+        ),
+        "complex data": (
+            lambda: (cp.sum(x) + cp.real(cp.Parameter(imag=True, name="j")), ball),
+            "parameter j: got one that may be complex; expected real data",
+        ),
+        "complex loss": (lambda: (1j * cp.sum(x), ball), "loss: got the complex expression"),
         "cone": (lambda: (cp.sum(x), [cp.ExpCone(x[0], x[1], y)]), "got ExpCone in .* expected <=, >=, =="),
         "vector": (lambda: (x, ball), r"loss: got an expression of shape \(2,\)"),
         "maximise": (lambda: (cp.Maximize(cp.sum(x)), ball), "loss: got cp.Maximize"),

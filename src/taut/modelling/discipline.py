@@ -10,11 +10,11 @@ from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
 from .attributes import refused
 
-__all__ = ["checked"]
+__all__ = ["check_parametrized", "checked"]
 
 
 def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
-    """The loss expression and the list of constraints, both found to be convex for all values of the parameters."""
+    """The loss expression and the list of constraints, both found to be convex for the values that parameters may have."""
     if isinstance(loss, cp.Minimize):
         loss = loss.expr
     if isinstance(loss, cp.Maximize):
@@ -27,15 +27,33 @@ def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
     for one in stated:
         if not isinstance(one, cp.Constraint):
             raise TypeError(f"constraints: got {one!r}; expected CVXPY constraints such as x <= 1")
-    program = cp.Problem(cp.Minimize(cp.sum(loss)), stated)
-    if not program.variables():
+    leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
+    if not leaves[0]:
         raise ValueError("loss: got no CVXPY variable in loss or constraints; expected at least one decision variable")
-    _check_leaves(program)
-    if not program.is_dcp():
+    _check_leaves(*leaves)
+    if loss.is_complex():
+        raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
+    if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
         raise ValueError(_explained(loss, stated))
-    if not program.is_dcp(dpp=True):
-        raise ValueError(_explained_dpp(loss, stated))
     return loss, stated
+
+
+def check_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> None:
+    """Raise unless everything is convex in the same way for all data: disciplined parametrized programming.
+
+    Arguments:
+        loss: the expression, found to be convex.
+        constraints: likewise.
+        fixed: constants in place of the parameters that do not change, by the parameter's `id()`. They may enter in
+            any way that is convex.
+    """
+    parts = [part.tree_copy(dict(fixed)) for part in (loss, *constraints)] if fixed else [loss, *constraints]
+    if not all(part.is_dcp(dpp=True) for part in parts):
+        raise ValueError(_explained_dpp(parts[0], parts[1:]))
+
+
+def _of_all(parts: list[Any], kind: str) -> list[Any]:
+    return list({leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}.values())
 
 
 def _listed(constraints: Any) -> list[Any]:
@@ -44,15 +62,18 @@ def _listed(constraints: Any) -> list[Any]:
     return list(constraints)
 
 
-def _check_leaves(program: Any) -> None:
-    for variable in program.variables():
+def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
+    for variable in variables:
         attribute = refused(variable)
         if attribute is not None:
             raise ValueError(
                 f"variable {variable.name()}: got {attribute}=True; expected real variables that are not restricted to "
                 "whole numbers"
             )
-    for kind, leaves in (("variables", program.variables()), ("parameters", program.parameters())):
+    for parameter in parameters:
+        if parameter.is_complex():
+            raise ValueError(f"parameter {parameter.name()}: got one that may be complex; expected real data")
+    for kind, leaves in (("variables", variables), ("parameters", parameters)):
         names = [leaf.name() for leaf in leaves]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

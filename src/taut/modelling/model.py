@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import cvxpy as cp
 import jax
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..streams import Stream
 from .attributes import counted, dense, is_symmetric, shaped
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
-from .discipline import checked
+from .discipline import check_parametrized, checked
 from .parameters import Keys
 from .probe import Probe
 from .scale import deepest, model_constants, parameter_range, polynomial_loss
@@ -91,6 +92,9 @@ class Model(Problem):
         self.parameters = _per_round(every, per_round)
         self.keys = Keys(self.parameters)
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
+        # What a user assigns later does not count: game, domain and hindsight must speak of the same numbers.
+        self._values_of_fixed: dict[int, Any] = {parameter.id: dense(parameter.value) for parameter in self.fixed}
+        check_parametrized(self.objective, self.stated, self._constants_for_fixed)
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
         for one in self.stated:
@@ -188,10 +192,11 @@ class Model(Problem):
 
     def shadow(self, framed: bool = False) -> Shadow:
         """Copies of the expressions over one flat decision, or over one in units of the radius around the centre."""
+        fixed = self._constants_for_fixed
         if not framed:
-            return Shadow(self.variables, self.parameters, self.fixed)
+            return Shadow(self.variables, self.parameters, fixed)
         scale = float(self.domain.radius) or 1.0
-        return Shadow(self.variables, self.parameters, self.fixed, np.asarray(self.domain.centre, float), scale)
+        return Shadow(self.variables, self.parameters, fixed, np.asarray(self.domain.centre, float), scale)
 
     def present(self, decision: Any) -> Any:
         """Decisions as the user knows them: an array in the shape of the only variable, or a dict by name.
@@ -260,11 +265,12 @@ class Model(Problem):
 
     def _values(self, z: Any) -> dict[int, Any]:
         z = () if not self.parameters else z if isinstance(z, tuple) else self.keys.arranged(z, check=False)
-        return self._constants_of | {p.id: part for p, part in zip(self.parameters, z, strict=True)}
+        return self._values_of_fixed | {p.id: part for p, part in zip(self.parameters, z, strict=True)}
 
     @cached_property
-    def _constants_of(self) -> dict[int, Any]:
-        return {parameter.id: dense(parameter.value) for parameter in self.fixed}
+    def _constants_for_fixed(self) -> dict[int, Any]:
+        """A CVXPY constant for each parameter that does not change, by the parameter's `id()`."""
+        return {id(parameter): cp.Constant(self._values_of_fixed[parameter.id]) for parameter in self.fixed}
 
     def _split(self, x: jax.Array) -> dict[int, jax.Array]:
         if len(self.variables) == 1 and x.shape == self.variables[0].shape:  # nothing to cut, nothing to compile
@@ -288,7 +294,7 @@ class Model(Problem):
             return values(self._split(x), self._values(z))
 
         def steady(x: jax.Array) -> list[jax.Array]:
-            return values(self._split(x), self._constants_of)
+            return values(self._split(x), self._values_of_fixed)
 
         return excess if any(self.changing(row) for row in rows) else steady
 

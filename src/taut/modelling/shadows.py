@@ -7,7 +7,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from .attributes import dense, ties, wrapped
+from .attributes import ties, wrapped
 
 __all__ = ["Shadow"]
 
@@ -19,9 +19,8 @@ class Shadow:
 
     Arguments:
         variables: the model's variables; their entries, in row order, follow one another in the flat decision.
-        parameters: those that change with the round: copies take their place, in `parameters`. The others keep the
-            values they have now, as constants.
-        fixed: the parameters that do not change.
+        parameters: those that change with the round: copies take their place, in `parameters`.
+        fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
         centre: of the frame: the flat decision is centre + scale * `variable`.
         scale: of the frame.
 
@@ -30,7 +29,7 @@ class Shadow:
     """
 
     def __init__(
-        self, variables: list[Any], parameters: list[Any], fixed: list[Any], centre: Array | None = None,
+        self, variables: list[Any], parameters: list[Any], fixed: dict[int, Any], centre: Array | None = None,
         scale: float = 1.0,
     ) -> None:  # fmt: skip
         size = sum(variable.size for variable in variables)
@@ -38,7 +37,7 @@ class Shadow:
         self.decision = self.variable if centre is None else np.ravel(centre) + scale * self.variable
         self.parameters = [_twin(parameter) for parameter in parameters]
         self._twins: dict[int, Any] = {id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)}
-        self._twins |= {id(p): cp.Constant(dense(p.value)) for p in fixed}
+        self._twins |= fixed
         self.ties: list[Any] = []
         start = 0
         for variable in variables:
