@@ -7,12 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
+import jax.extend.core as jex
 import jax.numpy as jnp
 
 from .constraints import Constraints, Linearisation
 from .domains import Domain
 
 __all__ = ["FullInformation", "Observed", "Round"]
+
+
+def _trace() -> Any:
+    """What JAX is tracing just now; equal only to itself."""
+    if hasattr(jex, "get_opaque_trace_state"):
+        return jex.get_opaque_trace_state()
+    return jax.core.get_opaque_trace_state(convention="taut")  # before JAX 0.10
 
 
 class Round(Protocol):
@@ -36,14 +44,16 @@ class FullInformation:
     """The loss and the constraints themselves are revealed.
 
     An answer is remembered for the decision it was asked at: referee and learner ask about the same x_t, and inside a
-    compiled round the question is then traced once.
+    compiled round the question is then traced once. Only answers given where the round itself was made are remembered: one
+    given inside a branch, a loop or a derivative is made of values that do not exist outside of it.
     """
 
     loss_function: Callable[[jax.Array, Any], Any]
     stated: Constraints
     domain: Domain
     data: Any
-    _memory: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False)
+    _memory: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _home: Any = field(default_factory=_trace, repr=False, compare=False)
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x)."""
@@ -68,10 +78,13 @@ class FullInformation:
         return self._once("f", x, lambda: jax.value_and_grad(scalar)(x))
 
     def _once(self, oracle: str, x: jax.Array, answer: Callable[[], Any]) -> Any:
-        # The decision is kept beside the answer so that its id cannot be given to another array.
-        if (oracle, id(x)) not in self._memory:
-            self._memory[oracle, id(x)] = (x, answer())
-        return self._memory[oracle, id(x)][1]
+        if (oracle, id(x)) in self._memory:
+            return self._memory[oracle, id(x)][1]
+        given = answer()
+        if isinstance(x, jax.Array) and _trace() == self._home:  # NumPy's arrays may change
+            # The decision is kept beside the answer so that its id cannot be given to another array.
+            self._memory[oracle, id(x)] = (x, given)
+        return given
 
 
 @dataclass(frozen=True)
