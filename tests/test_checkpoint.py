@@ -258,7 +258,7 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
         play(targets(rounds=ROUNDS), tmp_path / "file")
     header, arrays = archive.read_arrays(stopped / "board.npz")
     archive.write_arrays(tmp_path / "board.npz", {**header, "format": 99}, arrays)
-    with pytest.raises(ValueError, match="in format 99; expected format 1"):
+    with pytest.raises(ValueError, match="in format 99; expected format 2"):
         play(targets(rounds=ROUNDS), tmp_path)
     archive.write_arrays(tmp_path / "board.npz", header, arrays)
     with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):

@@ -31,7 +31,7 @@ def blame(
         rounds: rounds of the chunk.
     """
     after, records = play(rules._replace(record=frozenset(("loss", "excess", "decisions")), every=1))
-    lead = int(rules.swept) + int(rules.seeded)
+    lead = rules.layout.lead
     losses, excess, decisions = (
         np.moveaxis(np.asarray(a), lead, 0)[:rounds] for a in (records.loss, records.excess, records.decisions)
     )
@@ -63,8 +63,8 @@ def _adversarial(rules: Rules, decisions: Array, key: jax.Array, start: int) -> 
         z = reveal(t, x, jax.random.fold_in(key, t))
         return sum((jnp.sum(0 * jnp.asarray(a, x.dtype)) for a in jax.tree.leaves(z)), jnp.zeros((), x.dtype))
 
-    asked = jax.vmap(one, (None, 0, 0)) if rules.seeded else one
-    asked = jax.vmap(asked, (None, 0, None)) if rules.swept else asked
+    asked = jax.vmap(one, (None, 0, 0)) if rules.layout.seeds else one
+    asked = jax.vmap(asked, (None, 0, None)) if rules.layout.learners else asked
     rounds = jnp.arange(start + 1, start + 1 + len(decisions), dtype=jnp.int32)
     return np.asarray(jax.vmap(asked, (0, 0, None))(rounds, jnp.asarray(decisions), key))
 

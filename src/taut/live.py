@@ -1,77 +1,29 @@
 """The compiled step of a live game, shaped for short calls.
 
-What a call costs is the number of arrays that go in and come out, not the step. So parameters travel as one vector,
-made once, and the state as another, whose head tells all that the player wants to know of the round.
+Parameters travel as one vector, made once, and the state as another, whose head tells all that the player wants to know
+of the round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from .learners import Learner
+from .parcels import Parcel
 from .referee import Shown, all_finite
 from .rounds import Observed, Round
 
-__all__ = ["FAULTS", "Parcel", "head", "measured_step", "revealed_step"]
+__all__ = ["FAULTS", "head", "measured_step", "revealed_step"]
 
 Step = Callable[..., tuple[jax.Array, ...]]
 
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 """What may not be finite, in the order of the bits in a head."""
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """How a pytree travels: leaves that the game's float type holds exactly in one vector, the others each apart."""
-
-    structure: Any
-    kinds: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    floating: np.dtype[Any]
-
-    @classmethod
-    def of(cls, tree: Any, floating: np.dtype[Any]) -> Parcel:
-        """The parcel for trees like this one."""
-        leaves, structure = jax.tree.flatten(tree)
-        return cls(structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), floating)
-
-    def _held(self, dtype: np.dtype[Any]) -> bool:
-        small = dtype.kind in "iub" and dtype.itemsize <= 4 and self.floating.itemsize >= 8
-        return dtype == self.floating or small
-
-    def wrap(self, tree: Any, head: jax.Array | None = None) -> tuple[jax.Array, ...]:
-        """The vector, after `head`, then the leaves that do not fit into it."""
-        parts, apart = [] if head is None else [head], []
-        for leaf, (_, dtype) in zip(jax.tree.leaves(tree), self.kinds, strict=True):
-            if self._held(dtype):
-                parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
-            else:
-                apart.append(jnp.asarray(leaf))
-        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *apart)
-
-    def unwrap(self, arrays: tuple[jax.Array, ...], skip: int = 0) -> Any:
-        """The tree again, the vector's first `skip` entries being its head."""
-        vector, *apart = arrays
-        leaves = []
-        for shape, dtype in self.kinds:
-            if self._held(dtype):
-                size = int(np.prod(shape))
-                leaves.append(vector[skip : skip + size].reshape(shape).astype(dtype))
-                skip += size
-            else:
-                leaves.append(apart.pop(0))
-        return jax.tree.unflatten(self.structure, leaves)
-
-    @property
-    def count(self) -> int:
-        """Number of arrays."""
-        return 1 + sum(not self._held(dtype) for _, dtype in self.kinds)
 
 
 def head(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array) -> jax.Array:

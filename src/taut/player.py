@@ -15,8 +15,9 @@ from ._version import __version__
 from .feasibility import check_feasible
 from .learners import Learner
 from .ledger import Ledger
-from .live import FAULTS, Parcel, head, measured_step, revealed_step
+from .live import FAULTS, head, measured_step, revealed_step
 from .opening import count_constraints, entered, first_decision, settled
+from .parcels import Parcel
 from .problem import Problem
 from .run import Totals
 

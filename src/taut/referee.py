@@ -20,17 +20,37 @@ from .domains import Domain
 from .engine import COMPILER_OPTIONS
 from .learners import Learner
 from .lowering import lowered, once
+from .parcels import Parcel
 from .rounds import FullInformation
 
-__all__ = ["Board", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
+__all__ = ["HEAD", "Board", "Fixed", "Layout", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
 
 
+HEAD = 1
+"""Numbers before the board when it travels: whether all is finite."""
 SIDE_BY_SIDE = 1024
 """Numbers of all decisions played side by side, at most: their intermediate results should stay in the first cache."""
 
 
+class Layout(NamedTuple):
+    """Who plays: how many learners and seeds side by side (0: without an axis), and how many constraints are played and
+    how many scored. Hashable."""
+
+    fixed: Parcel
+    """How `Fixed` travels."""
+    learners: int
+    seeds: int
+    played: int
+    scored: int
+
+    @property
+    def lead(self) -> int:
+        """Number of leading axes."""
+        return (self.learners > 0) + (self.seeds > 0)
+
+
 class Rules(NamedTuple):
-    """What is compiled into the game: functions, what to record, shapes of batches. Hashable."""
+    """What is compiled into the game: functions, what to record, who plays. Hashable."""
 
     loss: Callable[[jax.Array, Any], Any]
     scored_loss: Callable[[jax.Array, Any], Any]
@@ -38,8 +58,19 @@ class Rules(NamedTuple):
     record: frozenset[str]
     every: int
     length: int
-    swept: bool
-    seeded: bool
+    layout: Layout
+    board: Parcel
+    """How the board travels."""
+
+
+class Fixed(NamedTuple):
+    """What stays the same through a game. The learner's numbers have a leading axis if several are swept."""
+
+    constraints: Constraints
+    scored: Constraints | None
+    domain: Domain
+    learner: Learner
+    x1: Any
 
 
 class Shown(FullInformation):
@@ -112,12 +143,11 @@ class Records(NamedTuple):
     multipliers: jax.Array | None
 
 
-@partial(jax.jit, static_argnums=(0, 3, 4))
-def begin(rules: Rules, learner: Learner, x1: jax.Array, count: int, scored: int) -> Board:
+def begin(layout: Layout, learner: Learner, x1: jax.Array) -> Board:
     """The board before round 1; batched like the game."""
 
     def one(learner: Learner, x1: jax.Array) -> Board:
-        dtype = x1.dtype
+        dtype, scored = x1.dtype, layout.scored
 
         def nothing(*shape: int) -> Sum:
             return Sum(jnp.zeros(shape, dtype), None if dtype.itemsize >= 8 else jnp.zeros(shape, dtype))
@@ -126,35 +156,30 @@ def begin(rules: Rules, learner: Learner, x1: jax.Array, count: int, scored: int
             nothing(), nothing(scored), nothing(scored), nothing(scored), jnp.zeros((scored,), dtype),
             nothing(), nothing(), nothing(),
         )  # fmt: skip
-        return Board(learner.init(x1, count), score)
+        return Board(learner.init(x1, layout.played), score)
 
-    if rules.seeded:
-        one = jax.vmap(one, in_axes=(None, 0))
-    if rules.swept:
+    if layout.seeds:
+        one = jax.vmap(one, in_axes=(None, None), axis_size=layout.seeds)
+    if layout.learners:
         one = jax.vmap(one, in_axes=(0, None))
     return one(learner, x1)
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
 def play(
-    rules: Rules,
-    constraints: Constraints,
-    scored_constraints: Constraints | None,
-    domain: Domain,
-    learner: Learner,
-    board: Board,
-    data: Any,
-    key: jax.Array | None,
-    span: jax.Array,
-) -> tuple[Board, Records, jax.Array]:
-    """Play the rounds of a chunk; also says whether every number stayed finite.
+    rules: Rules, fixed: tuple[Any, ...], board: tuple[Any, ...], data: Any, key: jax.Array | None, span: jax.Array
+) -> tuple[tuple[jax.Array, ...], Records]:
+    """Play the rounds of a chunk. What comes back as the board has a head: whether every number stayed finite.
 
-    The `span` has three whole numbers, in one array because each argument costs: how many rounds were played before, how
-    many to play, and how many of the chunk's to skip.
+    The `span` has three whole numbers: how many rounds were played before, how many to play, and how many of the chunk's
+    to skip. Before round 1 the board is made here, and what came as one is not looked at.
     """
     start, rounds, skipped = span
-    lead = board.state.x.shape[: int(rules.swept) + int(rules.seeded)]
-    learners, seeds = lead[0] if rules.swept else 1, lead[-1] if rules.seeded else 1
+    layout = rules.layout
+    constraints, scored_constraints, domain, learner, x1 = layout.fixed.unwrap(fixed)
+    first = begin(layout, learner, x1)
+    before = jax.tree.map(partial(jnp.where, start == 0), first, rules.board.unwrap(board, HEAD))
+    learners, seeds = max(1, layout.learners), max(1, layout.seeds)
     room = SIDE_BY_SIDE // math.prod(domain.shape)
     seed_group = _divisor(seeds, room)
     learner_group = _divisor(learners, room // seeds) if seed_group == seeds else 1
@@ -164,11 +189,10 @@ def play(
         def some_seeds(board: Board, data: Any, key: Any, seeded: bool) -> Any:
             return _chunk(rules, one_round, learner, board, data, key, rounds, skipped, swept, seeded)
 
-        return _in_groups(some_seeds, (board, data, key), seeds, seed_group, rules.seeded)
+        return _in_groups(some_seeds, (board, data, key), seeds, seed_group, layout.seeds > 0)
 
-    out = _in_groups(some_learners, (learner, board), learners, learner_group, rules.swept)
-    after: Board = out[0]
-    return after, out[1], jnp.all(out[2])
+    after, records, finite = _in_groups(some_learners, (learner, before), learners, learner_group, layout.learners > 0)
+    return rules.board.wrap(after, jnp.all(finite).astype(layout.fixed.floating)[None]), records
 
 
 def _divisor(count: int, most: int) -> int:
@@ -204,8 +228,10 @@ def _chunk(
     def revealed(i: jax.Array) -> Any:
         return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, skipped + i, int(seeded), keepdims=False), data)
 
-    def buffer(like: Any, length: int) -> Any:
-        return like if like is None else jnp.zeros((*like.shape[:lead], length, *like.shape[lead:]), like.dtype)
+    def buffer(like: Any, length: int, number: int) -> Any:
+        # Zeros that XLA cannot know to be alike: it would make one array of them and copy it for each record.
+        zero = jnp.where(rounds < -number, 1, 0)
+        return like if like is None else jnp.full((*like.shape[:lead], length, *like.shape[lead:]), zero, like.dtype)
 
     def put(buffer: Any, value: Any, i: jax.Array) -> Any:
         return buffer if buffer is None else lax.dynamic_update_index_in_dim(buffer, value, i, lead)
@@ -219,7 +245,7 @@ def _chunk(
     (_, row), marked = jax.eval_shape(lambda: play_round(learner, board, revealed(none), key, none))
     kept = -(-rules.length // rules.every)
     lengths = (rules.length, rules.length, kept, kept)
-    records = Records(*map(buffer, row, lengths))
+    records = Records(*map(buffer, row, lengths, range(1, 5)))
     blank = [jnp.zeros(one.shape, one.dtype) for one in marked]
     board, records, marked = lax.fori_loop(none, rounds, following, (board, records, blank))
     score = board.score
@@ -236,7 +262,8 @@ def _round(
     z = data if rules.reveal is None else _answer(rules.reveal, (start + i + 1).astype(jnp.int32), x, key)
     round = Shown(rules.loss, constraints, domain, z)
     scored = round if scored_constraints is None else Shown(rules.scored_loss, scored_constraints, domain, z)
-    loss, excess = scored.loss(x) + _spoil(z, x.dtype), scored.constraints(x).values
+    after, hidden = _shown(learner.step(state, round), z)
+    loss, excess = scored.loss(x) + _spoil(hidden, x.dtype), scored.constraints(x).values
     worst = jnp.max(excess)
     row = Records(
         loss if "loss" in rules.record else None,
@@ -244,12 +271,27 @@ def _round(
         x if "decisions" in rules.record else None,
         learner.multiplier(state, round).astype(x.dtype) if "multipliers" in rules.record else None,
     )
-    return Board(learner.step(state, round), _scored(score, loss, excess, worst, excess.shape[0])), row
+    return Board(after, _scored(score, loss, excess, worst, excess.shape[0])), row
 
 
-def _spoil(z: Any, dtype: Any) -> jax.Array:
-    """0, or NaN if the data are not finite; added to the loss, which may not show it."""
+def _shown(state: Any, z: Any) -> tuple[Any, list[jax.Array]]:
+    """The state with NaN where data of the decision's shape are not finite, and the floats among the data that remain.
+
+    Neither loss nor slopes need show that data are not finite (a maximum may hide it), so every number of them is added,
+    times 0: to the decision where that takes no sum over it, which would cost as much as the loss itself.
+    """
     floating = [leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    leaves, structure = jax.tree.flatten(state)
+    if sum(leaf is state.x for leaf in leaves) != 1:
+        return state, floating
+    alike = [leaf for leaf in floating if leaf.shape == state.x.shape]
+    marked = sum((0 * leaf.astype(state.x.dtype) for leaf in alike), state.x)
+    rest = [leaf for leaf in floating if leaf.shape != state.x.shape]
+    return jax.tree.unflatten(structure, [marked if leaf is state.x else leaf for leaf in leaves]), rest
+
+
+def _spoil(floating: list[jax.Array], dtype: Any) -> jax.Array:
+    """0, or NaN if a number is not finite."""
     return sum((jnp.sum(0 * leaf).astype(dtype) for leaf in floating), jnp.zeros((), dtype))
 
 

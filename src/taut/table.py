@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -17,8 +17,9 @@ from .checkpoint import digest
 from .diagnosis import blame
 from .learners import Learner
 from .opening import count_constraints, entered, one_round, settled
+from .parcels import Parcel
 from .problem import Problem
-from .referee import Board, Records, Rules, Sum, begin, play
+from .referee import HEAD, Board, Fixed, Layout, Records, Rules, Sum, begin, play
 from .rounds import FullInformation
 from .run import RECORDS, Run, Totals
 from .staging import STAGE, in_place
@@ -30,6 +31,8 @@ THINNED = ("decisions", "multipliers")
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
 Array = np.ndarray[Any, Any]
+Packed = tuple[jax.Array, ...]
+"""A board as it travels."""
 
 
 class Table:
@@ -43,9 +46,17 @@ class Table:
         self.example = one_round(source, first, key)
         self.kinds = _kinds(self.example)
         ready = [settled(learner, first.dtype) for learner in learners]
-        self.learner: Learner = _stacked(ready) if swept else ready[0]
-        self.count = count_constraints(problem, first, self.example, "stream")
-        self.scored = count_constraints(score or problem, first, self.example, "stream")
+        count = count_constraints(problem, first, self.example, "stream")
+        scored = count if score is None else count_constraints(score, first, self.example, "stream")
+        fixed = Fixed(
+            problem.constraints, None if score is None else score.constraints, problem.domain,
+            _stacked(ready) if swept else ready[0], np.asarray(first),
+        )  # fmt: skip
+        parcel = Parcel.of(fixed, np.dtype(first.dtype))
+        self.fixed = parcel.pack(fixed)
+        seeds = source.seeds if source.seeds > 1 else 0
+        self.layout = Layout(parcel, len(learners) if swept else 0, seeds, count, scored)
+        self.blank, board = _blank(self.layout)
         self.rules = Rules(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
@@ -53,31 +64,24 @@ class Table:
             record=record,
             every=every,
             length=self._length(record, every, chunk),
-            swept=swept,
-            seeded=source.seeds > 1,
+            layout=self.layout,
+            board=board,
         )
-        self.lead = int(swept) + int(self.rules.seeded)
-        self.key = jax.random.split(key, source.seeds) if key is not None and self.rules.seeded else key
+        self.key = jax.random.split(key, seeds) if key is not None and seeds else key
 
     def _length(self, record: frozenset[str], every: int, chunk: int | None) -> int:
         if chunk is None:
             revealed = 0 if self.source.reacts else _size(self.example)
             kept = len(record & {"loss", "excess"})
-            kept += (_size(self.first) * ("decisions" in record) + self.count * ("multipliers" in record)) // every
+            kept += (
+                _size(self.first) * ("decisions" in record) + self.layout.played * ("multipliers" in record)
+            ) // every
             bytes_a_round = 8 * self.source.seeds * max(revealed, len(self.learners) * kept)
             most = CHUNK_BYTES // max(1, bytes_a_round)
             # Not a power of two: the seeds' rows would lie that far apart, and all fight for the same few lines of the cache.
             chunk = (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
         chunk = errors.count("chunk", chunk)
         return -(-chunk // every) * every  # whole groups, so that every-th rounds never straddle chunks
-
-    def begin(self) -> Board:
-        """Before round 1."""
-        x1: Any = self.first
-        if self.rules.seeded:
-            x1 = np.broadcast_to(x1, (self.source.seeds, *x1.shape))
-        board: Board = begin(self.rules, self.learner, x1, self.count, self.scored)
-        return board
 
     def block(self, start: int, rounds: int) -> Any:
         """The chunk's data as they come, checked to be like the first round's; nothing if they depend on decisions."""
@@ -91,26 +95,25 @@ class Table:
             )
         return data
 
-    def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
+    def play(self, board: Packed, data: Any, start: int, rounds: int) -> tuple[Packed, dict[str, Array]]:
         """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
         laid_out, skipped = self._laid_out(data, start, rounds)
+        span = np.array([start, rounds, skipped], np.int32)
 
-        def played(rules: Rules) -> tuple[Board, Records, jax.Array]:
-            out: tuple[Board, Records, jax.Array] = play(
-                rules, self.problem.constraints, None if self.score is None else self.score.constraints,
-                self.problem.domain, self.learner, board, laid_out, self.key,
-                np.array([start, rounds, skipped], np.int32),
-            )  # fmt: skip
+        def played(rules: Rules) -> tuple[Packed, Records]:
+            out: tuple[Packed, Records] = play(rules, self.fixed, board, laid_out, self.key, span)
             return out
 
-        after, records, finite = played(self.rules)
-        if not bool(finite):
-            blame(self.rules, lambda rules: played(rules)[:2], data, self.key, start, rounds)
+        after, records = played(self.rules)
+        if not np.asarray(after[0])[0]:  # the head of the board
+            blame(self.rules, lambda rules: self._replayed(*played(rules)), data, self.key, start, rounds)
         kept = {name: getattr(records, name) for name in RECORDS if name in self.rules.record}
         rows = {name: rounds // (self.rules.every if name in THINNED else 1) for name in kept}
-        return after, {
-            name: np.asarray(a)[(slice(None),) * self.lead + (slice(rows[name]),)] for name, a in kept.items()
-        }
+        lead = (slice(None),) * self.layout.lead
+        return after, {name: np.asarray(a)[(*lead, slice(rows[name]))] for name, a in kept.items()}
+
+    def _replayed(self, board: Packed, records: Records) -> tuple[Board, Records]:
+        return self.rules.board.unwrap(board, HEAD), records
 
     def _laid_out(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
         """A chunk's data in the game's type and of the compiled length, and how many of its rounds to skip.
@@ -128,16 +131,17 @@ class Table:
         return self._seeded(structure, [STAGE.place(i, array, length) for i, array in enumerate(arrays)]), 0
 
     def _seeded(self, structure: Any, leaves: list[Array]) -> Any:
-        return jax.tree.unflatten(structure, leaves if self.rules.seeded else [leaf[0] for leaf in leaves])
+        return jax.tree.unflatten(structure, leaves if self.layout.seeds else [leaf[0] for leaf in leaves])
 
-    def result(self, board: Board, records: dict[str, Array]) -> Run:
+    def result(self, packed: Packed, records: dict[str, Array]) -> Run:
         """The finished run."""
+        board: Board = self.rules.board.unwrap((np.asarray(packed[0]), *packed[1:]), HEAD)
 
         def dims(a: Any) -> Array:
             array = np.asarray(a)
-            if self.rules.seeded:
+            if self.layout.seeds:
                 return array
-            return array[:, None] if self.rules.swept else array[None]
+            return array[:, None] if self.layout.learners else array[None]
 
         def total(s: Sum) -> Array:
             value = np.asarray(s.value, np.float64)
@@ -146,12 +150,12 @@ class Table:
         score = board.score
         by_constraint = {n: total(getattr(score, n)) for n in ("excess", "violation", "squared")}
         worst = {
-            f"worst_{n}": by_constraint[n][..., 0] if self.scored == 1 else total(getattr(score, f"worst_{n}"))
+            f"worst_{n}": by_constraint[n][..., 0] if self.layout.scored == 1 else total(getattr(score, f"worst_{n}"))
             for n in by_constraint
         }
         peak = dims(np.asarray(score.peak, np.float64))
         return Run(
-            learner=self.learners if self.rules.swept else self.learners[0],
+            learner=self.learners if self.layout.learners else self.learners[0],
             horizon=self.source.horizon,
             seeds=self.source.seeds,
             totals=Totals(loss=total(score.loss), peak=peak, **by_constraint, **worst),
@@ -192,6 +196,19 @@ class Table:
         functions = (self.rules.loss, self.rules.scored_loss, self.rules.reveal)
         games = (self.problem.constraints, score.constraints, self.problem.domain)
         return digest(_probe(functions, games, points, z, key))
+
+
+@lru_cache(maxsize=256)
+def _blank(layout: Layout) -> tuple[Packed, Parcel]:
+    """A board of the right shape, which stands for the one that is made in round 1, and how boards travel."""
+
+    def begun(*leaves: Any) -> Board:
+        fixed: Fixed = jax.tree.unflatten(layout.fixed.structure, leaves)
+        return begin(layout, fixed.learner, fixed.x1)
+
+    shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*kind) for kind in layout.fixed.kinds))
+    parcel = Parcel.of(shapes, layout.fixed.floating)
+    return parcel.blank(HEAD), parcel
 
 
 @partial(jax.jit, static_argnums=0)
