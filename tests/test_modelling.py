@@ -241,6 +241,27 @@ def test_only_the_symmetric_part_of_a_symmetric_variable_counts():
         taut.from_cvxpy(cp.sum_squares(m), [], taut.Box(np.zeros((2, 2)), np.array([[1.0, 2.0], [1.0, 1.0]])))
 
 
+def test_stacks_of_matrices_are_matrices_side_by_side():
+    weights = rng_of(9).normal(size=(2, 2, 2))
+    tall = {name: cp.Variable((2, 2, 2), name=name, PSD=name == "m") for name in "mn"}
+    model = taut.from_cvxpy(
+        cp.vdot(weights, tall["m"] - tall["n"]) + cp.sum_squares(tall["n"]),
+        [cp.norm_inf(tall["m"]) <= 1, cp.norm_inf(tall["n"]) <= 2, np.eye(2) >> tall["n"]],
+    )
+    best = 0.0
+    for w in weights:
+        m, n = cp.Variable((2, 2), PSD=True), cp.Variable((2, 2))
+        limits = [cp.abs(m) <= 1, cp.abs(n) <= 2, np.eye(2) - (n + n.T) / 2 >> 0]
+        best += cp.Problem(cp.Minimize(cp.vdot(w, m - n) + cp.sum_squares(n)), limits).solve(solver=cp.CLARABEL)
+    assert model.count == 1 + 1 + 2 + 2
+    assert taut.hindsight(model, np.zeros(3)).loss[0] == pytest.approx(3 * best, rel=1e-6)
+    parts = {name: rng_of(10).normal(size=(2, 2, 2)) for name in "mn"}
+    even = {name: (value + value.swapaxes(1, 2)) / 2 for name, value in parts.items()}
+    found = excess(model, model.assemble(parts))
+    np.testing.assert_allclose(found[2:4], np.linalg.eigvalsh(even["n"])[:, -1] - 1)
+    np.testing.assert_allclose(found[4:], -np.linalg.eigvalsh(even["m"])[:, 0])
+
+
 @pytest.mark.parametrize("attributes", [{"diag": True}, {"sparsity": ([0, 1, 1], [0, 0, 1])}])
 def test_entries_that_are_zero_do_not_count(attributes):
     m = cp.Variable((2, 2), name="m", **attributes)

@@ -169,6 +169,21 @@ def test_matrices_and_semidefinite_constraints():
     np.testing.assert_allclose(best.decision[0], best.decision[0].T, atol=1e-12)
 
 
+def test_what_cvxpy_warns_of_is_solved_in_silence():
+    x, c = cp.Variable((3, 1), name="x"), cp.Parameter(2, name="c", bounds=[0, 1])  # broadcast
+    weights = cp.Parameter((3, 3), name="weights", sparsity=([0, 1, 2], [1, 2, 0]), bounds=[0, 1])
+    model = taut.from_cvxpy(cp.sum_squares(x + c) + cp.norm1(weights @ x - 1), [cp.norm(x + c) <= 3, cp.norm(x) <= 1])
+    random = np.random.default_rng(4)
+    data, ring = random.uniform(0, 1, (4, 2)), random.uniform(0, 1, (4, 3, 1)) * np.roll(np.eye(3), 1, axis=1)
+    best = taut.hindsight(model, {"c": data, "weights": ring})
+    columns = [cp.hstack([x + c[0], x + c[1]]) for c in data]
+    terms = [cp.sum_squares(y) + cp.norm1(w @ x - 1) for y, w in zip(columns, ring, strict=True)]
+    program = cp.Problem(cp.Minimize(sum(terms)), [cp.norm(x) <= 1, *(cp.norm(y, "fro") <= 3 for y in columns)])
+    assert best.loss[0] == pytest.approx(program.solve(solver=cp.CLARABEL), rel=1e-7)
+    tall = taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=(1, 2, 2)))
+    assert taut.hindsight(tall, np.full((3, 1, 2, 2), 0.5)).loss[0] == pytest.approx(3 * 4 * 0.25**2)
+
+
 def test_no_feasible_decision_in_all_rounds():
     x, a = cp.Variable(2, name="x"), cp.Parameter(2, name="a", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.sum_squares(x), [a @ x <= -0.5, cp.norm(x) <= 1])

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .canonical import backend
 from .constraints import Constraints
 from .domains import Domain
 from .engine import default_float
@@ -111,7 +112,7 @@ def _cutting_planes(problem: Problem, x: Array, tolerance: float, unit: float) -
         offsets = values - slopes @ x.ravel()
         rows.append((slopes / unit) @ cp.vec(y, order="C") + offsets / unit <= level)
         plan = cp.Problem(cp.Minimize(level), rows)
-        plan.solve(solver=cp.CLARABEL)
+        plan.solve(solver=cp.CLARABEL, canon_backend=backend(plan))
         if plan.status != cp.OPTIMAL or y.value is None:
             return None, lowest, False
         lowest, x = unit * float(level.value), np.asarray(y.value)

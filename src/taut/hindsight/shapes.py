@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..canonical import backend
 from .frame import Array, Frame
 
 __all__ = ["DomainCones", "Quadratic", "SecondOrder", "domain_cones", "opposite_rows", "second_order_cone"]
@@ -46,7 +47,8 @@ def domain_cones(frame: Frame) -> DomainCones:
     u = cp.Variable(frame.size)
     x = np.asarray(frame.centre) + float(frame.scale) * u
     stated = frame.domain.to_cvxpy(cp.reshape(x, frame.domain.shape, order="C"))
-    data, _, _ = cp.Problem(cp.Minimize(cp.sum(u)), stated).get_problem_data(cp.CLARABEL)
+    program = cp.Problem(cp.Minimize(cp.sum(u)), stated)
+    data, _, _ = program.get_problem_data(cp.CLARABEL, canon_backend=backend(program))
     first = data["param_prob"].var_id_to_col[u.id]
     matrix, offsets, dims = sparse.csc_matrix(data["A"]), np.asarray(data["b"], float), data["dims"]
     own = np.arange(first, first + frame.size)

@@ -8,7 +8,10 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wrap, symmetric_wrap
 
-__all__ = ["counted", "dense", "is_symmetric", "limits", "pattern", "refused", "shaped", "ties", "wrapped"]
+__all__ = [
+    "counted", "dense", "is_symmetric", "limits", "mirrored", "pattern", "refused", "shaped", "ties",
+    "value_of", "wrapped",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -56,6 +59,13 @@ def pattern(leaf: Any) -> Array:
     return np.ones(leaf.shape, bool)
 
 
+def mirrored(value: Any) -> Any:
+    """The transpose of a matrix, or of each in a stack: NumPy and JAX arrays, CVXPY expressions."""
+    if not isinstance(value, cp.Expression):
+        return value.swapaxes(-1, -2)
+    return value.T if value.ndim <= 2 else cp.swapaxes(value, -1, -2)
+
+
 def shaped(leaf: Any, flat: Any) -> Any:
     """Entries (..., size) in row order as values of the leaf. Works on NumPy and JAX arrays."""
     return counted(leaf, flat.reshape((*flat.shape[:-1], *leaf.shape)))
@@ -64,7 +74,7 @@ def shaped(leaf: Any, flat: Any) -> Any:
 def counted(leaf: Any, value: Any) -> Any:
     """What counts of an array (..., *shape): the symmetric part, if the leaf is symmetric, in the leaf's pattern."""
     if is_symmetric(leaf):
-        value = (value + value.swapaxes(-1, -2)) / 2
+        value = (value + mirrored(value)) / 2
     where = pattern(leaf)
     return value if where.all() else value * where.astype(value.dtype)
 
@@ -73,7 +83,8 @@ def wrapped(leaf: Any, flat: Any) -> Any:
     """The same for a CVXPY expression, with all that the attributes let CVXPY know of signs and definiteness."""
     value = cp.reshape(flat, leaf.shape, order="C")
     if is_symmetric(leaf):
-        value = symmetric_wrap((value + value.T) / 2)
+        value = (value + mirrored(value)) / 2
+        value = symmetric_wrap(value) if value.ndim == 2 else value  # CVXPY knows nothing of stacks of matrices
     where = pattern(leaf)
     if not where.all():
         value = cp.multiply(where.astype(float), value)
@@ -81,8 +92,8 @@ def wrapped(leaf: Any, flat: Any) -> Any:
     for holds, wrap in (
         (np.all(lower >= 0), nonneg_wrap),
         (np.all(upper <= 0), nonpos_wrap),
-        (leaf.attributes.get("PSD"), psd_wrap),
-        (leaf.attributes.get("NSD"), nsd_wrap),
+        (leaf.attributes.get("PSD") and value.ndim == 2, psd_wrap),
+        (leaf.attributes.get("NSD") and value.ndim == 2, nsd_wrap),
     ):
         value = wrap(value) if holds else value
     return value
@@ -91,11 +102,17 @@ def wrapped(leaf: Any, flat: Any) -> Any:
 def ties(leaf: Any, flat: Any) -> list[Any]:
     """Constraints on a flat CVXPY expression that hold exactly if `shaped` would change nothing."""
     found, value, where = [], cp.reshape(flat, leaf.shape, order="C"), pattern(leaf)
-    if is_symmetric(leaf) and leaf.shape[0] > 1:
-        found.append(cp.upper_tri(value) == cp.upper_tri(value.T))
+    if is_symmetric(leaf) and leaf.shape[-1] > 1:
+        found.append(cp.upper_tri(value) == cp.upper_tri(mirrored(value)))
     if not where.all():
         found.append(value[~where] == 0)
     return found
+
+
+def value_of(parameter: Any) -> Array | None:
+    """The parameter's value, if it has one."""
+    value = parameter.value_sparse if parameter.attributes.get("sparsity") else parameter.value
+    return None if value is None else dense(value)
 
 
 def dense(value: Any) -> Array:

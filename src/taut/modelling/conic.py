@@ -12,6 +12,8 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from ..canonical import backend
+
 __all__ = ["Answer", "Conic", "Statement", "stated"]
 
 Array = np.ndarray[Any, Any]
@@ -46,7 +48,7 @@ class Statement:
 
 def stated(program: Any, variables: list[Any], tracked: list[Any]) -> Statement:
     """The program's constraints as CVXPY states them for Clarabel, with the values that parameters have now."""
-    data, chain, inverse = program.get_problem_data(cp.CLARABEL, solver_opts={})
+    data, chain, inverse = program.get_problem_data(cp.CLARABEL, canon_backend=backend(program), solver_opts={})
     first = data["param_prob"].var_id_to_col
     columns = np.concatenate([np.arange(first[v.id], first[v.id] + v.size) for v in variables])
     rows, width = data["A"].shape

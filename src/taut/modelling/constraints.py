@@ -10,7 +10,7 @@ from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
 from cvxpy.constraints.zero import Equality, Zero
 
 from ..domains import Domain
-from .attributes import is_symmetric, limits, pattern
+from .attributes import is_symmetric, limits, mirrored, pattern
 from .supports import edges
 
 __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
@@ -80,7 +80,7 @@ def excesses_of(constraint: Any) -> list[Excess]:
     if isinstance(constraint, cp.PSD):
         matrix = constraint.args[0]
         # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
-        return [Excess(cp.lambda_max(-(matrix if matrix.is_symmetric() else (matrix + matrix.T) / 2)))]
+        return [Excess(cp.lambda_max(-(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)))]
     if isinstance(constraint, cp.SOC):
         t, x = constraint.args
         length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
@@ -116,7 +116,7 @@ def _bounds(variable: Any, side: str) -> list[Any]:
 
 def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
     """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(not np.array_equal(edge.reshape(shape), edge.reshape(shape).T) for edge in (low, high)):
+    if any(not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape))) for edge in (low, high)):
         raise ValueError(
             f"domain: got a set that does not look the same from both sides of the diagonal of {name}; expected one "
             "that does, because the variable is symmetric"

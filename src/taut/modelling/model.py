@@ -18,7 +18,7 @@ from ..engine import double_precision
 from ..feasibility import mark_feasible
 from ..problem import Problem
 from ..streams import Stream
-from .attributes import counted, dense, is_symmetric, shaped
+from .attributes import counted, is_symmetric, mirrored, shaped, value_of
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import check_parametrized, checked
@@ -93,7 +93,7 @@ class Model(Problem):
         self.keys = Keys(self.parameters)
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
         # What a user assigns later does not count: game, domain and hindsight must speak of the same numbers.
-        self._values_of_fixed: dict[int, Any] = {parameter.id: dense(parameter.value) for parameter in self.fixed}
+        self._values_of_fixed: dict[int, Any] = {parameter.id: value_of(parameter) for parameter in self.fixed}
         check_parametrized(self.objective, self.stated, self._constants_for_fixed)
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
@@ -125,8 +125,8 @@ class Model(Problem):
         lower, upper = bounding_box(self.shadow(), steady, self.entry)
         for variable in filter(is_symmetric, self.variables):  # mirror images are equal but for rounding
             low, high = (edge[self.spans[variable.id]].reshape(variable.shape) for edge in (lower, upper))
-            lower[self.spans[variable.id]] = np.minimum(low, low.T).ravel()
-            upper[self.spans[variable.id]] = np.maximum(high, high.T).ravel()
+            lower[self.spans[variable.id]] = np.minimum(low, mirrored(low)).ravel()
+            upper[self.spans[variable.id]] = np.maximum(high, mirrored(high)).ravel()
         rest = "" if len(steady) == len(every) else ", without constraints that change with the round"
         self.notes.append(f"domain: the bounding box of the feasible set{rest}")
         self.proof_of_domain = "its edges were solved for"
@@ -314,7 +314,7 @@ def _leaves(parts: list[Any], kind: str) -> list[Any]:
 
 def _per_round(parameters: list[Any], chosen: Sequence[Any] | None) -> list[Any]:
     if chosen is None:
-        return [parameter for parameter in parameters if parameter.value is None]
+        return [parameter for parameter in parameters if value_of(parameter) is None]
     names_ = {parameter.name(): parameter for parameter in parameters}
     found = [names_.get(one) if isinstance(one, str) else one for one in chosen]
     for given, parameter in zip(chosen, found, strict=True):
@@ -322,6 +322,6 @@ def _per_round(parameters: list[Any], chosen: Sequence[Any] | None) -> list[Any]
             raise ValueError(f"per_round: got {given}; expected parameters of the model: {', '.join(names_) or 'none'}")
     picked = [parameter for parameter in parameters if any(parameter is one for one in found)]
     for parameter in parameters:
-        if parameter.value is None and not any(parameter is one for one in picked):
+        if value_of(parameter) is None and not any(parameter is one for one in picked):
             raise ValueError(f"parameter {parameter.name()}: got no value; expected one, or the parameter in per_round")
     return picked

@@ -58,4 +58,5 @@ class Shadow:
 
 def _twin(parameter: Any) -> Any:
     given = {name: value for name, value in parameter.attributes.items() if value is not False and value is not None}
+    given.pop("sparsity", None)  # data are dense arrays, which CVXPY does not like to see there
     return cp.Parameter(parameter.shape, name=parameter.name(), **given)
