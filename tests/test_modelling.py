@@ -408,7 +408,12 @@ def refusals():
             lambda: (cp.sum(x), [x[0] == 2 * x[1], x[1] >= 0]),
             r"for ever in the direction \+1 x\[0\] \+0.5 x\[1\];",
         ),
+        "unbounded along a curve": (
+            lambda: (cp.sum(x), [cp.square(x[0]) <= x[1]]),
+            r"for ever in the direction \+1 x\[1\];",
+        ),
         "empty": (lambda: (cp.sum(x), [x >= 1, x <= 0]), "constraints: got no feasible decision"),
+        "no choice": (lambda: (cp.sum(x), [x == 1]), r"constraints: got only one feasible decision, \[1.0, 1.0\]"),
         "whole numbers": (lambda: (cp.sum(cp.Variable(2, integer=True, name="k")), []), "variable k: got integer=True"),
         "complex": (
             lambda: (cp.real(cp.sum(cp.Variable(2, complex=True, name="k"))), []),
@@ -497,6 +502,15 @@ def test_edges_that_are_short_decimals_are_exact():
     model = taut.from_cvxpy(cp.sum_squares(x), [x[0] + x[1] <= 0.7, x >= [-0.25, 0.1]])
     np.testing.assert_array_equal(model.domain.lower, [-0.25, 0.1])
     np.testing.assert_array_equal(model.domain.upper, [0.6, 0.95])
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e9])
+def test_edges_in_other_units(unit):
+    x = cp.Variable(2, name="x", nonneg=True)
+    model = taut.from_cvxpy(cp.sum(x), [cp.sum(x) <= 6 * unit, cp.norm(x) <= 5 * unit])
+    np.testing.assert_allclose(model.domain.lower / unit, 0, atol=1e-2)
+    np.testing.assert_allclose(model.domain.upper / unit, 5, rtol=1e-2)
+    assert np.all(model.domain.upper >= 5 * unit * (1 - 1e-12))
 
 
 def test_a_given_domain_is_taken():

@@ -37,7 +37,8 @@ def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], s
             "bounding box of the feasible set, which takes two programs an entry, is not solved for"
         )
     feasible = Conic.of([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
-    edges = np.zeros((2, size))
+    edges, errors = np.zeros((2, size)), np.zeros((2, size))
+    unclear = ""
     for i in range(size):
         for side, sign in enumerate((1.0, -1.0)):
             aim = np.zeros(size)
@@ -53,17 +54,31 @@ def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], s
                     f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
                 )
             if answer.status != "solved" or answer.error > 1e-5:
-                raise ValueError(
-                    f"constraints: got a feasible set whose extent in {name(i)} the solver could not tell "
-                    f"({answer.detail}); expected domain=..."
-                )
-            edges[side, i] = outwards(float(answer.x[i]), -sign, max(MARGIN, 10 * answer.error))
-    return edges[0], edges[1]
+                # An unbounded set goes on for ever in some direction, which another entry may show.
+                unclear = unclear or f"in {name(i)} the solver could not tell ({answer.detail})"
+                continue
+            edges[side, i], errors[side, i] = answer.x[i], 10 * answer.error
+    if unclear:
+        raise ValueError(f"constraints: got a feasible set whose extent {unclear}; expected domain=...")
+    unit = min(1.0, float(np.abs(edges).max())) or 1.0
+    low, high = (
+        np.array([outwards(edge, way, unit, error) for edge, error in zip(row, bad, strict=True)])
+        for way, row, bad in zip((-1.0, 1.0), edges.tolist(), errors.tolist(), strict=True)
+    )
+    if np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high):
+        raise ValueError(
+            f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as far as the solver can "
+            "tell; expected a choice, or domain=..."
+        )
+    return low, high
 
 
-def outwards(edge: float, way: float, margin: float = MARGIN) -> float:
-    """A solved edge moved outwards by the solver's error, or the short decimal it is."""
-    room = margin * (1 + abs(edge))
+def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> float:
+    """A solved edge moved outwards by the solver's error, or the short decimal it is.
+
+    `unit` is the size of the numbers that matter beside it.
+    """
+    room = max(MARGIN * (unit + abs(edge)), error * (1 + abs(edge)))
     short = round(edge, int(-np.ceil(np.log10(RARE * room))))
     return short if abs(short - edge) <= room else edge + way * room
 

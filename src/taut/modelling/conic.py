@@ -74,7 +74,7 @@ class Answer:
     z: Array
     """Dual variables of all rows."""
     error: float
-    """By how much the optimality conditions fail."""
+    """By how much the optimality conditions fail, relatively."""
     detail: str
     """The solver's own word."""
 
@@ -128,7 +128,8 @@ class Conic:
                 )
             raw = self._solvers[key].solve()
             v, detail = np.asarray(raw.x), str(raw.status)
-            error = max(float(raw.r_prim), float(raw.r_dual), abs(float(raw.obj_val) - float(raw.obj_val_dual)))
+            value, bound = float(raw.obj_val), float(raw.obj_val_dual)
+            error = max(float(raw.r_prim), float(raw.r_dual), abs(value - bound) / max(1.0, abs(value)))
             status = STATUS.get(detail, "solved" if np.isfinite(error) else "failed")
             error = error if status == "solved" else np.inf
             yield Answer(status, v, v[self.rows.columns], size * np.asarray(raw.z), error, detail)
