@@ -329,6 +329,23 @@ def test_parameters_with_values_are_fixed_and_others_change():
         taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], per_round=[limit])
     with pytest.raises(ValueError, match=r"per_round: got nothing; expected parameters of the model: c, limit"):
         taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], per_round=["nothing"])
+    with pytest.raises(TypeError, match=r"per_round: got 3; expected a list of parameters or their names"):
+        taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], per_round=3)
+    for only in (limit, "limit"):
+        alone = taut.from_cvxpy(cp.sum(x), [cp.norm1(x) <= limit], taut.Ball(3.0, shape=2), per_round=only)
+        assert alone.keys.names == "limit"
+
+
+def test_parameters_that_are_computed_have_a_value_or_are_refused():
+    x, p = cp.Variable(2, name="x"), cp.Parameter(name="p")
+    double = cp.CallbackParam(lambda: 2 * p.value, nonneg=True)
+    double._name = "double"
+    with pytest.raises(
+        ValueError, match=r"parameter double: got a CallbackParam that has no value \(TypeError.*expected"
+    ):
+        taut.from_cvxpy(cp.sum(x), [cp.norm_inf(x) <= double])
+    p.value = 1.5
+    np.testing.assert_array_equal(taut.from_cvxpy(cp.sum(x), [cp.norm_inf(x) <= double]).domain.upper, [3, 3])
 
 
 def test_hindsight_sees_the_values_that_parameters_had():

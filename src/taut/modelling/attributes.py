@@ -111,8 +111,23 @@ def ties(leaf: Any, flat: Any) -> list[Any]:
 
 def value_of(parameter: Any) -> Array | None:
     """The parameter's value, if it has one."""
+    if isinstance(parameter, cp.CallbackParam):
+        return _computed(parameter)
     value = parameter.value_sparse if parameter.attributes.get("sparsity") else parameter.value
     return None if value is None else dense(value)
+
+
+def _computed(parameter: Any) -> Array:
+    try:
+        value, why = parameter.value, ""
+    except Exception as error:  # of the user's own function
+        value, why = None, f" ({type(error).__name__}: {error})"
+    if value is None:
+        raise ValueError(
+            f"parameter {parameter.name()}: got a CallbackParam that has no value{why}; expected a plain parameter, "
+            "whose data the stream holds"
+        )
+    return dense(value)
 
 
 def dense(value: Any) -> Array:

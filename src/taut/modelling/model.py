@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -42,7 +42,7 @@ def from_cvxpy(
     constraints: Sequence[Any] = (),
     domain: Domain | None = None,
     constants: Constants | None = None,
-    per_round: Sequence[Any] | None = None,
+    per_round: Any = None,
     domain_binds: bool = False,
 ) -> Model:
     """The game whose loss and constraints are CVXPY expressions.
@@ -54,8 +54,8 @@ def from_cvxpy(
         domain: the set decisions are projected on, of the shape of the only variable or flat; by default the bounding
             box of the feasible set, which is solved for. Constraints with per-round parameters do not count for it.
         constants: what is known; the rest is exact where loss or constraints are affine or quadratic, else estimated.
-        per_round: the parameters that change with the round, or their names; by default those without a value. The
-            others are fixed at the values they have now.
+        per_round: the parameters that change with the round, or their names (or the only one); by default those
+            without a value. The others are fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
             domain that takes over variable attributes always is.
 
@@ -84,7 +84,7 @@ class Model(Problem):
 
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | None = None,
-        constants: Constants | None = None, per_round: Sequence[Any] | None = None, domain_binds: bool = False,
+        constants: Constants | None = None, per_round: Any = None, domain_binds: bool = False,
     ) -> None:  # fmt: skip
         self.objective, self.stated = checked(loss, constraints)
         self.variables = _leaves([self.objective, *self.stated], "variables")
@@ -312,9 +312,13 @@ def _leaves(parts: list[Any], kind: str) -> list[Any]:
     return [found[key] for key in sorted(found)]
 
 
-def _per_round(parameters: list[Any], chosen: Sequence[Any] | None) -> list[Any]:
+def _per_round(parameters: list[Any], chosen: Any) -> list[Any]:
     if chosen is None:
         return [parameter for parameter in parameters if value_of(parameter) is None]
+    chosen = [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen  # both could be iterated over
+    if not isinstance(chosen, Iterable):
+        raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
+    chosen = list(chosen)
     names_ = {parameter.name(): parameter for parameter in parameters}
     found = [names_.get(one) if isinstance(one, str) else one for one in chosen]
     for given, parameter in zip(chosen, found, strict=True):
@@ -322,6 +326,6 @@ def _per_round(parameters: list[Any], chosen: Sequence[Any] | None) -> list[Any]
             raise ValueError(f"per_round: got {given}; expected parameters of the model: {', '.join(names_) or 'none'}")
     picked = [parameter for parameter in parameters if any(parameter is one for one in found)]
     for parameter in parameters:
-        if value_of(parameter) is None and not any(parameter is one for one in picked):
+        if not any(parameter is one for one in picked) and value_of(parameter) is None:
             raise ValueError(f"parameter {parameter.name()}: got no value; expected one, or the parameter in per_round")
     return picked
