@@ -1,7 +1,9 @@
 """Hindsight against CVXPY formulations written out by hand, and against problems whose answer is known."""
 
 import math
+import re
 from importlib import import_module
+from types import SimpleNamespace
 
 import cvxpy as cp
 import jax
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.hindsight import hindsight
+from taut.hindsight import cones, hindsight
 from taut.hindsight.detect import fixed_structure
 from taut.hindsight.frame import Frame, _least_by_projection, least_over_domain, onto_domain
 from taut.hindsight.proof import Proof, lower_bounds
@@ -342,6 +344,43 @@ def test_infeasible_problems_are_named_with_a_bound(constraints, least):
     with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= .* for all x of the domain") as caught:
         hindsight(problem, z)
     assert float(str(caught.value).split(">= ")[1].split(" >")[0]) == pytest.approx(least, rel=1e-4)
+
+
+ALMOST = {  # constraints over the unit disc, and min max_i g_i there
+    "rows": (lambda x: jnp.stack([x[0] - 0.1, -0.2 - x[0], x[1] - 5]), -0.15),
+    "row and ball": (lambda x: jnp.stack([0.1 - x[0], x @ x - 0.04]), 0.6 - math.sqrt(0.39)),
+    "l1": (lambda x: jnp.abs(x).sum() - 1, -1.0),
+    "changing": (lambda x, z: jnp.sign(z[0]) * x[0] - 0.1, -0.1),
+    "no balls": (lambda x: jnp.stack([jnp.sum((x - 0.6) ** 2), jnp.sum((x + 0.6) ** 2)]) - 0.1, 0.62),
+}
+
+
+@pytest.mark.parametrize("name", ALMOST)
+def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
+    """The solver calls everything infeasible, with its own multipliers or with wrong ones: no bound may exceed the truth."""
+    constraints, least = ALMOST[name]
+    problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
+    z = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    rng = np.random.default_rng(15)
+    honest = cones._Solver.solve
+    proven = 0
+
+    def mistaken(solver, curvature, slope, offsets):
+        solution = honest(solver, curvature, slope, offsets)
+        made_up = np.asarray(solution.z) + (0.3 * rng.normal(size=len(solution.z)) if draw else 0)
+        kept = {key: getattr(solution, key) for key in ("x", "obj_val", "obj_val_dual", "r_prim", "r_dual")}
+        return SimpleNamespace(status="PrimalInfeasible", z=made_up, **kept)
+
+    monkeypatch.setattr(cones._Solver, "solve", mistaken)
+    for draw in range(6):
+        with pytest.raises((ValueError, RuntimeError), match=r"max_i g_i(\(x\))? >= ") as caught:
+            hindsight(problem, z)
+        bound = float(re.search(r">= (-?[\d.]+(e[-+]\d+)?|-inf)", str(caught.value)).group(1))
+        claimed = caught.type is ValueError
+        assert claimed == (bound > 0) == ("could not be proven" not in str(caught.value)), caught.value
+        assert bound <= least + (1e-5 if claimed else 5e-3) * abs(least), draw  # printed with six digits or three
+        proven += claimed
+    assert (proven > 0) == (least > 0)
 
 
 @pytest.mark.parametrize(
