@@ -236,6 +236,7 @@ CASES = {
     "dotsort": Case(lambda x: cp.dotsort(x, np.array([3.0, -1.0, 2.0])), (R,)),
     "cummax": Case(lambda x: cp.cummax(x, axis=0), (R,)),
     "cummax_vector": Case(lambda x: cp.cummax(flat(x)), (R,)),
+    "cummax_flat": Case(lambda x: cp.cummax(flat(x), axis=None), (R,)),
     "cummax_rows": Case(lambda x: cp.cummax(x, axis=1), (R,)),
     "geo_mean": Case(cp.geo_mean, (V,)),
     "geo_mean_weights": Case(lambda x: cp.geo_mean(x, np.arange(x.size), axis=None), (V,)),

@@ -123,7 +123,7 @@ def _dot_sort(atom: Any) -> Operation:
 
 
 def _cumulative_max(atom: Any) -> Operation:
-    return lambda x: jax.lax.cummax(x, atom.axis)
+    return lambda x: jax.lax.cummax(x, atom.axis or 0)  # without an axis CVXPY takes vectors only
 
 
 def _geometric_mean(atom: Any) -> Operation:
