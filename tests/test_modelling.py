@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import cvxpy as cp
@@ -186,6 +187,9 @@ def test_players_decide_in_the_users_words():
     every = model.present(run.decisions)
     assert every["m"].shape == (1, 3, 2, 3)
     assert every["s"].shape == (1, 3)
+    np.testing.assert_array_equal(model.present([0.0] * 8 + [2.0])["s"], 2.0)
+    with pytest.raises(ValueError, match=r"decision: got shape \(3, 8\); expected \(9,\) after any leading axes"):
+        model.present(np.zeros((3, 8)))
     with pytest.raises(ValueError, match=r"decision: got parts of the shapes .*expected \{'w': \(2,\)"):
         taut.Player(learner, model, x1={"w": np.zeros(2)})
     assert all(variable.value is None for variable in variables)  # the user's own variables are left alone
@@ -299,6 +303,32 @@ def test_streams_are_keyed_by_parameter_name_or_position():
         np.testing.assert_array_equal(losses[0], other)
 
 
+def test_functions_of_all_kinds_are_streams():
+    model, c = linear()
+    series = rng_of(6).normal(size=(7, 2))
+
+    @dataclass
+    class Chunk:  # not hashable
+        scale: float
+
+        def __call__(self, start, length, *rest, **options):
+            return {c: self.scale * series[start : start + length]}
+
+    learner = taut.ClippedOGD(0.1, 4.0)
+    run = taut.simulate(learner, model, Chunk(1.0), horizon=7)
+    np.testing.assert_array_equal(run.loss, taut.simulate(learner, model, series).loss)
+    with pytest.raises(TypeError, match="stream: got a function with 1 required arguments; expected chunk"):
+        taut.simulate(learner, model, lambda start: series, horizon=7)
+
+
+def test_what_an_adversary_revealed_is_held_to_the_attributes():
+    x, c = cp.Variable(2, name="x"), cp.Parameter(name="c", nonneg=True)
+    model = taut.from_cvxpy(c * cp.sum_squares(x) + x[0], [cp.norm(x) <= 1])
+    run = taut.simulate(taut.ClippedOGD(0.1, 4.0), model, lambda t, x, key: {"c": 2.0 - t}, horizon=4)
+    with pytest.raises(ValueError, match="data: got a smallest entry of -2 for c; expected nonneg"):
+        run.certificate()
+
+
 def test_adversaries_see_decisions_by_name_and_answer_by_name():
     u, v = cp.Variable(2, name="u"), cp.Variable(name="v")
     c = cp.Parameter(2, name="c", bounds=[-1, 1])
@@ -385,12 +415,21 @@ def test_fixed_parameters_may_enter_as_constants_do():
         ({}, (np.zeros((5, 2)),) * 2, "got 2 arrays; expected 1, one for each of c"),
         ({"nonneg": True}, np.full((5, 2), -0.1), "got a smallest entry of -0.1 for c; expected nonneg"),
         ({"bounds": [0, 1]}, np.full((5, 2), 1.5), "got a largest entry of 1.5 for c; expected bounds"),
+        ({"boolean": True}, np.full((5, 2), 0.5), "got a number that is not whole for c; expected boolean"),
+        ({"integer": [(1,)]}, np.full((5, 2), 2.5), "got a number that is not whole for c; expected integer"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(attributes, data, message):
     model, _ = linear(**attributes)
     with pytest.raises(ValueError, match=message):
         taut.simulate(taut.ClippedOGD(0.1, 4.0), model, data)
+
+
+def test_only_the_entries_that_are_whole_need_be():
+    model, c = linear(boolean=[(1,)])
+    model.arrange({c: np.array([[2.5, 1.0], [-3.0, 0.0]])})
+    with pytest.raises(ValueError, match="got a largest entry of 2 for c; expected boolean"):
+        model.arrange({c: np.array([[1.0, 2.0]])})
 
 
 def test_matrices_that_are_not_what_their_parameter_says_are_refused():

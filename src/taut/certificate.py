@@ -174,7 +174,7 @@ def certify(
     problem = problem or run.played or run.problem
     if problem is None:
         raise ValueError("problem: got None; expected the game that was played, which a saved run does not hold")
-    source = _source(run, problem.arrange(stream), seeds, problem.arrange(data))
+    source = _source(run, problem, stream, seeds, data)
     key = jax.random.key(0) if key is None else key
     notes = []
     if best is None and source is not None:
@@ -213,14 +213,13 @@ def _measured(run: Run, best: Any) -> dict[str, Array]:
     return found
 
 
-def _source(run: Run, stream: Any, seeds: int | None, data: Any) -> Stream | None:
-    if data is not None:
-        return as_stream(data, seeds=run.seeds)
-    if stream is not None:
-        return as_stream(stream, horizon=run.horizon, seeds=seeds)
-    if isinstance(run.stream, Adversary):
-        return as_stream(revealed(run), seeds=run.seeds)
-    return run.stream
+def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
+    if stream is not None and data is None:
+        return as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
+    if data is None and isinstance(run.stream, Adversary):
+        data = revealed(run)
+    # What an adversary revealed can be held to what a model says of its parameters only now.
+    return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
 def _setting(problem: Problem, stream: Stream | None, run: Run) -> Setting:

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import errors
 
-__all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream"]
+__all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream", "required_arguments"]
 
 LONGEST = 2**31 - 1
 """Rounds are counted in 32 bits."""
@@ -109,7 +109,7 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
     if callable(stream):
         if horizon is None:
             raise ValueError("horizon: got None; expected a number of rounds, which a function as stream cannot tell")
-        arguments = _required_arguments(stream)
+        arguments = required_arguments(stream)
         if arguments == 3:
             return Adversary(stream, horizon, seeds or 1)
         if arguments == 2:
@@ -170,7 +170,8 @@ def _leaves(data: Any) -> list[tuple[str, Any]]:
     return [(f" at {jax.tree_util.keystr(path)}" if path else "", leaf) for path, leaf in found]
 
 
-def _required_arguments(function: Callable[..., Any]) -> int:
+def required_arguments(function: Callable[..., Any]) -> int:
+    """How many arguments a user's function must be given, which tells a chunk from an adversary."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

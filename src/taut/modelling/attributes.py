@@ -10,7 +10,7 @@ from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wra
 
 __all__ = [
     "counted", "dense", "is_symmetric", "limits", "mirrored", "pattern", "refused", "shaped", "ties",
-    "value_of", "wrapped",
+    "value_of", "whole", "wrapped",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -27,12 +27,12 @@ def limits(leaf: Any) -> tuple[Array, Array]:
     """Lower and upper bounds that the attributes of a variable or parameter state, infinite where they state none."""
     given, shape = leaf.attributes, leaf.shape
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
-    if given.get("nonneg") or given.get("pos") or given.get("boolean"):
+    if given.get("nonneg") or given.get("pos"):
         lower = np.zeros(shape)
     if given.get("nonpos") or given.get("neg"):
         upper = np.zeros(shape)
-    if given.get("boolean"):
-        upper = np.ones(shape)
+    truth = whole(leaf, "boolean")
+    lower, upper = np.where(truth, np.maximum(lower, 0), lower), np.where(truth, np.minimum(upper, 1), upper)
     if given.get("bounds") is not None:
         low, high = given["bounds"]
         if isinstance(low, cp.Expression) or isinstance(high, cp.Expression):
@@ -41,6 +41,15 @@ def limits(leaf: Any) -> tuple[Array, Array]:
         upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
     zeros = ~pattern(leaf)
     return np.where(zeros, 0.0, lower), np.where(zeros, 0.0, upper)
+
+
+def whole(leaf: Any, *kinds: str) -> Array:
+    """Where the leaf takes whole numbers only, by its attributes "integer" and "boolean", or these `kinds` of them."""
+    mask = np.zeros(leaf.shape or (1,), bool)
+    for kind in kinds or ("integer", "boolean"):
+        if leaf.attributes.get(kind):
+            mask[getattr(leaf, f"{kind}_idx")] = True
+    return mask.reshape(leaf.shape)
 
 
 def is_symmetric(leaf: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..domains import Box, Domain
 from ..engine import double_precision
 from ..feasibility import mark_feasible
 from ..problem import Problem
-from ..streams import Stream
+from ..streams import Stream, required_arguments
 from .attributes import counted, is_symmetric, mirrored, shaped, value_of
 from .boxes import bounding_box, outwards
 from .constraints import attribute_constraints, excesses, excesses_of
@@ -203,7 +202,12 @@ class Model(Problem):
 
         Leading axes, as in `run.decisions`, stay.
         """
-        lead = decision.shape[: decision.ndim - len(self.domain.shape)]
+        decision = decision if hasattr(decision, "shape") else np.asarray(decision, float)
+        lead = decision.shape[: max(decision.ndim - len(self.domain.shape), 0)]
+        if decision.shape[len(lead) :] != self.domain.shape:
+            raise ValueError(
+                f"decision: got shape {decision.shape}; expected {self.domain.shape} after any leading axes"
+            )
         flat = decision.reshape((*lead, self.size))
         parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
         return parts if len(parts) > 1 else next(iter(parts.values()))
@@ -229,9 +233,10 @@ class Model(Problem):
         if data is None or isinstance(data, Stream) or not self.parameters:
             return data
         if callable(data):
-            if data not in self._reveals:  # one function for one function, or every use would compile anew
-                self._reveals[data] = self._arranging(data)
-            return self._reveals[data]
+            key = data if isinstance(data, Hashable) else id(data)
+            if key not in self._reveals:  # one function for one function, or every use would compile anew
+                self._reveals[key] = self._arranging(data)
+            return self._reveals[key]
         return self.keys.arranged(data)
 
     def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,9 +246,8 @@ class Model(Problem):
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
             return self.keys.arranged(function(round, self.present(decision), key), check=False)
 
-        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
         wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal}
-        return wrappers.get(len(required), function)
+        return wrappers.get(required_arguments(function), function)
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
         """These constants, with all that had to be estimated before the stream was known sampled over the stream."""

@@ -9,7 +9,7 @@ import cvxpy as cp
 import jax
 import numpy as np
 
-from .attributes import is_symmetric, limits, pattern
+from .attributes import is_symmetric, limits, pattern, whole
 
 __all__ = ["Keys", "Range", "draw_parameters", "ranges"]
 
@@ -70,9 +70,7 @@ def draw_parameters(parameters: list[Any], known: Range, random: np.random.Gener
 
 def _fitting(parameter: Any, values: Array) -> Array:
     given = parameter.attributes
-    if given.get("integer") or given.get("boolean"):
-        values = np.round(values)
-    values = values * pattern(parameter)
+    values = np.where(whole(parameter), np.round(values), values) * pattern(parameter)
     if is_symmetric(parameter):
         values = (values + np.swapaxes(values, -1, -2)) / 2
     if given.get("PSD") or given.get("NSD"):
@@ -145,6 +143,8 @@ class _Rule(NamedTuple):
     symmetric: bool
     sign: float
     """1 for PSD, -1 for NSD, else 0."""
+    whole: Array | None
+    """Where numbers are whole."""
 
     @classmethod
     def of(cls, parameter: Any) -> _Rule:
@@ -154,7 +154,7 @@ class _Rule(NamedTuple):
         return cls(
             parameter.name(), parameter.shape, ", ".join(given),
             lower if np.any(np.isfinite(lower)) else None, upper if np.any(np.isfinite(upper)) else None,
-            is_symmetric(parameter), sign,
+            is_symmetric(parameter), sign, whole(parameter) if np.any(whole(parameter)) else None,
         )  # fmt: skip
 
     def check(self, data: Any) -> None:
@@ -172,6 +172,8 @@ class _Rule(NamedTuple):
             self._refuse(f"a smallest entry of {low:g}")
         if self.upper is not None and high > self.upper.min() and np.any(values > self.upper + size):
             self._refuse(f"a largest entry of {high:g}")
+        if self.whole is not None and np.any(self.whole & (np.abs(values - np.round(values)) > ROUNDING)):
+            self._refuse("a number that is not whole")
         if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
             self._refuse("a matrix that is not symmetric")
         if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
