@@ -22,7 +22,7 @@ class Timing(NamedTuple):
         return Timing(*(value * 1e9 / units for value in self))
 
 
-def interleaved(calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.01) -> dict[str, Timing]:
+def interleaved(calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.05) -> dict[str, Timing]:
     """Time every call `repeats` times in turn: A B C A B C ... A sample repeats a call until it lasts `floor` seconds."""
     loops = {}
     for name, call in calls.items():
