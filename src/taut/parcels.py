@@ -58,7 +58,8 @@ class Parcel:
         for shape, dtype in self.kinds:
             if self._held(dtype):
                 size = math.prod(shape)
-                leaves.append(vector[skip : skip + size].reshape(shape).astype(dtype))
+                leaf = vector[skip : skip + size].reshape(shape)
+                leaves.append(leaf if dtype == self.floating else leaf.astype(dtype))
                 skip += size
             else:
                 leaves.append(apart.pop(0))
