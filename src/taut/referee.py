@@ -88,7 +88,7 @@ class Shown(FullInformation):
     def constraints(self, x: jax.Array) -> Linearisation:
         """g_t(x) with its Jacobian products."""
         values, pull, push = super().constraints(x)
-        return Linearisation(values, lambda weights: _spoilt(pull(weights)), push)
+        return Linearisation(once(values), lambda weights: _spoilt(pull(weights)), push)
 
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""
