@@ -64,7 +64,7 @@ GAMES = {"toy": toy, "doubly stochastic": doubly_stochastic, "dispatch": dispatc
 # Operations of a round when this was written, plus two: a few more are no harm, many more are a lost fusion.
 LIMITS = {
     ("toy", 1): 19, ("toy", 10): 20, ("doubly stochastic", 1): 26, ("doubly stochastic", 10): 27,
-    ("dispatch", 1): 22, ("dispatch", 10): 23, ("logistic", 1): 25, ("logistic", 10): 26,
+    ("dispatch", 1): 22, ("dispatch", 10): 25, ("logistic", 1): 25, ("logistic", 10): 26,
 }  # fmt: skip
 
 
@@ -151,8 +151,10 @@ def test_reductions_become_vector_instructions(compiled, name, seeds):
 @pytest.mark.parametrize("name", ["doubly stochastic", "dispatch"])
 def test_constraints_are_not_joined_nor_their_maximum_differentiated(compiled, name, seeds):
     text = _parsed(compiled(name, seeds)).all
-    for slow in ("concatenate(", "gather(", "scatter(", "sort(", "pad("):
+    for slow in ("concatenate(", "gather(", "scatter(", "sort("):
         assert slow not in text
+    filled = name == "dispatch" and seeds == 10  # the data of two seeds played in vain: see below
+    assert text.count(" pad(") <= 2 * filled
 
 
 @pytest.mark.parametrize("seeds", [1, 10])
@@ -187,6 +189,12 @@ def test_one_compilation_for_all_horizons_parameters_and_data():
     for eta, horizon in ((0.2, 50), (0.1, 30), (0.3, 7)):
         taut.simulate(taut.ClippedOGD(eta=eta, sigma=5.0), problem, data[:, ::-1], seeds=4, horizon=horizon)
     assert taut.referee.play._cache_size() == before
+
+
+def test_small_decisions_fill_vector_registers(compiled):
+    assert "f64[12,3]" in _parsed(compiled("dispatch", 10)).body  # 30 numbers leave a rest, 36 do not
+    for name, unchanged in (("toy", "f64[10,2]"), ("doubly stochastic", "f64[10,10,10]"), ("logistic", "f64[10,20,5]")):
+        assert unchanged in _parsed(compiled(name, 10)).body
 
 
 def test_seeds_that_do_not_fit_the_cache_are_played_one_after_the_other():

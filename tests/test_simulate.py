@@ -128,6 +128,25 @@ def test_doubling_can_be_swept():
     assert not np.allclose(sweep[0].loss, sweep[1].loss)
 
 
+@pytest.mark.parametrize("seeds", [5, 6, 7, 10, 11, 12])
+@pytest.mark.parametrize("swept", [False, True])
+def test_any_number_of_seeds_equals_single_games(seeds, swept):
+    """Some of these numbers are filled up with seeds played in vain, whose data this loss turns into NaN."""
+    problem = taut.Problem(
+        lambda x, z: jnp.sum((x - jnp.log(z)) ** 2), lambda x: (jnp.sum(x) - 1, -x), taut.Ball(2.0, shape=3)
+    )
+    data = np.random.default_rng(seeds).uniform(0.5, 3.0, size=(seeds, 40, 3))
+    learner = [taut.ClippedOGD(0.1, sigma) for sigma in (20.0, 40.0)] if swept else taut.ClippedOGD(0.1, 20.0)
+    together = taut.simulate(learner, problem, data, seeds=seeds, record=ALL, chunk=16)
+    for index, run in enumerate([together[0], together[1]] if swept else [together]):
+        assert run.loss.shape == (seeds, 40)
+        for seed in (0, seeds - 1):
+            alone = taut.simulate(learner[index] if swept else learner, problem, data[seed], record=ALL)
+            for name in (*ALL, "final"):
+                np.testing.assert_allclose(getattr(run, name)[seed], getattr(alone, name)[0], rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(run.totals.squared[seed], alone.totals.squared[0], rtol=1e-10)
+
+
 def test_one_seed_keeps_its_axis():
     z = targets(seeds=1)
     run = taut.simulate(CLIPPED, GAME, z, seeds=1)
