@@ -640,6 +640,18 @@ def test_what_is_not_quadratic_is_estimated_and_marked():
     assert known.strong_convexity == pytest.approx(2.0, rel=2e-3)
 
 
+def test_samples_need_not_hit_a_kink(monkeypatch):
+    # Sampled slopes of a kinked constraint always seem to have some curvature.
+    seen = taut.Constants().with_values(estimated=True, loss_lipschitz=5.0, constraint_smoothness=4.0)
+    monkeypatch.setattr("taut.estimation.estimate", lambda *arguments: seen)
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
+    for limit, smoothness in ((cp.norm(x), None), (cp.sum_squares(x), 2.0), (cp.log_sum_exp(x), 4.0)):
+        model = taut.from_cvxpy(c @ x, [limit <= 1, x <= 2, x >= -2])
+        sampled = model.estimate_constants(np.array([[3.0, 4.0]]), jax.random.key(0))
+        assert sampled.loss_lipschitz == 5.0
+        assert sampled.constraint_smoothness == smoothness
+
+
 def test_curvature_that_depends_on_data_is_estimated():
     x, a = cp.Variable(2, name="x"), cp.Parameter(2, name="a", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.square(a @ x), [cp.norm_inf(x) <= 1])

@@ -23,7 +23,7 @@ from .constraints import attribute_constraints, excesses, excesses_of
 from .discipline import check_parametrized, checked
 from .parameters import Keys
 from .probe import Probe
-from .scale import deepest, model_constants, parameter_range, polynomial_loss
+from .scale import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
 from .shadows import Shadow
 from .translate import translate, translate_all
 from .validity import atom_domains, check_atoms
@@ -254,7 +254,10 @@ class Model(Problem):
         unknown = dict.fromkeys(self.constants.estimated) | {"strong_convexity": 0.0}
         unknown = {name: value for name, value in unknown.items() if name in self.constants.estimated}
         known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
-        return Problem.estimate_constants(known, stream, key, **options)
+        found = Problem.estimate_constants(known, stream, key, **options)
+        if self.constraints is self.written and not all(is_smooth(one.expression) for one in self.excesses):
+            found = found.with_values(constraint_smoothness=self.constants.constraint_smoothness)  # samples miss kinks
+        return found
 
     def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
         """Hindsight solved from the expressions themselves; None if another route has to be taken."""

@@ -19,7 +19,7 @@ from .supports import edges
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["deepest", "model_constants", "parameter_range", "polynomial_loss"]
+__all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
 
 Array = np.ndarray[Any, Any]
 Found = dict[str, tuple[float, bool]]
@@ -106,7 +106,7 @@ def _of_constraints(
             slopes.append(search.highest(steep))
         if given.constraint_range is None:
             reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
-        bend = search.curvature(rest) if all(_is_smooth(one.expression) for one in excesses) else None
+        bend = search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
@@ -135,7 +135,8 @@ def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
     return (float(answer.x[-1]) if answer.status == "solved" else -np.inf), answer.x[:-1]
 
 
-def _is_smooth(row: Any) -> bool:
+def is_smooth(row: Any) -> bool:
+    """Whether the row has no kink, by CVXPY's rules."""
     return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
 
 
