@@ -6,7 +6,6 @@ Run: python -m benchmarks.core [--json]
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
@@ -24,7 +23,9 @@ import numpy as np  # noqa: E402
 import taut  # noqa: E402
 
 from . import cases, naive, native, ours  # noqa: E402
+from .memory import long_game  # noqa: E402
 from .played import difference  # noqa: E402
+from .results import report  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
 
@@ -32,22 +33,9 @@ def main() -> None:
     """Measure and print."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
-    words.add_argument("--memory", type=int, help=argparse.SUPPRESS)  # the child that plays a long game
     asked = words.parse_args()
-    if asked.memory:
-        print(json.dumps(_long_game(asked.memory)))
-        return
     rows = [*_games(), _live(), *_long_games(), _imports()]
-    if asked.json:
-        print(json.dumps({"machine": setting.machine(), "rows": rows}, indent=1))
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("what", "measured", "must reach", "met", title="core: ratios of medians of five, one core, one run")
-    for row in rows:
-        table.add_row(row["what"], row["measured"], row["target"], "yes" if row["met"] else "NO")
-    Console().print(table)
+    report("core", rows, asked.json, "core: ratios of medians of five, one core, one run")
 
 
 def _row(what: str, value: float, limit: float, unit: str, below: bool = True) -> dict[str, Any]:
@@ -141,31 +129,9 @@ def _live() -> dict[str, Any]:
     return _row("Player.observe and decision, d=2", took["taut"].median / took["NumPy"].median, 4, "x a NumPy step")
 
 
-def _long_game(rounds: int) -> dict[str, float]:
-    """Totals only, the stream made chunk by chunk; seconds and peak memory of this process."""
-    import resource
-    import time
-
-    case = cases.toy()
-    block = case.data(1)[0][:16384]
-
-    def chunk(start: int, length: int) -> np.ndarray[Any, Any]:
-        return block[np.arange(start, start + length) % len(block)]
-
-    taut.simulate(case.learner, case.problem, chunk, horizon=16384, record=())
-    began = time.perf_counter()
-    taut.simulate(case.learner, case.problem, chunk, horizon=rounds, record=())
-    return {
-        "seconds": time.perf_counter() - began,
-        "bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    }
-
-
 def _long_games() -> list[dict[str, Any]]:
-    # Each in a process of its own, because peak memory only grows; the median of three, taken in turns.
-    pairs = [
-        [json.loads(setting.start("benchmarks.core", "--memory", str(n))) for n in (10**6, 10**7)] for _ in range(3)
-    ]
+    # The median of three, taken in turns.
+    pairs = [[long_game(n) for n in (10**6, 10**7)] for _ in range(3)]
     ratio = float(np.median([long["seconds"] / short["seconds"] for short, long in pairs]))
     memory = max(long["bytes"] for _, long in pairs) / 1e9
     return [

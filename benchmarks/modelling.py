@@ -1,16 +1,19 @@
 """What translation costs: the paper's three problems written in CVXPY against the same written in jax.numpy.
 
-Run with `python -m benchmarks.modelling`. Both versions are played by the same learner through `taut.simulate`, in turns:
+Run with `python -m benchmarks.modelling [--json]`. Both versions are played by the same learner through `taut.simulate`, in turns:
 A B A B ... Each turn gives one ratio, so that a busy moment of the machine hits both; the median ratio counts.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from .results import report
 
 TARGET = 1.3
 
@@ -89,20 +92,22 @@ def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print."""
     import jax
 
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--json", action="store_true")
+    asked = words.parse_args()
     jax.config.update("jax_enable_x64", True)
-    print(f"{'problem':<20}{'seeds':>6}{'ratio':>8}{'quartiles':>16}{'jax.numpy':>12}{'CVXPY':>10}  (ns a round)")
-    for seeds in (1, 10):
-        for case in cases(seeds):
-            one = measure(case, seeds)
-            verdict = "" if one.median <= TARGET else "  ABOVE TARGET"
-            print(
-                f"{one.name:<20}{seeds:>6}{one.median:>8.2f}{f'{one.low:.2f} .. {one.high:.2f}':>16}"
-                f"{one.written:>12.0f}{one.translated:>10.0f}{verdict}",
-                flush=True,
-            )
+    rows = [_row(measure(case, seeds)) for seeds in (1, 10) for case in cases(seeds)]
+    report("modelling", rows, asked.json, "games translated from CVXPY over the same in jax.numpy, ns a round")
+
+
+def _row(one: Ratio) -> dict[str, Any]:
+    return {
+        "problem": one.name, "seeds": one.seeds, "ratio": one.median, "lower quartile": one.low, "upper": one.high,
+        "jax.numpy": one.written, "CVXPY": one.translated, "at most": TARGET, "met": bool(one.median <= TARGET),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

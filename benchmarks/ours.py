@@ -12,17 +12,20 @@ from .cases import Case
 from .played import Play, Played
 
 
-def prepare(case: Case, seeds: int, rounds: int, record: Sequence[str] = ("loss", "excess")) -> Play:
-    """One stream without a seed axis, or several seeds at once."""
-    data = jax.device_put(case.data(seeds)[:, :rounds])  # aligned, so read in place
+def prepare(
+    case: Case, seeds: int, rounds: int, record: Sequence[str] = ("loss", "excess"), floating: str = "float64"
+) -> Play:
+    """One stream without a seed axis, or several seeds at once; the type of x_1 is that of the whole game."""
+    data = jax.device_put(case.data(seeds)[:, :rounds].astype(floating))  # aligned, so read in place
+    x1 = case.start if floating == "float64" else case.first.astype(floating)
     stream = data[0] if seeds == 1 else data
     learner = case.learner
 
     def play() -> Played:
         if seeds == 1:
-            run = taut.simulate(learner, case.problem, stream, x1=case.start, record=record)
+            run = taut.simulate(learner, case.problem, stream, x1=x1, record=record)
         else:
-            run = taut.simulate(learner, case.problem, stream, seeds=seeds, x1=case.start, record=record)
+            run = taut.simulate(learner, case.problem, stream, seeds=seeds, x1=x1, record=record)
         return Played(run.final, run.loss, run.excess, run.totals.violation)
 
     return play

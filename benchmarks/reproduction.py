@@ -7,7 +7,6 @@ its time is extrapolated to all rounds. Run: python -m benchmarks.reproduction
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,13 +16,13 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
 
 import taut  # noqa: E402
 from taut.experiments import demand, dispatch, doubly_stochastic, toy  # noqa: E402
 from taut.experiments.contest import Contestant, field, strong_field  # noqa: E402
 from taut.experiments.reproduce import GRID  # noqa: E402
+
+from .results import report  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 SAMPLE = 400
@@ -46,15 +45,9 @@ def main() -> None:
     rows.append({"experiment": "all", "rounds": sum(r["rounds"] for r in rows), "taut": ours, "numpy": naive})
     for row in rows:
         row["ratio"] = row["numpy"] / row["taut"]
-    if asked.json:
-        print(json.dumps(rows, indent=1))
-        return
-    table = Table("experiment", "seed-rounds", "taut, s", "NumPy loop, s (extrapolated)", "NumPy / taut")
-    for row in rows:
-        table.add_row(
-            row["experiment"], f"{row['rounds']:,}", f"{row['taut']:.2f}", f"{row['numpy']:.1f}", f"{row['ratio']:.0f}"
-        )
-    Console().print(table)
+    report(
+        "reproduction", rows, asked.json, "all simulations of the reproduction, seconds; the NumPy loop extrapolated"
+    )
 
 
 def compare(

@@ -23,19 +23,12 @@ def one_core() -> int:
     return core
 
 
-def start(*arguments: str, cores: set[int] | None = None, **variables: str) -> str:
-    """Run `python -m arguments` in a fresh process, on all cores of the machine unless `cores` says which; its output."""
+def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
+    """Run `python -m module` in a fresh process, on all cores of the machine unless `cores` says which; its output."""
     wanted = cores or set(range(os.cpu_count() or 1))
-    finished = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        check=True,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, wanted),
-    )
-    return finished.stdout
+    widen = f"import os, runpy, sys; os.sched_setaffinity(0, {wanted}); sys.argv = {[module, *arguments]}; "
+    command = [sys.executable, "-c", f"{widen}runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def machine() -> dict[str, str]:

@@ -1,6 +1,6 @@
 """taut against everything a user could pick instead; targets, scaling, start-up, threads. One core unless said.
 
-Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--figure]
+Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--page]
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from . import setting
@@ -20,10 +19,10 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from . import cases, contenders, ours, scaling, startup  # noqa: E402
+from . import cases, contenders, memory, ours, profile, scaling, startup  # noqa: E402
+from .results import FOLDER, keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
-RESULTS = Path(__file__).resolve().parent / "results"
 HUNDRED = ("toy", "dispatch", "logistic d=10 m=1")
 QUICK = ("toy", "doubly stochastic 10x10", "dispatch")
 
@@ -44,15 +43,18 @@ def main() -> None:
     words.add_argument("--quick", action="store_true", help="three problems, three repetitions, no scaling or start-up")
     words.add_argument("--only", help="problems whose name contains this, and nothing else")
     words.add_argument("--outside", action="store_true", help="install cooper and PyOL in an environment of their own")
-    words.add_argument("--figure", action="store_true", help="draw docs/benchmark.png from this run")
+    words.add_argument("--page", action="store_true", help="write this run into docs/performance.md and its figure")
     asked = words.parse_args()
     found = measure(asked.quick, asked.only, asked.outside)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "speed.json").write_text(json.dumps(found, indent=1))
-    if asked.figure:
+    keep("speed", found)
+    if "scaling" in found:
         from .figure import draw
 
-        draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=150)
+        draw(found).savefig(FOLDER / "benchmark.png", dpi=150)
+    if asked.page:
+        from .page import write
+
+        write(found)
     if asked.json:
         print(json.dumps(found, indent=1))
     else:
@@ -79,10 +81,13 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
     if not only:
         print("  records, threads", file=sys.stderr)
         found["records"] = _records(repeats)
+        found["float32"] = _float32(repeats)
         found["threads"] = json.loads(setting.start("benchmarks.threads"))
     if not quick and not only:
-        print("  scaling, start-up", file=sys.stderr)
+        print("  profile, scaling, memory, start-up", file=sys.stderr)
+        found["profile"] = profile.measure(repeats)
         found["scaling"] = scaling.measure(repeats, quick)
+        found["memory"] = memory.measure()
         found["startup"] = startup.compile_times(3)
     found["targets"] = _targets(found)
     return found
@@ -97,6 +102,19 @@ def _records(repeats: int) -> dict[str, Any]:
         plays = {name: ours.prepare(case, 10, case.horizon, record) for name, record in wanted.items()}
         took = interleaved(plays, repeats)
         found[case.name] = {name: took[name].per(10 * case.horizon)._asdict() for name in took}
+    return found
+
+
+def _float32(repeats: int) -> dict[str, Any]:
+    """Games in 32 bits over the same in 64, totals with their rounding error carried along."""
+    found = {}
+    games = ((cases.toy(), 10), (cases.doubly_stochastic(10, 5000), 10), (cases.logistic(1000, 1, 5000), 1))
+    for case, seeds in games:
+        plays = {f"float{bits}": ours.prepare(case, seeds, case.horizon, floating=f"float{bits}") for bits in (64, 32)}
+        took = interleaved(plays, repeats)
+        found[f"{case.name}, {seeds} seed{'s' * (seeds > 1)}"] = {
+            name: timing.per(seeds * case.horizon)._asdict() for name, timing in took.items()
+        }
     return found
 
 

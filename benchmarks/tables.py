@@ -39,6 +39,28 @@ def show(found: dict[str, Any]) -> None:
         for name, row in found["records"].items():
             table.add_row(name, *(f"{row[key]['median']:.1f}" for key in ("totals", "metrics", "everything")))
         console.print(table)
+    if "profile" in found:
+        head = ("problem", "seeds", "call, us", "further round, ns", "times C", "operations", "passes")
+        table = Table(*head, title="where the time goes")
+        for row in found["profile"]:
+            numbers = (f"{1e6 * row['call']:.0f}", f"{1e9 * row['round']:.1f}", f"{row['ratio']:.2f}")
+            table.add_row(row["problem"], str(row["seeds"]), *numbers, str(row["operations"]), str(row["passes"]))
+        console.print(table)
+    if "memory" in found:
+        table = Table("rounds, toy", "recorded", "seconds", "peak memory, MB", title="long games")
+        for row in found["memory"]:
+            table.add_row(f"{row['rounds']:,}", row["recorded"], f"{row['seconds']:.2f}", f"{row['bytes'] / 1e6:.0f}")
+        console.print(table)
+    if "threads" in found:
+        table = Table("20 runs", "taut, faster by", "C, faster by", title="two threads over one")
+        for name, row in found["threads"].items():
+            table.add_row(name, f"{row['faster']:.2f}", f"{row['C faster']:.2f}")
+        console.print(table)
+    if "float32" in found:
+        table = Table("ns a round", "64 bits", "32 bits", title="32 bits")
+        for name, row in found["float32"].items():
+            table.add_row(name, *(f"{row[key]['median']:.1f}" for key in ("float64", "float32")))
+        console.print(table)
     table = Table("target", "measured", "wanted", "met", title=f"targets: medians of {found['repeats']}, one run")
     for row in found["targets"]:
         word = "at most" if row["below"] else "at least"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.compiled import operations, parsed, text_of
 
 import taut
 import taut.referee
-import taut.table
 from taut.engine import OPTION
 
 D = 10
@@ -82,43 +81,10 @@ def compiled():
     return get
 
 
-class _Taken(Exception):
-    pass
-
-
 def _text_of(problem, data):
-    def spy(*arguments):
-        raise _Taken(taut.referee.play.lower(*arguments).compile().as_text())
-
-    learner, seeds = taut.ClippedOGD(eta=0.01, sigma=50.0), len(data)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taut.table, "play", spy)
-        with pytest.raises(_Taken) as taken:
-            taut.simulate(learner, problem, data if seeds > 1 else data[0], seeds=seeds if seeds > 1 else None)
-    return taken.value.args[0]
-
-
-def _parsed(text):
-    """The round's body, the fused computations it calls, and the program's entry."""
-    text = re.sub(r", metadata=\{[^}]*\}", "", text)
-    parts = {
-        re.match(r"(?:ENTRY )?%([\w.\-]+)", p).group(1): p for p in re.split(r"\n(?=%|ENTRY)", text) if p[0] in "%E"
-    }
-    loops = re.findall(r" while\(.*body=%([\w.\-]+)", text)
-    inner = [parts[name] for name in loops if not re.search(r" (while|call)\(", parts[name])]
-    body = max(inner, key=len)
-    called = [parts[name] for name in re.findall(r"calls=%([\w.\-]+)", body)]
-    entry = next(p for p in parts.values() if p.startswith("ENTRY"))
-    return SimpleNamespace(body=body, called=called, entry=entry, all="\n".join([body, *called]))
-
-
-GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
-
-
-def _operations(body):
-    """Names of what is executed one after the other in a round."""
-    names = re.findall(r"^\s+(?:ROOT )?%[\w.\-]+ = (?:\([^=]*\)|\S+) ([\w\-]+)\(", body, re.M)
-    return [name for name in names if name not in GIVEN]
+    seeds = len(data)
+    batch = {"seeds": seeds} if seeds > 1 else {}
+    return text_of(taut.ClippedOGD(eta=0.01, sigma=50.0), problem, data if seeds > 1 else data[0], **batch)
 
 
 every_game = pytest.mark.parametrize(("name", "seeds"), LIMITS)
@@ -126,22 +92,22 @@ every_game = pytest.mark.parametrize(("name", "seeds"), LIMITS)
 
 @every_game
 def test_few_operations_a_round(compiled, name, seeds):
-    operations = _operations(_parsed(compiled(name, seeds)).body)
-    assert len(operations) > 5  # or the text is not read well
-    assert len(operations) <= LIMITS[name, seeds], operations
+    found = operations(parsed(compiled(name, seeds)).body)
+    assert len(found) > 5  # or the text is not read well
+    assert len(found) <= LIMITS[name, seeds], found
 
 
 @every_game
 def test_a_round_is_compiled_into_one_function(compiled, name, seeds):
-    parts = _parsed(compiled(name, seeds))
+    parts = parsed(compiled(name, seeds))
     assert " while(" not in parts.entry  # it would be dispatched operation by operation
     assert "xla_cpu_small_call" in parts.entry
-    assert not {"custom-call", "call", "conditional", "infeed", "outfeed"} & set(_operations(parts.body))
+    assert not {"custom-call", "call", "conditional", "infeed", "outfeed"} & set(operations(parts.body))
 
 
 @every_game
 def test_reductions_become_vector_instructions(compiled, name, seeds):
-    text = _parsed(compiled(name, seeds)).all
+    text = parsed(compiled(name, seeds)).all
     assert "reduce(" in text
     assert "reduce-window" not in text  # XLA's rewriting of long sums
     assert not re.search(r"reduce\(.*dimensions=\{\d+,", text)  # over several axes at once
@@ -150,7 +116,7 @@ def test_reductions_become_vector_instructions(compiled, name, seeds):
 @pytest.mark.parametrize("seeds", [1, 10])
 @pytest.mark.parametrize("name", ["doubly stochastic", "dispatch"])
 def test_constraints_are_not_joined_nor_their_maximum_differentiated(compiled, name, seeds):
-    text = _parsed(compiled(name, seeds)).all
+    text = parsed(compiled(name, seeds)).all
     for slow in ("concatenate(", "gather(", "scatter(", "sort("):
         assert slow not in text
     filled = name == "dispatch" and seeds == 10  # the data of two seeds played in vain: see below
@@ -159,7 +125,7 @@ def test_constraints_are_not_joined_nor_their_maximum_differentiated(compiled, n
 
 @pytest.mark.parametrize("seeds", [1, 10])
 def test_loss_and_constraints_are_evaluated_once(compiled, seeds):
-    toy_text, logistic_text = _parsed(compiled("toy", seeds)), _parsed(compiled("logistic", seeds))
+    toy_text, logistic_text = parsed(compiled("toy", seeds)), parsed(compiled("logistic", seeds))
     assert len(re.findall(r" abs\(", toy_text.all)) == 1
     assert len(re.findall(r" log-plus-one\(", logistic_text.all)) == 1
     assert len(re.findall(r" exponential\(", logistic_text.all)) == 2  # one for the loss, one for its slope
@@ -171,12 +137,12 @@ def test_the_step_before_the_projection_is_computed_once():
     centred = taut.Problem(
         problem.loss, problem.constraints, taut.Ball(30.0, centre=[1.0, 1.0, 1.0]), problem.constants
     )
-    for part in _parsed(_text_of(centred, np.ones((10, 3, *shape)))).called:
+    for part in parsed(_text_of(centred, np.ones((10, 3, *shape)))).called:
         assert not ("reduce(" in part and "dynamic-slice(" in part and "subtract(" in part), part
 
 
 def test_records_are_written_where_they_stay(compiled):
-    body = _parsed(compiled("toy", 10))
+    body = parsed(compiled("toy", 10))
     assert body.all.count("dynamic-update-slice(") == 2  # loss and excess
     assert "transpose" not in compiled("toy", 10)
 
@@ -192,16 +158,16 @@ def test_one_compilation_for_all_horizons_parameters_and_data():
 
 
 def test_small_decisions_fill_vector_registers(compiled):
-    assert "f64[12,3]" in _parsed(compiled("dispatch", 10)).body  # 30 numbers leave a rest, 36 do not
+    assert "f64[12,3]" in parsed(compiled("dispatch", 10)).body  # 30 numbers leave a rest, 36 do not
     for name, unchanged in (("toy", "f64[10,2]"), ("doubly stochastic", "f64[10,10,10]"), ("logistic", "f64[10,20,5]")):
-        assert unchanged in _parsed(compiled(name, 10)).body
+        assert unchanged in parsed(compiled(name, 10)).body
 
 
 def test_seeds_that_do_not_fit_the_cache_are_played_one_after_the_other():
     known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0)
     large = taut.referee.SIDE_BY_SIDE
     problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0] - 1, taut.Ball(1.0, shape=large), known)
-    body = _parsed(_text_of(problem, np.ones((3, 2, large)))).body
+    body = parsed(_text_of(problem, np.ones((3, 2, large)))).body
     assert f"f64[{large}]" in body
     assert f"f64[3,{large}]" not in body
 

@@ -41,7 +41,7 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
         raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")
     floating = np.issubdtype(given.dtype, np.floating)
     first = jnp.asarray(given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float())
-    if not bool(_contains(problem.domain, first)):
+    if not np.asarray(_contains(problem.domain, first)):  # several times faster than bool(...)
         raise ValueError(f"x1: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside")
     return first
 

@@ -1,0 +1,81 @@
+"""The compiled code of a game, taken where `taut.simulate` calls it and read as text: what a round really does."""
+
+from __future__ import annotations
+
+import math
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import taut
+import taut.referee
+import taut.table
+
+GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
+
+
+class _Taken(Exception):
+    pass
+
+
+def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
+    """XLA's text of the chunk that `taut.simulate` would play; nothing is played."""
+
+    def spy(*arguments: Any) -> Any:
+        raise _Taken(original.lower(*arguments).compile().as_text())
+
+    original = taut.table.play
+    taut.table.play = spy
+    try:
+        taut.simulate(learner, problem, stream, **options)
+    except _Taken as taken:
+        return str(taken.args[0])
+    finally:
+        taut.table.play = original
+    raise AssertionError("simulate played without a compiled chunk")
+
+
+def parsed(text: str) -> Any:
+    """The round's body, the fused computations it calls, and the program's entry."""
+    text = re.sub(r", metadata=\{[^}]*\}", "", text)
+    parts = {_name(part): part for part in re.split(r"\n(?=%|ENTRY)", text) if part[0] in "%E"}
+    loops = re.findall(r" while\(.*body=%([\w.\-]+)", text)
+    inner = [parts[name] for name in loops if not re.search(r" (while|call)\(", parts[name])]
+    body = max(inner, key=len)
+    called = [parts[name] for name in re.findall(r"calls=%([\w.\-]+)", body)]
+    entry = next(part for part in parts.values() if part.startswith("ENTRY"))
+    return SimpleNamespace(body=body, called=called, entry=entry, all="\n".join([body, *called]))
+
+
+def operations(body: str) -> list[str]:
+    """Names of what is executed one after the other in a round."""
+    names = re.findall(r"^\s+(?:ROOT )?%[\w.\-]+ = (?:\([^=]*\)|\S+) ([\w\-]+)\(", body, re.M)
+    return [name for name in names if name not in GIVEN]
+
+
+def passes(body: str, size: int) -> int:
+    """How many of them walk through as many numbers as all decisions have, or more; records are written in one place."""
+    count = 0
+    for line in body.splitlines():
+        found = re.match(r"\s+(?:ROOT )?%[\w.\-]+ = (\S+) (?:fusion|copy)\(([^)]*)\)", line)
+        if found and "dynamic-update-slice" not in line:
+            result, operands = found.groups()
+            shapes = [result, *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands))]
+            count += any(size <= _numbers(shape) < 1000 * size for shape in shapes)
+    return count
+
+
+def _name(part: str) -> str:
+    found = re.match(r"(?:ENTRY )?%([\w.\-]+)", part)
+    assert found is not None
+    return found.group(1)
+
+
+def _shape_of(body: str, name: str) -> str:
+    found = re.search(rf"%{re.escape(name)} = (\S+) ", body)
+    return found.group(1) if found else ""
+
+
+def _numbers(shape: str) -> int:
+    found = re.match(r"\w+\[([\d,]*)\]", shape)
+    return math.prod(int(n) for n in found.group(1).split(",") if n) if found else 0

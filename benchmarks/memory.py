@@ -1,0 +1,62 @@
+"""Peak memory and time of long games, totals only and with records, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from . import setting
+
+GAMES = ((10**5, "totals"), (10**6, "totals"), (10**7, "totals"), (10**6, "loss and excess"), (10**6, "everything"))
+RECORDS = {
+    "totals": (),
+    "loss and excess": ("loss", "excess"),
+    "everything": ("loss", "excess", "decisions", "multipliers"),
+}
+
+
+def measure() -> list[dict[str, Any]]:
+    """One row a game on the toy: rounds, what is recorded, seconds, peak memory of the process in bytes."""
+    rows = []
+    for rounds, recorded in GAMES:
+        rows.append({"rounds": rounds, "recorded": recorded, **long_game(rounds, recorded)})
+    return rows
+
+
+def long_game(rounds: int, recorded: str = "totals") -> dict[str, float]:
+    """Seconds and bytes; peak memory only grows, so each game has its own process."""
+    found: dict[str, float] = json.loads(setting.start("benchmarks.memory", str(rounds), recorded))
+    return found
+
+
+def _play(rounds: int, recorded: str) -> dict[str, float]:
+    """The stream is made chunk by chunk, so that what is measured is what taut keeps."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import taut
+
+    from . import cases
+
+    case = cases.toy()
+    block = case.data(1)[0][:16384]
+
+    def chunk(start: int, length: int) -> np.ndarray[Any, Any]:
+        return block[np.arange(start, start + length) % len(block)]
+
+    record = RECORDS[recorded]
+    taut.simulate(case.learner, case.problem, chunk, horizon=16384, record=record)
+    began = time.perf_counter()
+    run = taut.simulate(case.learner, case.problem, chunk, horizon=rounds, record=record)
+    seconds = time.perf_counter() - began
+    assert run.horizon == rounds
+    return {"seconds": seconds, "bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+
+
+if __name__ == "__main__":
+    print(json.dumps(_play(int(sys.argv[1]), sys.argv[2])))
