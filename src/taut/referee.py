@@ -265,8 +265,8 @@ def _chunk(
 def _spare(seeds: int, size: int) -> int:
     """Seeds to play in vain so that numbers side by side fill whole vector registers, which makes the others faster.
 
-    Loops over a few numbers that leave a rest are compiled into scalar instructions: 10 seeds of 3 numbers take a quarter
-    longer than 12. With more numbers, or more than two seeds to add, it does not pay.
+    Loops over a few numbers that leave a rest are compiled into scalar instructions: 10 seeds of 3 numbers take longer
+    than 12. With more numbers, or more than two seeds to add, it does not pay.
     """
     spare = -seeds % LANES
     return spare if spare <= 2 and LANES < seeds <= 32 and size < 8 and seeds * size % LANES else 0
