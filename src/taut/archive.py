@@ -100,12 +100,16 @@ def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
     kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
     if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:
         raise ValueError("the state's arrays have other shapes or types")
-    arrays = [jnp.asarray(leaves[str(i)]) for i in range(len(models))]
-    restored = [
-        jax.random.wrap_key_data(array, impl=jax.random.key_impl(model)) if _is_key(model) else array
-        for model, array in zip(models, arrays, strict=True)
-    ]
+    restored = [_restored(leaves[str(i)], model) for i, model in enumerate(models)]
     return jax.tree.unflatten(structure, restored)
+
+
+def _restored(array: Array, model: Any) -> Any:
+    if isinstance(model, np.ndarray):
+        return array
+    if _is_key(model):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(model))
+    return jnp.asarray(array)
 
 
 def _is_key(leaf: Any) -> bool:

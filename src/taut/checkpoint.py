@@ -20,7 +20,6 @@ __all__ = ["Chapters", "digest"]
 
 FORMAT = 2
 Array = np.ndarray[Any, Any]
-Packed = tuple[jax.Array, ...]
 
 
 def digest(tree: Any) -> str:
@@ -51,7 +50,7 @@ class Chapters:
         self.parts: list[dict[str, Array]] = []
         self.ends: list[int] = []
 
-    def resume(self, board: Packed, block: Callable[[int, int], Any]) -> tuple[Packed, int]:
+    def resume(self, board: Any, block: Callable[[int, int], Any]) -> tuple[Any, int]:
         """Where the last call stopped, or `board` and round 0; `block` gives the data the last chunk must have had."""
         if self.folder is None:
             return board, 0
@@ -70,7 +69,7 @@ class Chapters:
             self.parts.append(archive.read_arrays(self.folder / f"records-{end}.npz", "checkpoint")[1])
         return archive.like(board, arrays), done
 
-    def add(self, board: Packed, records: Mapping[str, Array], data: Any, begun: int, done: int) -> None:
+    def add(self, board: Any, records: Mapping[str, Array], data: Any, begun: int, done: int) -> None:
         """Keep the records of rounds begun..done; with a folder, write them and then the board."""
         if records:
             self.parts.append(dict(records))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .opening import entered
-from .referee import Board, Records, Rules
+from .referee import Records, Rules
 
 __all__ = ["blame"]
 
@@ -18,13 +18,13 @@ Array = np.ndarray[Any, Any]
 
 
 def blame(
-    rules: Rules, play: Callable[[Rules], tuple[Board, Records]], data: Any, key: Any, start: int, rounds: int
+    rules: Rules, play: Callable[[Rules], tuple[Any, Records]], data: Any, key: Any, start: int, rounds: int
 ) -> NoReturn:
     """Play a chunk again with everything recorded, and raise for the first number in it that was not finite.
 
     Arguments:
         rules: of the game.
-        play: plays the chunk by other rules and returns the board after it and what they record.
+        play: plays the chunk by other rules and returns the state after it and what they record.
         data: the chunk's, with axes seed and round, or None if an adversary made them.
         key: the adversary's.
         start: rounds before the chunk.
@@ -39,7 +39,7 @@ def blame(
         revealed = [np.moveaxis(entered("stream", a, losses.dtype), 1, 0) for a in jax.tree.leaves(data)]
     else:
         revealed = [_adversarial(rules, decisions, key, start)]
-    following = np.concatenate([decisions[1:], np.asarray(after.state.x)[None]])  # what each round's slopes led to
+    following = np.concatenate([decisions[1:], np.asarray(after.x)[None]])  # what each round's slopes led to
     suspects = {"stream": revealed, "loss": [losses], "constraints": [excess], "loss gradient": [following]}
     when = {name: _first_bad(arrays, rounds) for name, arrays in suspects.items()}
     name = min(when, key=lambda n: when[n])

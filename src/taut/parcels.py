@@ -67,9 +67,13 @@ class Parcel:
 
     def blank(self, head: int = 0) -> tuple[jax.Array, ...]:
         """Arrays of the right shapes, all zero."""
-        size = head + sum(math.prod(shape) for shape, dtype in self.kinds if self._held(dtype))
         apart = (lax.full(shape, 0, dtype) for shape, dtype in self.kinds if not self._held(dtype))
-        return (jnp.zeros(size, self.floating), *apart)
+        return (jnp.zeros(head + self.size, self.floating), *apart)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return sum(math.prod(shape) for shape, dtype in self.kinds if self._held(dtype))
 
     @property
     def count(self) -> int:

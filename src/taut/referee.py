@@ -23,11 +23,9 @@ from .lowering import lowered, once
 from .parcels import Parcel
 from .rounds import FullInformation
 
-__all__ = ["HEAD", "Board", "Fixed", "Layout", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
+__all__ = ["Board", "Fixed", "Layout", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
 
 
-HEAD = 1
-"""Numbers before the board when it travels: whether all is finite."""
 LANES = 4
 """Numbers in a vector register."""
 SIDE_BY_SIDE = 1024
@@ -61,8 +59,15 @@ class Rules(NamedTuple):
     every: int
     length: int
     layout: Layout
-    board: Parcel
-    """How the board travels."""
+    state: Parcel
+    """How the learner's state travels."""
+    score: Parcel
+    """How the totals travel."""
+
+    @property
+    def head(self) -> int:
+        """Numbers before the state when it comes back from a chunk: whether all is finite, and the chunk's totals."""
+        return 1 + self.score.size
 
 
 class Fixed(NamedTuple):
@@ -117,7 +122,7 @@ class Sum(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Totals so far. Those of each constraint, and those of the largest, which are not sums of them."""
+    """Totals of a chunk. Those of each constraint, and those of the largest, which are not sums of them."""
 
     loss: Sum
     excess: Sum
@@ -130,10 +135,10 @@ class Score(NamedTuple):
 
 
 class Board(NamedTuple):
-    """Everything that the next chunk needs."""
+    """What a round changes: the learner's state, and the totals."""
 
     state: Any
-    score: Score
+    score: Any
 
 
 class Records(NamedTuple):
@@ -146,7 +151,7 @@ class Records(NamedTuple):
 
 
 def begin(layout: Layout, learner: Learner, x1: jax.Array) -> Board:
-    """The board before round 1; batched like the game."""
+    """The board before round 1, or with a given state before any chunk; batched like the game."""
 
     def one(learner: Learner, x1: jax.Array) -> Board:
         dtype, scored = x1.dtype, layout.scored
@@ -169,18 +174,19 @@ def begin(layout: Layout, learner: Learner, x1: jax.Array) -> Board:
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
 def play(
-    rules: Rules, fixed: tuple[Any, ...], board: tuple[Any, ...], data: Any, key: jax.Array | None, span: jax.Array
+    rules: Rules, fixed: tuple[Any, ...], state: tuple[Any, ...], data: Any, key: jax.Array | None, span: jax.Array
 ) -> tuple[tuple[jax.Array, ...], Records]:
-    """Play the rounds of a chunk. What comes back as the board has a head: whether every number stayed finite.
+    """Play the rounds of a chunk: the state after it, with a head, and what is recorded of it.
 
     The `span` has three whole numbers: how many rounds were played before, how many to play, and how many of the chunk's
-    to skip. Before round 1 the board is made here, and what came as one is not looked at.
+    to skip. Before round 1 the state is made here, and what came as one is not looked at.
     """
     start, rounds, skipped = span
     layout = rules.layout
     constraints, scored_constraints, domain, learner, x1 = layout.fixed.unwrap(fixed)
     first = begin(layout, learner, x1)
-    before = jax.tree.map(partial(jnp.where, start == 0), first, rules.board.unwrap(board, HEAD))
+    given = rules.state.unwrap(state, rules.head)
+    before = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learners, seeds = max(1, layout.learners), max(1, layout.seeds)
     room = SIDE_BY_SIDE // math.prod(domain.shape)
     seed_group = _divisor(seeds, room)
@@ -194,7 +200,8 @@ def play(
         return _in_groups(some_seeds, (board, data, key), seeds, seed_group, layout.seeds > 0)
 
     after, records, finite = _in_groups(some_learners, (learner, before), learners, learner_group, layout.learners > 0)
-    return rules.board.wrap(after, jnp.all(finite).astype(layout.fixed.floating)[None]), records
+    (totals,) = rules.score.wrap(after.score, jnp.all(finite).astype(layout.fixed.floating)[None])
+    return rules.state.wrap(after.state, totals), records
 
 
 def _divisor(count: int, most: int) -> int:

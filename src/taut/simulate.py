@@ -86,7 +86,7 @@ def simulate(
     check_feasible(problem)
     table = Table(learners, swept, problem, score, source, kept, every, first, _key(key, source.reacts), chunk)
     chapters = Chapters(checkpoint, table.facts, table.layout.lead)
-    board, done = chapters.resume(table.blank, table.block)
+    board, done = chapters.resume(table.begin(), table.block)
     with _bar(progress, source.horizon, done) as advance:
         while done < source.horizon:
             count = min(table.rules.length, source.horizon - done)

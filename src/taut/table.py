@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from .learners import Learner
 from .opening import count_constraints, entered, one_round, settled
 from .parcels import Parcel
 from .problem import Problem
-from .referee import HEAD, Board, Fixed, Layout, Records, Rules, Sum, begin, play
+from .referee import Board, Fixed, Layout, Records, Rules, Score, Sum, begin, play
 from .rounds import FullInformation
 from .run import RECORDS, Run, Totals
 from .staging import STAGE, in_place
@@ -32,7 +32,7 @@ CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
 Array = np.ndarray[Any, Any]
 Packed = tuple[jax.Array, ...]
-"""A board as it travels."""
+"""A learner's state as it travels."""
 
 
 class Table:
@@ -56,7 +56,7 @@ class Table:
         self.fixed = parcel.pack(fixed)
         seeds = source.seeds if source.seeds > 1 else 0
         self.layout = Layout(parcel, len(learners) if swept else 0, seeds, count, scored)
-        self.blank, board = _blank(self.layout)
+        self.plan = _plan(self.layout)
         self.rules = Rules(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
@@ -65,7 +65,8 @@ class Table:
             every=every,
             length=self._length(record, every, chunk),
             layout=self.layout,
-            board=board,
+            state=self.plan.state,
+            score=self.plan.score,
         )
         self.key = jax.random.split(key, seeds) if key is not None and seeds else key
 
@@ -95,25 +96,35 @@ class Table:
             )
         return data
 
-    def play(self, board: Packed, data: Any, start: int, rounds: int) -> tuple[Packed, dict[str, Array]]:
+    def begin(self) -> Board:
+        """Before round 1. Between chunks the state is packed, and the totals are one vector, added up in 64 bits."""
+        return Board(self.plan.blank, np.zeros(self.plan.score.size))
+
+    def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
         """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
         laid_out, skipped = self._laid_out(data, start, rounds)
         span = np.array([start, rounds, skipped], np.int32)
 
         def played(rules: Rules) -> tuple[Packed, Records]:
-            out: tuple[Packed, Records] = play(rules, self.fixed, board, laid_out, self.key, span)
+            out: tuple[Packed, Records] = play(rules, self.fixed, board.state, laid_out, self.key, span)
             return out
 
         after, records = played(self.rules)
-        if not np.asarray(after[0])[0]:  # the head of the board
+        finite, scored = self._head(after)
+        totals = np.where(self.plan.peaks, np.maximum(board.score, scored), board.score + scored)
+        if not finite or not np.isfinite(totals).all():
             blame(self.rules, lambda rules: self._replayed(*played(rules)), data, self.key, start, rounds)
         kept = {name: getattr(records, name) for name in RECORDS if name in self.rules.record}
         rows = {name: rounds // (self.rules.every if name in THINNED else 1) for name in kept}
         lead = (slice(None),) * self.layout.lead
-        return after, {name: np.asarray(a)[(*lead, slice(rows[name]))] for name, a in kept.items()}
+        return Board(after, totals), {name: np.asarray(a)[(*lead, slice(rows[name]))] for name, a in kept.items()}
 
-    def _replayed(self, board: Packed, records: Records) -> tuple[Board, Records]:
-        return self.rules.board.unwrap(board, HEAD), records
+    def _head(self, state: Packed) -> tuple[bool, Array]:
+        vector = np.asarray(state[0])
+        return bool(vector[0]), vector[1 : self.rules.head]
+
+    def _replayed(self, state: Packed, records: Records) -> tuple[Any, Records]:
+        return self.rules.state.unwrap(state, self.rules.head), records
 
     def _laid_out(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
         """A chunk's data in the game's type and of the compiled length, and how many of its rounds to skip.
@@ -133,9 +144,11 @@ class Table:
     def _seeded(self, structure: Any, leaves: list[Array]) -> Any:
         return jax.tree.unflatten(structure, leaves if self.layout.seeds else [leaf[0] for leaf in leaves])
 
-    def result(self, packed: Packed, records: dict[str, Array]) -> Run:
+    def result(self, board: Board, records: dict[str, Array]) -> Run:
         """The finished run."""
-        board: Board = self.rules.board.unwrap((np.asarray(packed[0]), *packed[1:]), HEAD)
+        vector, *apart = board.state
+        state = self.rules.state.unwrap((np.asarray(vector), *apart), self.rules.head)
+        score: Score = self.rules.score.unwrap((board.score,))
 
         def dims(a: Any) -> Array:
             array = np.asarray(a)
@@ -144,22 +157,19 @@ class Table:
             return array[:, None] if self.layout.learners else array[None]
 
         def total(s: Sum) -> Array:
-            value = np.asarray(s.value, np.float64)
-            return dims(value if s.error is None else value + np.asarray(s.error, np.float64))
+            return dims(s.value if s.error is None else s.value + s.error)
 
-        score = board.score
         by_constraint = {n: total(getattr(score, n)) for n in ("excess", "violation", "squared")}
         worst = {
             f"worst_{n}": by_constraint[n][..., 0] if self.layout.scored == 1 else total(getattr(score, f"worst_{n}"))
             for n in by_constraint
         }
-        peak = dims(np.asarray(score.peak, np.float64))
         return Run(
             learner=self.learners if self.layout.learners else self.learners[0],
             horizon=self.source.horizon,
             seeds=self.source.seeds,
-            totals=Totals(loss=total(score.loss), peak=peak, **by_constraint, **worst),
-            final=dims(board.state.x),
+            totals=Totals(loss=total(score.loss), peak=dims(score.peak), **by_constraint, **worst),
+            final=dims(state.x),
             every=self.rules.every,
             version=__version__,
             first=np.asarray(self.first),
@@ -198,17 +208,29 @@ class Table:
         return digest(_probe(functions, games, points, z, key))
 
 
-@lru_cache(maxsize=256)
-def _blank(layout: Layout) -> tuple[Packed, Parcel]:
-    """A board of the right shape, which stands for the one that is made in round 1, and how boards travel."""
+class Plan(NamedTuple):
+    """How state and totals of a layout travel."""
 
+    state: Parcel
+    score: Parcel
+    blank: Packed
+    """A state of the right shape, which stands for the one that is made in round 1."""
+    peaks: Array
+    """Which of the totals are maxima and no sums."""
+
+
+@lru_cache(maxsize=256)
+def _plan(layout: Layout) -> Plan:
     def begun(*leaves: Any) -> Board:
         fixed: Fixed = jax.tree.unflatten(layout.fixed.structure, leaves)
         return begin(layout, fixed.learner, fixed.x1)
 
     shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*kind) for kind in layout.fixed.kinds))
-    parcel = Parcel.of(shapes, layout.fixed.floating)
-    return parcel.blank(HEAD), parcel
+    state, score = (Parcel.of(part, layout.fixed.floating) for part in shapes)
+    zeros: Score = jax.tree.map(lambda a: np.zeros(a.shape), shapes.score)
+    peak: Any = np.ones(shapes.score.peak.shape)
+    (peaks,) = score.pack(zeros._replace(peak=peak))
+    return Plan(state, score, state.blank(1 + score.size), peaks > 0)
 
 
 @partial(jax.jit, static_argnums=0)
