@@ -37,15 +37,18 @@ def draw(found: dict[str, Any]) -> Any:
 
 def _contenders(axes: Any, contenders: dict[str, Any]) -> None:
     problems = list(contenders)
-    for name, (colour, marker) in SHOWN.items():
+    for k, (name, (colour, marker)) in enumerate(SHOWN.items()):
+        aside = 0.07 * (k - len(SHOWN) / 2)  # side by side, or those that are equally fast would hide each other
         points = [
-            (i, contenders[p][name]["median"]) for i, p in enumerate(problems) if "median" in _row(contenders, p, name)
+            (i + aside, contenders[p][name]["median"])
+            for i, p in enumerate(problems)
+            if "median" in _row(contenders, p, name)
         ]
         if points:
             edge = (
                 {"markeredgecolor": "#666666", "markeredgewidth": 0.6} if marker not in "_x" else {"markeredgewidth": 2}
             )
-            axes.plot(*zip(*points, strict=True), marker, color=colour, label=name, markersize=8, **edge)
+            axes.plot(*zip(*points, strict=True), marker, color=colour, label=name, markersize=7, **edge)
     axes.set_yscale("log")
     axes.set_ylabel("nanoseconds a round\n(a round of one seed, where several are played)")
     axes.set_xticks(range(len(problems)), problems, rotation=35, ha="right", fontsize=8)
@@ -61,7 +64,7 @@ def _row(contenders: dict[str, Any], problem: str, name: str) -> dict[str, Any]:
 
 
 def _scaling(axes: Any, scaling: dict[str, Any]) -> None:
-    for colour, (variable, row) in zip(COLOURS, scaling.items(), strict=True):
+    for colour, (variable, row) in zip(COLOURS, scaling.items(), strict=False):
         unit = row["seconds"]["C"][0]
         for name, style, marker in (("taut", "-", "o"), ("C", "--", "")):
             label = f"{SWEEPS[variable]}: exponents {row['exponents']['taut']:.2f} and {row['exponents']['C']:.2f}"

@@ -19,7 +19,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from . import cases, contenders, memory, ours, profile, scaling, startup  # noqa: E402
+from . import anatomy, cases, contenders, memory, ours, scaling, startup  # noqa: E402
 from .results import FOLDER, keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
@@ -85,7 +85,7 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
         found["threads"] = json.loads(setting.start("benchmarks.threads"))
     if not quick and not only:
         print("  profile, scaling, memory, start-up", file=sys.stderr)
-        found["profile"] = profile.measure(repeats)
+        found["profile"] = anatomy.measure(repeats)
         found["scaling"] = scaling.measure(repeats, quick)
         found["memory"] = memory.measure()
         found["startup"] = startup.compile_times(3)
