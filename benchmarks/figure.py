@@ -79,4 +79,4 @@ def _scaling(axes: Any, scaling: dict[str, Any]) -> None:
     axes.set_ylabel("time of a whole call, over C's at the smallest size")
     axes.set_title("growth: taut (solid, first exponent) and C (dashed)", fontsize=10)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="lower right")

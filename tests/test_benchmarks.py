@@ -13,8 +13,8 @@ SMALL = {
     "toy": lambda: cases.toy(ROUNDS),
     "doubly stochastic": lambda: cases.doubly_stochastic(4, ROUNDS),
     "dispatch": lambda: cases.dispatch(ROUNDS),
-    "logistic, one group": lambda: cases.logistic(6, 1, ROUNDS),
-    "logistic, three groups": lambda: cases.logistic(6, 3, ROUNDS),
+    "logistic, one group": lambda: cases.logistic(6, 1, 800),
+    "logistic, three groups": lambda: cases.logistic(6, 3, 800),
     "polyhedron": lambda: cases.polyhedron(5, 20, ROUNDS),
 }
 CONTENDERS = {"NumPy": naive, "NumPy over seeds": batched, "optax": optax_scan, "taut": ours}
@@ -23,7 +23,7 @@ CONTENDERS = {"NumPy": naive, "NumPy over seeds": batched, "optax": optax_scan, 
 @pytest.mark.parametrize("name", SMALL)
 def test_contenders_play_the_same_game(name):
     case = SMALL[name]()
-    plays = {contender: module.prepare(case, SEEDS, ROUNDS)() for contender, module in CONTENDERS.items()}
+    plays = {contender: module.prepare(case, SEEDS, case.horizon)() for contender, module in CONTENDERS.items()}
     assert np.count_nonzero(plays["taut"].violation), "a game that never leaves the feasible set compares nothing"
     for contender, played in plays.items():
         assert difference(plays["NumPy"], played) < 1e-9, contender
@@ -33,8 +33,8 @@ def test_contenders_play_the_same_game(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_the_hand_written_loops_play_it_too(name):
     case = SMALL[name]()
-    reference = naive.prepare(case, SEEDS, ROUNDS)()
-    assert difference(reference, native.prepare(case, SEEDS, ROUNDS)()) < 1e-9
+    reference = naive.prepare(case, SEEDS, case.horizon)()
+    assert difference(reference, native.prepare(case, SEEDS, case.horizon)()) < 1e-9
 
 
 def test_games_in_32_bits_are_played_in_32_bits():
