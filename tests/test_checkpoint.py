@@ -148,7 +148,7 @@ def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
 def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z, tmp_path)
-    monkeypatch.setattr("taut.table.play", None)
+    monkeypatch.setattr("taut.game.table.play", None)
     assert_bit_equal(play(z, tmp_path), whole)
 
 
@@ -236,7 +236,7 @@ def test_another_stream_is_refused(stopped, changed):
 
 
 def test_a_checkpoint_of_another_version_is_refused(stopped, monkeypatch):
-    monkeypatch.setattr("taut.table.__version__", "99.0")
+    monkeypatch.setattr("taut.game.table.__version__", "99.0")
     with pytest.raises(ValueError, match="written with another version of taut or jax;"):
         play(targets(rounds=ROUNDS), stopped)
 

@@ -15,8 +15,9 @@ import pytest
 import games
 import taut
 import zoo
-from taut import archive, referee
+from taut import archive
 from taut.constraints import Linearisation, LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.game import referee
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
 
 METHODS = tuple(taut.LEARNERS.values())

@@ -10,7 +10,7 @@ import pytest
 import games
 import taut
 import zoo
-from taut import referee
+from taut.game import referee
 
 ROUNDS = 60
 

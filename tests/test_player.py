@@ -11,7 +11,7 @@ import pytest
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
 from taut import archive, metrics
-from taut.ledger import PAGE
+from taut.game.ledger import PAGE
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 

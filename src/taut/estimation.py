@@ -11,7 +11,7 @@ import numpy as np
 
 from .constants import Constants
 from .domains import Domain
-from .opening import count_constraints, one_round
+from .game.opening import count_constraints, one_round
 from .problem import Problem
 from .streams import Adversary, Stream
 

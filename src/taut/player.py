@@ -13,11 +13,11 @@ import numpy as np
 from . import archive, errors
 from ._version import __version__
 from .feasibility import check_feasible
+from .game.ledger import Ledger
+from .game.live import FAULTS, head, measured_step, revealed_step
+from .game.opening import count_constraints, entered, first_decision, settled
+from .game.parcels import Parcel
 from .learners import Learner
-from .ledger import Ledger
-from .live import FAULTS, head, measured_step, revealed_step
-from .opening import count_constraints, entered, first_decision, settled
-from .parcels import Parcel
 from .problem import Problem
 from .run import Totals
 

@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import errors
-from .checkpoint import Chapters
 from .feasibility import check_feasible
+from .game.checkpoint import Chapters
+from .game.opening import first_decision
+from .game.table import Table
 from .learners import Learner
-from .opening import first_decision
 from .problem import Problem
 from .run import RECORDS, Run
 from .streams import as_stream
-from .table import Table
 
 __all__ = ["simulate"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .run import Totals
+from ..run import Totals
 
 __all__ = ["Ledger"]
 

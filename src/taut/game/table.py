@@ -11,19 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import archive, errors
-from ._version import __version__
+from .. import archive, errors
+from .._version import __version__
+from ..learners import Learner
+from ..problem import Problem
+from ..rounds import FullInformation
+from ..run import RECORDS, Run, Totals
+from ..streams import Adversary, Arrays, Stream
 from .checkpoint import digest
 from .diagnosis import blame
-from .learners import Learner
 from .opening import count_constraints, entered, one_round, settled
 from .parcels import Parcel
-from .problem import Problem
 from .referee import Board, Fixed, Layout, Records, Rules, Score, Sum, begin, play
-from .rounds import FullInformation
-from .run import RECORDS, Run, Totals
 from .staging import STAGE, in_place
-from .streams import Adversary, Arrays, Stream
 
 __all__ = ["Table"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import archive
+from .. import archive
 
 __all__ = ["Chapters", "digest"]
 

@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .learners import Learner
+from ..learners import Learner
+from ..rounds import Observed, Round
 from .parcels import Parcel
 from .referee import Shown, all_finite
-from .rounds import Observed, Round
 
 __all__ = ["FAULTS", "head", "measured_step", "revealed_step"]
 

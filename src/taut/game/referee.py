@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .constraints import Constraints, Linearisation
-from .domains import Domain
-from .engine import COMPILER_OPTIONS
-from .learners import Learner
+from ..constraints import Constraints, Linearisation
+from ..domains import Domain
+from ..engine import COMPILER_OPTIONS
+from ..learners import Learner
+from ..rounds import FullInformation
 from .lowering import lowered, once
 from .parcels import Parcel
-from .rounds import FullInformation
 
 __all__ = ["Board", "Fixed", "Layout", "Records", "Rules", "Score", "Shown", "Sum", "begin", "play"]
 

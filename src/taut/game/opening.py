@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import errors
-from .domains import Domain
-from .engine import default_float
-from .learners import Learner
-from .problem import Problem
-from .streams import Adversary, Stream
+from .. import errors
+from ..domains import Domain
+from ..engine import default_float
+from ..learners import Learner
+from ..problem import Problem
+from ..streams import Adversary, Stream
 
 __all__ = ["count_constraints", "entered", "first_decision", "one_round", "settled"]
 
