@@ -145,6 +145,13 @@ def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
     assert np.ptp(whole.decisions) > 0.1
 
 
+def test_seeds_played_in_vain_can_have_random_keys_too():
+    box = taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: x - 0.5, taut.Box(-np.ones(3), np.ones(3)))
+    z = np.zeros((10, 20, 3))
+    run = taut.simulate(Drunk(0.2), box, z, seeds=10)
+    np.testing.assert_array_equal(run.final, np.tile(taut.simulate(Drunk(0.2), box, z[0]).final, (10, 1)))
+
+
 def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z, tmp_path)

@@ -131,7 +131,7 @@ def test_doubling_can_be_swept():
 @pytest.mark.parametrize("seeds", [5, 6, 7, 10, 11, 12])
 @pytest.mark.parametrize("swept", [False, True])
 def test_any_number_of_seeds_equals_single_games(seeds, swept):
-    """Some of these numbers are filled up with seeds played in vain, whose data this loss turns into NaN."""
+    """Some of these numbers are filled up with seeds played in vain; data that are all 0 would not do for this loss."""
     problem = taut.Problem(
         lambda x, z: jnp.sum((x - jnp.log(z)) ** 2), lambda x: (jnp.sum(x) - 1, -x), taut.Ball(2.0, shape=3)
     )

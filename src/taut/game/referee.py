@@ -280,10 +280,15 @@ def _spare(seeds: int, size: int) -> int:
 
 
 def _longer(tree: Any, axis: int, by: int) -> Any:
-    """All arrays with an axis longer by so many zeros, or shorter by so many entries."""
+    """All arrays with an axis longer by so many entries, which repeat the first ones, or shorter by so many.
+
+    What is played in vain is thus a game that is played anyway: no other numbers could make a user's loop endless, or NaN.
+    """
 
     def one(a: jax.Array) -> jax.Array:
-        return lax.pad(a, jnp.zeros((), a.dtype), [(0, by if k == axis else 0, 0) for k in range(a.ndim)])
+        if by < 0:
+            return lax.slice_in_dim(a, 0, a.shape[axis] + by, axis=axis)
+        return lax.concatenate([a, lax.slice_in_dim(a, 0, by, axis=axis)], axis)
 
     return jax.tree.map(one, tree) if by else tree
 
