@@ -37,7 +37,7 @@ chromium:
 	touch $@
 
 clean:
-	rm -rf .venv reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
 
 readme: .venv/ready
 	$(BIN)/python -m taut.learners.table README.md

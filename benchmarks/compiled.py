@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import taut
-import taut.game.referee
-import taut.game.table
+import taut.play.chunks
+import taut.play.loop
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
 
@@ -24,14 +24,14 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     def spy(*arguments: Any) -> Any:
         raise _Taken(original.lower(*arguments).compile().as_text())
 
-    original = taut.game.table.play
-    taut.game.table.play = spy
+    original = taut.play.chunks.play
+    taut.play.chunks.play = spy
     try:
         taut.simulate(learner, problem, stream, **options)
     except _Taken as taken:
         return str(taken.args[0])
     finally:
-        taut.game.table.play = original
+        taut.play.chunks.play = original
     raise AssertionError("simulate played without a compiled chunk")
 
 

@@ -81,9 +81,9 @@ def theirs(case: Case) -> Any:
 
 def aggregation(case: Case) -> None:
     """The pass over the stream alone."""
-    from taut.hindsight.exact import Objective
-    from taut.hindsight.frame import Frame
-    from taut.streams import as_stream
+    from taut.judge.hindsight.newton import Objective
+    from taut.judge.hindsight.scaling import Frame
+    from taut.problem.streams import as_stream
 
     stream = as_stream(case.data, seeds=SEEDS)
     Objective(case.problem, Frame.of(case.problem.domain), stream, tuple(PREFIXES), np.random.default_rng(0))

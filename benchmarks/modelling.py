@@ -45,7 +45,7 @@ def cases(seeds: int) -> list[Case]:
     import jax.numpy as jnp
 
     import taut
-    from taut.experiments import dispatch, doubly_stochastic, toy
+    from taut.paper.experiments import dispatch, doubly_stochastic, toy
 
     def distance(x: Any, y: Any) -> Any:
         error = x - y

@@ -18,9 +18,9 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np  # noqa: E402
 
 import taut  # noqa: E402
-from taut.experiments import demand, dispatch, doubly_stochastic, toy  # noqa: E402
-from taut.experiments.contest import Contestant, field, strong_field  # noqa: E402
-from taut.experiments.reproduce import GRID  # noqa: E402
+from taut.paper.experiments import demand, dispatch, doubly_stochastic, toy  # noqa: E402
+from taut.paper.experiments.contest import Contestant, field, strong_field  # noqa: E402
+from taut.paper.reproduce import GRID  # noqa: E402
 
 from .results import report  # noqa: E402
 

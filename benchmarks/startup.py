@@ -58,7 +58,7 @@ def _measure(folder: str) -> dict[str, float]:
         def call(learner=learner, case=case, data=data):  # type: ignore[no-untyped-def]
             return taut.simulate(learner, case.problem, data, x1=case.start)
 
-        taut.feasibility.check_feasible(case.problem)
+        taut.problem.feasibility.check_feasible(case.problem)
         times[name] = _took(call) - _took(call)
     return times
 

@@ -1,12 +1,17 @@
 """Hostile numerics for every test: 64 bits, no silent rank promotion, warnings are errors (pyproject)."""
 
+import os
+from pathlib import Path
+
 import jax
 import pytest
 
-import taut  # noqa: F401  (sets the engine's flags before the backend starts)
+import taut
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Most of the tests' time is compilation. Both workers, and the next run, share what has been compiled.
+taut.engine.cache(os.environ.get("TAUT_TEST_CACHE") or Path(__file__).parent.parent / ".xla_cache")
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
+from taut.engine import register_dataclass
 from taut.learners import Method
-from taut.pytrees import register_dataclass
 from zoo import ROUNDS, SEEDS, STRONG, TOY, ZOO, Case
 
 CHUNK = 128

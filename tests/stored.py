@@ -158,7 +158,7 @@ def write(folder, names=tuple(MAKERS)):
 
 def draw(folder):
     """Stand-ins for the figures of a folder: a wide and a tall picture of one colour each, which take no time."""
-    from taut.figures import pictures
+    from taut.paper.figures import pictures
 
     (Path(folder) / "figures").mkdir()
     for picture, _ in pictures(folder):

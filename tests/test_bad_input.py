@@ -11,8 +11,8 @@ import pytest
 
 import taut
 from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, targets
+from taut.engine import register_dataclass
 from taut.learners import Learner, State, schedules
-from taut.pytrees import register_dataclass
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 CHUNK = 16
@@ -348,7 +348,7 @@ def test_problems(error, name, came, expected, call):
     ids=["point", "equality", "large units", "kink"],
 )
 def test_problems_that_are_barely_feasible_are_played(constraints):
-    taut.feasibility.check_feasible(taut.Problem(distance, constraints, BALL))
+    taut.problem.feasibility.check_feasible(taut.Problem(distance, constraints, BALL))
 
 
 # Parameters of learners.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bound_games import SIGNS, Game, clipped_ogd, games, play, project_l1
-from taut import bounds
+from taut.learners import bounds
 
 FORMS = ("paper", "scale-aware", "sharp")
 TINY = 1e-9

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bound_games import drift_plus_penalty, games, play, project_l1, saddle_point
-from taut import bounds
+from taut.learners import bounds
 
 TINY = 1e-9
 SADDLE = ("constraint_range", "constraint_count")

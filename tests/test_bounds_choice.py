@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bound_games import clipped_ogd, games, play
-from taut import bounds
-from taut.constants import Constants
+from taut.learners import bounds
+from taut.problem.constants import Constants
 
 CHOICES = [
     (Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1), 2000, 1.0),

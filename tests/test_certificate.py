@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.assumptions import PROBED, REFUTED, VERIFIED
+from taut.judge.assumptions import PROBED, REFUTED, VERIFIED
 
 TOY = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0}
 
@@ -136,7 +136,7 @@ def test_an_adversary_is_replayed_for_regret():
         return jnp.where(x >= 0, 1.0, -1.0) / 2**0.5
 
     run = taut.simulate(taut.ClippedOGD(eta=0.05, sigma=4.0), problem, reveal, horizon=150, seeds=2)
-    from taut.replay import revealed
+    from taut.play.replay import revealed
 
     data = revealed(run)
     again = taut.simulate(run.learner, problem, data, seeds=2)

@@ -16,9 +16,9 @@ import pytest
 
 import taut
 from small_games import ALL, BALL, GAME, assert_bit_equal, distance, targets
-from taut import archive
+from taut import files
+from taut.engine import register_dataclass
 from taut.learners import Learner
-from taut.pytrees import register_dataclass
 
 CHUNK, ROUNDS = 10, 57
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -80,7 +80,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
     options = {"key": jax.random.key(3), "seeds": 2}
     whole = play(reveal, **options)
     chapters = []
-    write = archive.write_arrays
+    write = files.write_arrays
 
     def stop(path, header, arrays):
         write(path, header, arrays)
@@ -89,7 +89,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
             raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "write_arrays", stop)
+        patch.setattr(files, "write_arrays", stop)
         with pytest.raises(Stop):
             play(reveal, tmp_path, **options)
     assert_bit_equal(play(reveal, tmp_path, **options), whole)
@@ -100,7 +100,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
 def test_a_crash_between_records_and_board_loses_one_chunk_only(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z)
-    write = archive.write_arrays
+    write = files.write_arrays
 
     def crash(path, header, arrays):
         if path.name == "board.npz" and header["done"] == 30:
@@ -108,10 +108,10 @@ def test_a_crash_between_records_and_board_loses_one_chunk_only(tmp_path, monkey
         write(path, header, arrays)
 
     with monkeypatch.context() as patch:
-        patch.setattr(archive, "write_arrays", crash)
+        patch.setattr(files, "write_arrays", crash)
         with pytest.raises(Stop):
             play(z, tmp_path)
-    assert archive.read_arrays(tmp_path / "board.npz")[0]["done"] == 20
+    assert files.read_arrays(tmp_path / "board.npz")[0]["done"] == 20
     assert (tmp_path / "records-30.npz").exists()
     assert_bit_equal(play(z, tmp_path), whole)
 
@@ -155,7 +155,7 @@ def test_seeds_played_in_vain_can_have_random_keys_too():
 def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z, tmp_path)
-    monkeypatch.setattr("taut.game.table.play", None)
+    monkeypatch.setattr("taut.play.chunks.play", None)
     assert_bit_equal(play(z, tmp_path), whole)
 
 
@@ -186,7 +186,7 @@ def test_resume_after_kill_9_is_bit_identical(tmp_path):
     finally:
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-    done = archive.read_arrays(folder / "board.npz")[0]["done"]
+    done = files.read_arrays(folder / "board.npz")[0]["done"]
     assert 40 <= done < 1900
     z = targets(rounds=2000)
     whole = play(lambda start, length: z[start : start + length], horizon=2000)
@@ -243,7 +243,7 @@ def test_another_stream_is_refused(stopped, changed):
 
 
 def test_a_checkpoint_of_another_version_is_refused(stopped, monkeypatch):
-    monkeypatch.setattr("taut.game.table.__version__", "99.0")
+    monkeypatch.setattr("taut.play.chunks.VERSION", "99.0")
     with pytest.raises(ValueError, match="written with another version of taut or jax;"):
         play(targets(rounds=ROUNDS), stopped)
 
@@ -263,11 +263,11 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint: got .*file, a file; expected a folder"):
         play(targets(rounds=ROUNDS), tmp_path / "file")
-    header, arrays = archive.read_arrays(stopped / "board.npz")
-    archive.write_arrays(tmp_path / "board.npz", {**header, "format": 99}, arrays)
+    header, arrays = files.read_arrays(stopped / "board.npz")
+    files.write_arrays(tmp_path / "board.npz", {**header, "format": 99}, arrays)
     with pytest.raises(ValueError, match="in format 99; expected format 2"):
         play(targets(rounds=ROUNDS), tmp_path)
-    archive.write_arrays(tmp_path / "board.npz", header, arrays)
+    files.write_arrays(tmp_path / "board.npz", header, arrays)
     with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):
         play(targets(rounds=ROUNDS), tmp_path)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut import cli
-from taut.guarantees import Setting, guarantees
+from taut.judge.guarantees import Setting, guarantees
 
 runner = CliRunner(env={"COLUMNS": "200"})
 CONSTANTS = ["-R", "1", "-f", "1", "-g", "1.5"]

@@ -15,10 +15,10 @@ import pytest
 import games
 import taut
 import zoo
-from taut import archive
-from taut.constraints import Linearisation, LogSumExp, Max, Smoothed, Squared, Tightened
-from taut.game import referee
+from taut import files
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
+from taut.play import loop
+from taut.problem.constraints import Linearisation, LogSumExp, Max, Smoothed, Squared, Tightened
 
 METHODS = tuple(taut.LEARNERS.values())
 EACH = pytest.mark.parametrize("method", METHODS, ids=games.pair_id)
@@ -46,7 +46,7 @@ def test_registry_names_every_kind_of_learner_and_every_method_is_played():
 @EACH
 def test_needs_horizon_means_that_parameters_depend_on_it(method):
     case = games.home(method)
-    short, long = (archive.pack(games.tuned(method, case, horizon)) for horizon in (100, 200))
+    short, long = (files.pack(games.tuned(method, case, horizon)) for horizon in (100, 200))
     assert (short != long) == method.needs_horizon
 
 
@@ -69,11 +69,11 @@ def test_strongly_convex_methods_refuse_a_modulus_of_zero(method):
 @PAIRS
 def test_deterministic_and_leaves_its_inputs_alone(method, case):
     learner = games.tuned(method, case)
-    packed, data = archive.pack(learner), case.stream()
+    packed, data = files.pack(learner), case.stream()
     first, again = games.played(method, case), games.play(method, case, learner)  # the shared stream is read-only
     for name in (*games.RECORD, "final"):
         np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
-    assert archive.same(packed, archive.pack(learner))
+    assert files.same(packed, files.pack(learner))
     jax.tree.map(np.testing.assert_array_equal, data, games.stream(case))
 
 
@@ -106,7 +106,7 @@ def test_batch_equals_loop(method, case):
 @pytest.mark.parametrize(("seeds", "learners"), [(120, None), (127, None), (60, 3)])
 def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
     """More numbers than are played side by side: groups of seeds, seeds one by one, learners one by one."""
-    assert seeds * (learners or 1) * 9 > referee.SIDE_BY_SIDE
+    assert seeds * (learners or 1) * 9 > loop.SIDE_BY_SIDE
     case, data = zoo.DOUBLY, zoo.DOUBLY.stream(seeds, 6)
     swept = [taut.ClippedOGD(0.1 * k, 40.0) for k in range(1, (learners or 1) + 1)]
     sizes = {"chunk": 6, "record": ("decisions",)}
@@ -271,14 +271,14 @@ def test_purity_check_catches_a_learner_with_a_memory_of_its_own():
 def test_learner_survives_a_trip_through_json(method):
     case = games.home(method)
     learner = games.tuned(method, case)
-    back = archive.unpack(json.loads(json.dumps(archive.pack(learner))))
+    back = files.unpack(json.loads(json.dumps(files.pack(learner))))
     assert type(back) is type(learner)
     assert repr(back) == repr(learner)
     assert jax.tree.structure(back) == jax.tree.structure(learner)
     for new, old in zip(jax.tree.leaves(back), jax.tree.leaves(learner), strict=True):
         np.testing.assert_array_equal(new, old)
     rebuilt = jax.tree.unflatten(jax.tree.structure(learner), jax.tree.leaves(learner))
-    assert archive.same(archive.pack(rebuilt), archive.pack(learner))
+    assert files.same(files.pack(rebuilt), files.pack(learner))
     np.testing.assert_array_equal(games.play(method, case, back).decisions, games.played(method, case).decisions)
 
 
@@ -288,13 +288,13 @@ def test_learner_survives_a_trip_through_json(method):
 @PAIRS
 def test_nothing_but_a_new_shape_compiles_again(method, case):
     games.played(method, case)
-    compiled = referee.play._cache_size()
+    compiled = loop.play._cache_size()
     problem, data = games.game(method, case.lowered(0.25)), case.stream(seed=9)
     learner = games.tuned(method, case, horizon=777)  # other parameters, other data, another level
     doubled = jax.tree.map(lambda leaf: 2 * leaf, learner)
     for other, rounds in ((learner, zoo.ROUNDS), (learner, 50), (doubled, 1)):
         taut.simulate(other, problem, data, horizon=rounds, **SIZES)
-    assert referee.play._cache_size() == compiled
+    assert loop.play._cache_size() == compiled
 
 
 def test_no_program_can_be_taken_for_that_of_another_class():
@@ -317,9 +317,9 @@ def test_no_program_can_be_taken_for_that_of_another_class():
 
 
 def test_the_counter_of_compilations_counts():
-    before = referee.play._cache_size()
+    before = loop.play._cache_size()
     taut.simulate(taut.ClippedOGD(0.1, 4.0), zoo.TOY.problem, zoo.TOY.stream(5, 3), seeds=5, chunk=3)
-    assert referee.play._cache_size() == before + 1
+    assert loop.play._cache_size() == before + 1
 
 
 @EACH

@@ -11,7 +11,7 @@ import pytest
 import games
 import taut
 import zoo
-from taut import Constants, archive
+from taut import Constants, files
 
 POSITIVE = ("radius", "slater", "error_bound")
 NOT_NEGATIVE = (
@@ -53,7 +53,7 @@ def test_number_of_constraints_is_a_count(value):
 def test_is_a_value():
     a = Constants(radius=1, slater=0.5).with_values(estimated=True, loss_range=2.0)
     assert a == Constants(radius=1.0, slater=0.5, loss_range=2.0, estimated=frozenset({"loss_range"}))
-    assert archive.unpack(archive.pack(a)) == a
+    assert files.unpack(files.pack(a)) == a
     with pytest.raises(dataclasses.FrozenInstanceError):
         a.radius = 2.0
     assert repr(a) == "Constants(radius=1, loss_range=2 (estimated), slater=0.5)"

@@ -9,7 +9,7 @@ import pytest
 
 import taut
 
-HEAVY = ("taut.cli", "taut.experiments", "taut.figures", "taut.report")
+HEAVY = ("taut.cli", "taut.paper.experiments", "taut.paper.figures", "taut.paper.report")
 """Front ends, tested where they are used."""
 
 MODULES = [found.name for found in pkgutil.walk_packages(taut.__path__, "taut.") if not found.name.startswith(HEAVY)]
@@ -40,8 +40,8 @@ def test_examples(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["taut.simulate", "taut.player", "taut.problem", "taut.learners.clipped", "taut.learners.saddle_point",
-             "taut.learners.queues", "taut.learners.gradient"],
+    "name", ["taut.simulate", "taut.play.player", "taut.problem", "taut.learners.clipped_ogd", "taut.learners.saddle_point",
+             "taut.learners.drift_plus_penalty", "taut.learners.projected_ogd"],
 )  # fmt: skip
 def test_what_a_user_meets_first_has_an_example(name):
     assert examples(name)

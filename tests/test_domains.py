@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import taut.domains
-from taut.domains import Ball, Box, L1Ball, Product, Simplex, domain_from_dict
+import taut.problem.domains
+from taut.problem.domains import Ball, Box, L1Ball, Product, Simplex, domain_from_dict
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
 ZOO = {
@@ -537,5 +537,5 @@ def test_bad_input_is_named(build, error, message):
 
 
 def test_documentation_runs():
-    assert doctest.testmod(taut.domains).failed == 0
-    assert doctest.testmod(taut.domains).attempted > 0
+    assert doctest.testmod(taut.problem.domains).failed == 0
+    assert doctest.testmod(taut.problem.domains).attempted > 0

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import taut
-from taut.experiments import dispatch, doubly_stochastic, theory, toy
-from taut.experiments.claims import CLAIMS, judge
-from taut.experiments.contest import field, strong_field
-from taut.experiments.reproduce import OPEN, Options, load, reproduce, summary
+from taut.paper.claims import CLAIMS, judge
+from taut.paper.experiments import dispatch, doubly_stochastic, theory, toy
+from taut.paper.experiments.contest import field, strong_field
+from taut.paper.reproduce import OPEN, Options, load, reproduce, summary
 
 GRID, SEEDS = (500, 2000, 8000), 2
 

@@ -13,7 +13,8 @@ from matplotlib.patches import Circle
 
 import stored
 import taut
-from taut.figures import GALLERY, draw_all, paper, run_figure, save, style, theory
+from taut.paper.figures import GALLERY, draw_all, paper, run_figure, save, theory
+from taut.play import style
 
 DATA = {name: make() for name, make in stored.MAKERS.items()}
 
@@ -164,8 +165,8 @@ def test_only_what_is_there_is_drawn(tmp_path):
 
 def test_matplotlib_waits_until_it_is_needed_and_pyplot_is_never_loaded():
     code = (
-        "import sys, taut.figures, stored; assert 'matplotlib' not in sys.modules;"
-        "taut.figures.paper.sums(stored.toy()).draw_without_rendering(); assert 'matplotlib.pyplot' not in sys.modules"
+        "import sys, taut.paper.figures, stored; assert 'matplotlib' not in sys.modules;"
+        "taut.paper.figures.paper.sums(stored.toy()).draw_without_rendering(); assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=stored.Path(stored.__file__).parent)
 
@@ -188,8 +189,8 @@ def run():
 
 
 def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
-    from taut.certificate import Certificate, Line
-    from taut.guarantees import Guarantee
+    from taut.judge.certificate import Certificate, Line
+    from taut.judge.guarantees import Guarantee
 
     near, far = 2 * float(np.cumsum(np.maximum(run.excess, 0), axis=1).max()), 1e9
     lines = tuple(

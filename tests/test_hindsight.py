@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import taut
-from taut.hindsight import cones, hindsight
-from taut.hindsight.detect import fixed_structure
-from taut.hindsight.frame import Frame, _least_by_projection, least_over_domain, onto_domain
-from taut.hindsight.proof import Proof, lower_bounds
-from taut.hindsight.tangents import FIXED, Oracle
-from taut.streams import as_stream
+from taut.judge.hindsight import hindsight, program
+from taut.judge.hindsight.cuts import FIXED, Oracle
+from taut.judge.hindsight.lower_bound import Proof, lower_bounds
+from taut.judge.hindsight.scaling import Frame, _least_by_projection, least_over_domain, onto_domain
+from taut.judge.hindsight.structure import fixed_structure
+from taut.problem.streams import as_stream
 
 D, T, SEEDS = 3, 40, 2
 PREFIXES = (T, 9)
@@ -155,7 +155,7 @@ def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
     best = hindsight(toy, chunk, horizon=1000, prefixes=[100, 1000])
     assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
     assert max(served) < 1000
-    block_sums = import_module("taut.hindsight.aggregate")._block_sums
+    block_sums = import_module("taut.judge.hindsight.stream_sums")._block_sums
     compiled = block_sums._cache_size()
     again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])
     assert block_sums._cache_size() == compiled
@@ -287,7 +287,7 @@ def test_saga_agrees_on_logistic_losses_of_20000_rounds():
 
 
 def test_an_epoch_of_saga_is_its_recursion():
-    saga = import_module("taut.hindsight.saga")
+    saga = import_module("taut.judge.hindsight.saga")
     frame = Frame.of(taut.Ball(1.0, shape=2))
     rng = np.random.default_rng(11)
     a, memory, u = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)), rng.normal(size=2)
@@ -362,7 +362,7 @@ def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
     problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
     z = np.array([[1.0, 2.0], [-1.0, 0.5]])
     rng = np.random.default_rng(15)
-    honest = cones._Solver.solve
+    honest = program._Solver.solve
     proven = 0
 
     def mistaken(solver, curvature, slope, offsets):
@@ -371,7 +371,7 @@ def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
         kept = {key: getattr(solution, key) for key in ("x", "obj_val", "obj_val_dual", "r_prim", "r_dual")}
         return SimpleNamespace(status="PrimalInfeasible", z=made_up, **kept)
 
-    monkeypatch.setattr(cones._Solver, "solve", mistaken)
+    monkeypatch.setattr(program._Solver, "solve", mistaken)
     for draw in range(6):
         with pytest.raises((ValueError, RuntimeError), match=r"max_i g_i(\(x\))? >= ") as caught:
             hindsight(problem, z)

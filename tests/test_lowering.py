@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.game.lowering import lowered, once
+from taut.play.xla import lowered, once
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5))
 
@@ -93,7 +93,7 @@ def test_plays_in_groups_are_the_same_plays(seeds, learners, rooms, monkeypatch)
     methods = [taut.ClippedOGD(eta=0.1 * (i + 1), sigma=4.0) for i in range(learners)]
 
     def play(room):
-        monkeypatch.setattr(taut.game.referee, "SIDE_BY_SIDE", room)
+        monkeypatch.setattr(taut.play.loop, "SIDE_BY_SIDE", room)
         problem = taut.Problem(lambda x, c: c @ x, lambda x: x - 0.3, taut.Ball(1.0, shape=5))  # new, so compiled anew
         return taut.simulate(methods, problem, data, seeds=seeds, record=("loss", "decisions"))
 

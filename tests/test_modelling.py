@@ -643,7 +643,7 @@ def test_what_is_not_quadratic_is_estimated_and_marked():
 def test_samples_need_not_hit_a_kink(monkeypatch):
     # Sampled slopes of a kinked constraint always seem to have some curvature.
     seen = taut.Constants().with_values(estimated=True, loss_lipschitz=5.0, constraint_smoothness=4.0)
-    monkeypatch.setattr("taut.estimation.estimate", lambda *arguments: seen)
+    monkeypatch.setattr("taut.problem.estimation.estimate", lambda *arguments: seen)
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
     for limit, smoothness in ((cp.norm(x), None), (cp.sum_squares(x), 2.0), (cp.log_sum_exp(x), 4.0)):
         model = taut.from_cvxpy(c @ x, [limit <= 1, x <= 2, x >= -2])

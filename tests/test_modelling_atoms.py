@@ -19,7 +19,7 @@ from cvxpy.expressions.leaf import Leaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taut.modelling.atoms import REFUSED, SUPPORTED, UnsupportedAtom
+from taut.modelling.atoms.table import REFUSED, SUPPORTED, UnsupportedAtom
 from taut.modelling.translate import translate
 
 SHAPES = [(2, 3), (4, 2), (3, 3), (2, 2), (5, 2), (3, 4)]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import taut
-from taut.experiments import dispatch, doubly_stochastic, toy
-from taut.modelling import offline
+from taut.modelling import hindsight as offline
+from taut.paper.experiments import dispatch, doubly_stochastic, toy
 
 
 @pytest.fixture(autouse=True, scope="module")

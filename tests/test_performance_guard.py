@@ -12,7 +12,7 @@ import pytest
 from benchmarks.compiled import operations, parsed, text_of
 
 import taut
-import taut.game.referee
+import taut.play.loop
 from taut.engine import OPTION
 
 D = 10
@@ -151,10 +151,10 @@ def test_one_compilation_for_all_horizons_parameters_and_data():
     problem, shape = toy()
     data = np.random.default_rng(0).normal(size=(4, 50, *shape))
     taut.simulate(taut.ClippedOGD(eta=0.1, sigma=4.0), problem, data, seeds=4)
-    before = taut.game.referee.play._cache_size()
+    before = taut.play.loop.play._cache_size()
     for eta, horizon in ((0.2, 50), (0.1, 30), (0.3, 7)):
         taut.simulate(taut.ClippedOGD(eta=eta, sigma=5.0), problem, data[:, ::-1], seeds=4, horizon=horizon)
-    assert taut.game.referee.play._cache_size() == before
+    assert taut.play.loop.play._cache_size() == before
 
 
 def test_small_decisions_fill_vector_registers(compiled):
@@ -165,7 +165,7 @@ def test_small_decisions_fill_vector_registers(compiled):
 
 def test_seeds_that_do_not_fit_the_cache_are_played_one_after_the_other():
     known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0)
-    large = taut.game.referee.SIDE_BY_SIDE
+    large = taut.play.loop.SIDE_BY_SIDE
     problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0] - 1, taut.Ball(1.0, shape=large), known)
     body = parsed(_text_of(problem, np.ones((3, 2, large)))).body
     assert f"f64[{large}]" in body

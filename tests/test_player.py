@@ -10,8 +10,9 @@ import pytest
 
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
-from taut import archive, metrics
-from taut.game.ledger import PAGE
+from taut import files
+from taut.play import metrics
+from taut.play.totals import PAGE
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 
@@ -22,7 +23,7 @@ def totals_of(player):
 
 def snapshot(player):
     """All that a player remembers, as bytes."""
-    arrays = archive.flat(player._parcel.unwrap(player._arrays, player._played.stop))
+    arrays = files.flat(player._parcel.unwrap(player._arrays, player._played.stop))
     kept = {**arrays, **totals_of(player), "decision": player.decision}
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {"round": player.round}
 
@@ -330,7 +331,7 @@ def test_save_and_load_go_on_exactly(tmp_path, name):
     assert repr(back.learner) == repr(half.learner)
     watched(back, z[31:])
     assert snapshot(back) == snapshot(whole)
-    header, _ = archive.read_arrays(tmp_path / "deep" / "player.npz")
+    header, _ = files.read_arrays(tmp_path / "deep" / "player.npz")
     assert (header["format"], header["version"]) == (1, taut.__version__)
 
 
@@ -351,7 +352,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
     path = tmp_path / "player.npz"
     played.save(path)
     elsewhere = taut.Problem(distance, outside_diamond, taut.Ball(2.0, shape=2))
-    header, arrays = archive.read_arrays(path)
+    header, arrays = files.read_arrays(path)
     fewer = {name: array for name, array in arrays.items() if name != "state/0"}
     for case, header_of, arrays_of, message in (
         ("format", {**header, "format": 99}, arrays, "with 'player' in format 99; expected 'player' in format 1"),
@@ -361,7 +362,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
         ("sums", header, {**arrays, "ledger/sums": np.zeros(3)}, "damaged .*not those of 1 constraints"),
         ("learner", {**header, "learner": {"kind": "Magic", "fields": {}}}, arrays, "got a learner of kind 'Magic'"),
     ):  # fmt: skip
-        archive.write_arrays(tmp_path / f"{case}.npz", header_of, arrays_of)
+        files.write_arrays(tmp_path / f"{case}.npz", header_of, arrays_of)
         with pytest.raises(ValueError, match=message):
             taut.Player.load(tmp_path / f"{case}.npz", GAME)
     with pytest.raises(ValueError, match=r"learner: got .*sigma=6.0.*is by .*sigma=5.0.*; expected the learner that"):
@@ -415,9 +416,9 @@ def sprung_trap():
 
 def test_nothing_is_ever_unpickled(tmp_path, played):
     played.save(tmp_path / "good.npz")
-    header, arrays = archive.read_arrays(tmp_path / "good.npz")
+    header, arrays = files.read_arrays(tmp_path / "good.npz")
     trap = np.array([Trap()], dtype=object)
-    archive.write_arrays(tmp_path / "array.npz", header, {**arrays, "state/9": trap})
+    files.write_arrays(tmp_path / "array.npz", header, {**arrays, "state/9": trap})
     np.savez(tmp_path / "header.npz", header=trap)
     (tmp_path / "plain.npz").write_bytes(pickle.dumps(Trap()))
     np.save(tmp_path / "single.npy", trap)
@@ -438,7 +439,7 @@ def test_a_crash_while_saving_leaves_the_old_file(tmp_path, played, monkeypatch,
     def crash(*arguments):
         raise OSError("no space left")
 
-    monkeypatch.setattr(f"taut.archive.os.{fails}", crash)
+    monkeypatch.setattr(f"taut.files.os.{fails}", crash)
     with pytest.raises(OSError, match="no space left"):
         played.save(path)
     assert path.read_bytes() == before

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import taut
+from taut.engine import register_dataclass
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
-from taut.pytrees import register_dataclass
 
 MADE = {
     "constant": Constant(0.1),

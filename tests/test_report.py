@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 import stored
-from taut.experiments import pipeline
-from taut.figures import GALLERY, pictures
-from taut.report import write_report
+from taut.paper import pipeline
+from taut.paper.figures import GALLERY, pictures
+from taut.paper.report import write_report
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import taut
+from taut.engine import register_dataclass
 from taut.learners import Learner, State
-from taut.pytrees import register_dataclass
 
 ROUNDS = 20
 DATA = np.random.default_rng(3).normal(size=(ROUNDS, 2))

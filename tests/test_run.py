@@ -9,8 +9,9 @@ import xarray
 
 import taut
 from small_games import ALL, BALL, FEASIBLE, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
-from taut import archive, metrics
-from taut.pytrees import register_dataclass
+from taut import files
+from taut.engine import register_dataclass
+from taut.play import metrics
 
 
 @pytest.fixture(scope="module")
@@ -67,20 +68,20 @@ def test_numbers_that_are_not_numbers_survive(run, tmp_path):
 @pytest.mark.parametrize("name", list(taut.LEARNERS))
 def test_every_learner_survives_its_description(name):
     learner = taut.LEARNERS[name].make(GAME.constants, 1000, FEASIBLE)
-    text = json.dumps(archive.pack(learner))
-    back = archive.unpack(json.loads(text))
+    text = json.dumps(files.pack(learner))
+    back = files.unpack(json.loads(text))
     assert type(back) is type(learner)
     assert repr(back) == repr(learner)
-    assert json.dumps(archive.pack(back)) == text
-    left, right = archive.flat(learner), archive.flat(back)
+    assert json.dumps(files.pack(back)) == text
+    left, right = files.flat(learner), files.flat(back)
     assert {k: v.tobytes() for k, v in left.items()} == {k: v.tobytes() for k, v in right.items()}
 
 
 def test_constants_and_domains_survive_their_description():
     known = GAME.constants.with_values(slater=0.1, estimated=True)
-    assert archive.unpack(json.loads(json.dumps(archive.pack(known)))) == known
+    assert files.unpack(json.loads(json.dumps(files.pack(known)))) == known
     box = taut.Box([0.1, 0.2], [1 / 3, 7.0])
-    back = archive.unpack(json.loads(json.dumps(archive.pack(box))))
+    back = files.unpack(json.loads(json.dumps(files.pack(box))))
     assert back.to_dict() == box.to_dict()
 
 
@@ -118,7 +119,7 @@ def test_a_crash_while_saving_leaves_the_old_file(run, sweep, tmp_path, monkeypa
     def crash(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("taut.archive.os.fsync" if fails == "write" else "taut.archive.os.replace", crash)
+    monkeypatch.setattr("taut.files.os.fsync" if fails == "write" else "taut.files.os.replace", crash)
     with pytest.raises(KeyboardInterrupt):
         sweep.save(path)
     assert path.read_bytes() == before

@@ -12,9 +12,9 @@ import pytest
 
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, clipped_by_hand, distance, targets
-from taut.game.referee import play
+from taut.engine import register_dataclass
 from taut.learners import Learner, State
-from taut.pytrees import register_dataclass
+from taut.play.loop import play
 
 ETA, SIGMA = 0.3, 5.0
 CLIPPED = taut.ClippedOGD(ETA, SIGMA)
@@ -293,7 +293,7 @@ def _loop(problem, score=None):
         return play(rules, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taut.game.table.play", spy)
+        patch.setattr("taut.play.chunks.play", spy)
         taut.simulate(CLIPPED, problem, targets(rounds=8), record=ALL, score=score, chunk=8)
     return captured["text"]
 
@@ -343,7 +343,7 @@ def test_compiled_game_has_no_buffer_of_records_unless_asked():
                 sizes[record] = play.lower(rules, *rest).compile().memory_analysis()
                 return play(rules, *rest)
 
-            patch.setattr("taut.game.table.play", spy)
+            patch.setattr("taut.play.chunks.play", spy)
             taut.simulate(CLIPPED, GAME, targets(rounds=64), record=record, chunk=4096)
     assert sizes[()].output_size_in_bytes < 1000
     assert sizes["loss",].output_size_in_bytes >= 4096 * 8

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import taut.smoothing
-from taut.smoothing import smooth_from_above, smoothing_gap
+import taut.problem.smoothing
+from taut.problem.smoothing import smooth_from_above, smoothing_gap
 
 WIDTH = 0.3
 DECISION = jax.ShapeDtypeStruct((3,), jnp.float64)
@@ -301,6 +301,6 @@ def test_width_too_small_for_the_float_type():
 
 
 def test_examples_in_docstrings():
-    result = doctest.testmod(taut.smoothing)
+    result = doctest.testmod(taut.problem.smoothing)
     assert result.attempted
     assert not result.failed

@@ -9,9 +9,9 @@ import pytest
 
 import taut
 from small_games import BALL, GAME, ROUNDS, clipped_by_hand, outside_diamond, targets
-from taut.game.referee import play
-from taut.game.staging import aligned
-from taut.streams import Adversary, Arrays, Chunks, Stream, as_stream
+from taut.play.buffers import aligned
+from taut.play.loop import play
+from taut.problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 
@@ -70,7 +70,7 @@ def test_data_are_read_in_place_where_they_lie_well(expected, monkeypatch):
         skipped.append(int(arguments[-1][2]))
         return play(*arguments)
 
-    monkeypatch.setattr("taut.game.table.play", spy)
+    monkeypatch.setattr("taut.play.chunks.play", spy)
     for stream in (well, ill):
         np.testing.assert_allclose(simulated(stream).loss, expected[:1], atol=1e-12)
     assert skipped == [0, 0, 0, 16 - ROUNDS % 16, 0, 0, 0, 0]

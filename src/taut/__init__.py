@@ -9,11 +9,11 @@ from . import engine as _engine
 _engine.prepare()  # before the first array starts XLA
 
 from . import bounds, metrics  # noqa: E402
-from ._version import __version__  # noqa: E402
-from .certificate import Certificate, certify  # noqa: E402
-from .constants import Constants  # noqa: E402
-from .domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
-from .hindsight import Hindsight, hindsight  # noqa: E402
+from .engine import VERSION as __version__  # noqa: E402
+from .judge.certificate import Certificate, certify  # noqa: E402
+from .judge.hindsight import Hindsight, hindsight  # noqa: E402
+from .judge.rates import rates  # noqa: E402
+from .judge.recommend import recommend  # noqa: E402
 from .learners import (  # noqa: E402
     LEARNERS,
     ClippedOGD,
@@ -23,13 +23,13 @@ from .learners import (  # noqa: E402
     ProjectedOGD,
     SaddlePoint,
 )
-from .parallel import simulate_all  # noqa: E402
-from .player import Player  # noqa: E402
-from .problem import Problem, log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
-from .rates import rates  # noqa: E402
-from .recommend import recommend  # noqa: E402
-from .run import Run  # noqa: E402
-from .simulate import simulate  # noqa: E402
+from .play.player import Player  # noqa: E402
+from .play.run import Run  # noqa: E402
+from .play.simulate import simulate  # noqa: E402
+from .play.sweep import simulate_all  # noqa: E402
+from .problem.constants import Constants  # noqa: E402
+from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
+from .problem.problem import Problem, log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
 
 __all__ = [
     "LEARNERS", "Ball", "Box", "Certificate", "ClippedOGD", "Constants", "Domain", "Doubling", "DriftPlusPenalty",

@@ -41,9 +41,9 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from ._version import __version__
+        from .engine import VERSION
 
-        typer.echo(__version__)
+        typer.echo(VERSION)
         raise typer.Exit
 
 
@@ -116,14 +116,14 @@ def bound(
     json_out: Json = False,
 ) -> None:
     """Print every guarantee of a learner as a number, for given constants and horizon."""
-    from . import errors
-    from .constants import Constants
-    from .domains import Ball
-    from .guarantees import Setting, guarantees
+    from . import arguments
+    from .judge.guarantees import Setting, guarantees
     from .learners import LEARNERS
+    from .problem.constants import Constants
+    from .problem.domains import Ball
 
-    errors.one_of("learner", learner, tuple(LEARNERS))
-    errors.count("horizon", horizon)
+    arguments.one_of("learner", learner, tuple(LEARNERS))
+    arguments.count("horizon", horizon)
     known = Constants(
         radius=radius,
         loss_lipschitz=loss_lipschitz,
@@ -165,10 +165,10 @@ def recommend(
     """Say which learner to use for a problem with these constants, and why."""
     import jax.numpy as jnp
 
-    from .constants import Constants
-    from .domains import Ball
-    from .problem import Problem
-    from .recommend import recommend as advise
+    from .judge.recommend import recommend as advise
+    from .problem.constants import Constants
+    from .problem.domains import Ball
+    from .problem.problem import Problem
 
     known = Constants(
         radius=radius, loss_lipschitz=loss_lipschitz, constraint_lipschitz=constraint_lipschitz,
@@ -195,7 +195,7 @@ def reproduce(
     json_out: Json = False,
 ) -> None:
     """Run the paper's experiments, judge every claim, draw the figures and write the report."""
-    from .experiments.pipeline import run_all
+    from .paper.pipeline import run_all
 
     result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
     if json_out:
@@ -208,8 +208,8 @@ def figures(
     json_out: Json = False,
 ) -> None:
     """Draw the figures and the report again from stored results, without simulating."""
-    from .figures import draw_all
-    from .report import write_report
+    from .paper.figures import draw_all
+    from .paper.report import write_report
 
     paths = [str(path) for path in draw_all(folder)]
     paths.append(str(write_report(folder)))

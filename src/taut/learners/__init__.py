@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..constants import Constants
-from ..domains import Domain
+from ..problem.constants import Constants
+from ..problem.domains import Domain
 from .base import Learner, State, Weighted
-from .clipped import ClippedOGD
-from .gradient import ProjectedOGD
-from .meta import Doubling
-from .queues import DriftPlusPenalty
+from .clipped_ogd import ClippedOGD
+from .doubling import Doubling
+from .drift_plus_penalty import DriftPlusPenalty
+from .projected_ogd import ProjectedOGD
 from .saddle_point import SaddlePoint
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .. import kinds
-from ..rounds import Round
+from .. import files
+from ..problem.rounds import Round
 
 __all__ = ["Learner", "State", "Weighted", "first_round"]
 
@@ -41,7 +41,7 @@ class Learner(ABC):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        kinds.add(cls)
+        files.add_class(cls)
 
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:

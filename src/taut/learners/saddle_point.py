@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 
-from .. import errors
-from ..constants import Constants
-from ..pytrees import register_dataclass
-from ..rounds import Round
+from .. import arguments
+from ..engine import register_dataclass
+from ..problem.constants import Constants
+from ..problem.rounds import Round
 from .base import Learner, Weighted, first_round
 from .schedules import Constant, Inverse, Reciprocal, Schedule, as_schedule, power
 
@@ -70,8 +70,8 @@ class SaddlePoint(Learner):
         radius, loss_slope, slope, reach, count = constants.need(
             "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count"
         )
-        horizon = errors.count("horizon", horizon)
-        spread = (count + 1) * errors.positive("loss_lipschitz", max(loss_slope, slope)) ** 2
+        horizon = arguments.count("horizon", horizon)
+        spread = (count + 1) * arguments.positive("loss_lipschitz", max(loss_slope, slope)) ** 2
         a = radius * math.sqrt(spread + 2 * count * reach**2)
         eta = radius**2 / (a * math.sqrt(horizon))
         room = 8 * eta**2 * spread
@@ -93,7 +93,7 @@ class SaddlePoint(Learner):
         violation O(T^(1-beta/2)) of the one aggregated constraint; `clipped` is Proposition 5.
         """
         radius, slope = _one_constraint(constants)
-        beta = errors.fraction("beta", beta)
+        beta = arguments.fraction("beta", beta)
         return cls._adaptive(power(radius / slope, beta), power(6 * radius * slope, beta), clipped)
 
     @classmethod
@@ -104,7 +104,7 @@ class SaddlePoint(Learner):
         """
         _, slope = _one_constraint(constants)
         (modulus,) = constants.need("strong_convexity")
-        beta = errors.fraction("beta", beta)
+        beta = arguments.fraction("beta", beta)
         return cls._adaptive(Inverse(1 / modulus), power(6 * slope**2 / modulus, beta), clipped)
 
     @classmethod
@@ -141,4 +141,4 @@ def _one_constraint(constants: Constants) -> tuple[float, float]:
             f"constraint_count: got {count}; expected 1, because this method plays one aggregated constraint: "
             "use taut.max_of(problem)"
         )
-    return radius, errors.positive("loss_lipschitz", max(loss_slope, slope))
+    return radius, arguments.positive("loss_lipschitz", max(loss_slope, slope))

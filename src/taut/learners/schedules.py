@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import errors, kinds
-from ..pytrees import register_dataclass
+from .. import arguments, files
+from ..engine import register_dataclass
 
 __all__ = [
     "Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
@@ -26,7 +26,7 @@ class Schedule:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        kinds.add(cls)
+        files.add_class(cls)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The value at round t, in the decision's float type."""
@@ -91,7 +91,7 @@ class Power(_Scaled):
     def __post_init__(self) -> None:
         super().__post_init__()
         for entry in _entries("exponent", self.exponent, "a finite real number"):
-            errors.real("exponent", entry)
+            arguments.real("exponent", entry)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like t^-exponent."""
@@ -137,13 +137,13 @@ def as_schedule(name: str, value: Any) -> Any:
 def check_positive(name: str, value: Any, expected: str = "a positive number") -> None:
     """Refuse parameters that are not positive, where they are concrete: inside a trace there is nothing to check."""
     for entry in _entries(name, value, expected):
-        errors.positive(name, entry)
+        arguments.positive(name, entry)
 
 
 def _check_shift(shift: Any) -> None:
     """Refuse shifts that make t + shift zero or negative for a t = 1, 2, ..."""
     for entry in _entries("shift", shift, "a number above -1"):
-        if errors.real("shift", entry) <= -1:
+        if arguments.real("shift", entry) <= -1:
             raise ValueError(f"shift: got {entry:g}; expected a number above -1, because rounds are counted from 1")
 
 

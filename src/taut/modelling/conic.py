@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from ..canonical import backend
+from ..problem.conic import backend
 
 __all__ = ["Answer", "Conic", "Statement", "stated"]
 

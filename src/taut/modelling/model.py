@@ -10,23 +10,23 @@ import cvxpy as cp
 import jax
 import numpy as np
 
-from ..constants import Constants
-from ..constraints import Constraints
-from ..domains import Box, Domain
 from ..engine import double_precision
-from ..feasibility import mark_feasible
-from ..problem import Problem
-from ..streams import Stream, required_arguments
+from ..problem.constants import Constants
+from ..problem.constraints import Constraints
+from ..problem.domains import Box, Domain
+from ..problem.feasibility import mark_feasible
+from ..problem.problem import Problem
+from ..problem.streams import Stream, required_arguments
+from .atom_domains import atom_domains, check_atoms
 from .attributes import counted, is_symmetric, mirrored, shaped, value_of
-from .boxes import bounding_box, outwards
-from .constraints import attribute_constraints, excesses, excesses_of
-from .discipline import check_parametrized, checked
+from .bounding_box import bounding_box, outwards
+from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
+from .dcp import check_parametrized, checked
+from .evaluation import Probe
+from .flat_copy import Shadow
+from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys
-from .probe import Probe
-from .scale import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
-from .shadows import Shadow
 from .translate import translate, translate_all
-from .validity import atom_domains, check_atoms
 
 __all__ = ["Model", "from_cvxpy"]
 
@@ -261,7 +261,7 @@ class Model(Problem):
 
     def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
         """Hindsight solved from the expressions themselves; None if another route has to be taken."""
-        from .offline import solve
+        from .hindsight import solve
 
         return solve(self, stream, ends, tolerance, rng)
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..domains import Ball, Box, Domain, L1Ball, Product, Simplex
+from ..problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
 
 __all__ = ["draw", "edges", "least"]
 

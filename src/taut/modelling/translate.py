@@ -12,8 +12,8 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
 
-from taut.modelling.atoms import UnsupportedAtom, operands, operation
-from taut.modelling.constant import constant_value
+from .atoms.constant import constant_value
+from .atoms.table import UnsupportedAtom, operands, operation
 
 __all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all"]
 
@@ -34,7 +34,7 @@ def translate(expression: Any) -> Evaluate:
     Parts without variables and parameters are evaluated here, once; parts that occur several times in the
     tree are computed once. Outside of its domain an atom has the value that CVXPY gives it, or an infinite one.
 
-    Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.SUPPORTED`, for complex numbers,
+    Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.table.SUPPORTED`, for complex numbers,
     and for integer or boolean variables.
     """
     evaluate_all = translate_all([expression])

@@ -1,0 +1,203 @@
+"""Files: classes by name, values as JSON, arrays as npz. Every write is atomic; nothing is ever unpickled.
+
+A class of taut is stored under its bare name, any other class under its module and qualified name, as in `lab:Mirror`. A
+module that runs as a script is called `__main__`, whatever its name is when it is imported, so `__main__` matches every
+module. Older files have bare names for all classes; they mean taut's class if there is one, else the only class of that name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = [
+    "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays", "same",
+    "unpack", "write_arrays", "write_atomically",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+PARAMETERS = "parameters"
+"""The role of learners and schedules: dataclasses that a file describes by class name and fields."""
+SCRIPT = "__main__"
+
+_classes: list[tuple[str, type]] = []
+_formats: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+
+def add_class(kind: type, role: str = PARAMETERS) -> None:
+    """Let files refer to a class by name."""
+    _classes.append((role, kind))
+
+
+def add_format(tag: str, kind: type, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+    """Store values of `kind` as `{tag: pack(value)}`."""
+    _formats[tag] = (kind, pack, unpack)
+
+
+def class_name(kind: type) -> str:
+    """The name under which a file stores a class."""
+    return kind.__name__ if _is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def class_names(role: str = PARAMETERS) -> tuple[str, ...]:
+    """The names of all known classes of a role."""
+    return tuple(sorted({class_name(kind) for known, kind in _classes if known == role and kind.__name__[0] != "_"}))
+
+
+def find_class(name: str, role: str = PARAMETERS) -> Any:
+    """The class of a role that a file calls `name`: the newest if it was defined again, `None` if there is none."""
+    found = {class_name(kind): kind for known, kind in _classes if known == role}
+    if name in found:
+        return found[name]
+    possible = [kind for kind in found.values() if _could_be(kind, name)]
+    if len(possible) > 1:
+        listed = " or ".join(sorted(map(class_name, possible)))
+        raise ValueError(f"file: got the class name {name!r}, which could be {listed}; expected one of them")
+    return possible[0] if possible else None
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == __package__
+
+
+def _could_be(kind: type, name: str) -> bool:
+    if _is_ours(kind):
+        return False  # taut's classes match by their bare name only
+    module, _, path = name.rpartition(":")
+    if not module:
+        return kind.__name__ == name
+    return SCRIPT in (module, kind.__module__) and kind.__qualname__ == path
+
+
+def pack(value: Any) -> Any:
+    """A learner, schedule, domain or constants as JSON-able values; floats keep every bit."""
+    for tag, (known, describe, _) in _formats.items():
+        if isinstance(value, known):
+            return {tag: describe(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: pack(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"kind": class_name(type(value)), "fields": fields}
+    if isinstance(value, (np.ndarray, jax.Array)):
+        array = np.asarray(value)
+        return array.item() if array.ndim == 0 else {"array": array.tolist(), "dtype": str(array.dtype)}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(
+        f"learner: got a field of type {type(value).__name__}; expected numbers, arrays, schedules or domains, "
+        "which a file can hold"
+    )
+
+
+def unpack(packed: Any) -> Any:
+    """The value that `pack` described."""
+    if not isinstance(packed, dict):
+        return packed
+    for tag, (_, _, restore) in _formats.items():
+        if tag in packed:
+            return restore(packed[tag])
+    if "array" in packed:
+        return np.asarray(packed["array"], packed["dtype"])
+    kind = find_class(str(packed.get("kind")))
+    if kind is None:
+        known = ", ".join(class_names())
+        raise ValueError(f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}")
+    return kind(**{name: unpack(field) for name, field in packed["fields"].items()})
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two packed values are equal to the last bit; an older file may use another name for the same class."""
+    return json.dumps(_renamed(a), sort_keys=True) == json.dumps(_renamed(b), sort_keys=True)
+
+
+def _renamed(packed: Any) -> Any:
+    """The same description with today's class names."""
+    if isinstance(packed, (list, tuple)):
+        return [_renamed(entry) for entry in packed]
+    if not isinstance(packed, dict):
+        return packed
+    entries = {name: _renamed(entry) for name, entry in packed.items()}
+    if isinstance(entries.get("kind"), str):
+        roles = (PARAMETERS,) if "fields" in entries else tuple(_formats)
+        kind = next((found for role in roles if (found := find_class(entries["kind"], role)) is not None), None)
+        entries["kind"] = entries["kind"] if kind is None else class_name(kind)
+    return entries
+
+
+def flat(tree: Any) -> dict[str, Array]:
+    """The leaves of a state, numbered; random keys as their words."""
+    keys = (jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(tree))
+    return {str(i): np.asarray(leaf) for i, leaf in enumerate(keys)}
+
+
+def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
+    """A state of the structure of `tree` with the leaves that `flat` numbered; ValueError if they do not fit."""
+    models, structure = jax.tree.flatten(tree)
+    kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
+    if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:
+        raise ValueError("the state's arrays have other shapes or types")
+    restored = [_restored(leaves[str(i)], model) for i, model in enumerate(models)]
+    return jax.tree.unflatten(structure, restored)
+
+
+def _restored(array: Array, model: Any) -> Any:
+    if isinstance(model, np.ndarray):
+        return array
+    if _is_key(model):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(model))
+    return jnp.asarray(array)
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, sees the old file or the new one, whole."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Arrays with a JSON header, in one npz file, atomically."""
+    buffer = io.BytesIO()
+    parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
+    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **parts)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
+    """What `write_arrays` wrote, or an error that says what is wrong with the file, which the user calls `name`."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected one that taut wrote")
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes().decode())
+            arrays = {key.removeprefix("array/"): file[key] for key in file.files if key.startswith("array/")}
+        if not isinstance(header, dict):
+            raise TypeError("its header is no dictionary")
+    except Exception as error:  # a damaged file can raise anything
+        raise ValueError(
+            f"{name}: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+        ) from error
+    return header, arrays

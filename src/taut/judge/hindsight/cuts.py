@@ -1,0 +1,181 @@
+"""Tangents of constraints: valid everywhere because constraints are convex, and kept because many solves share them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...problem.constraints import Constraints
+from ...problem.streams import Stream
+from .scaling import BATCH, Array, Frame, as_double, batches
+
+__all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
+
+FIXED = -1
+Key = tuple[int, int]
+"""A constraint and the round it is from, or FIXED."""
+HUGE = 1e200
+NUDGE = 1e-7
+"""How far from a point without a gradient its tangent is taken."""
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """g(y) >= value + slope @ (y - u), touching at u; `bend` is the Hessian there, None if it is zero."""
+
+    key: Key
+    u: Array
+    value: float
+    slope: Array
+    bend: Array | None
+
+
+class Oracle:
+    """Evaluates constraints in the frame, for fixed ones and for any round's."""
+
+    def __init__(self, constraints: Constraints, frame: Frame, stream: Stream) -> None:
+        self.constraints, self.frame, self.stream = constraints, frame, stream
+        self._data: dict[tuple[int, int], Any] = {}
+
+    def values(self, u: Array) -> Array:
+        """Values of fixed constraints, (point, constraint)."""
+        parts = [_values(self.constraints, self.frame, jnp.asarray(part)) for part in batches(u)]
+        return np.concatenate([np.asarray(part) for part in parts])[: len(u)]
+
+    def tangents(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> list[Tangent]:
+        """The tangent of each keyed constraint at its own point."""
+        if not keys:
+            return []
+        out = self._evaluated(keys, points, seeds)
+        missing = ~(np.isfinite(out[0]) & np.isfinite(out[1]).all(axis=1))
+        if missing.any():
+            noise = np.random.default_rng(0).normal(size=points.shape)
+            points = np.where(missing[:, None], (1 - NUDGE) * points + NUDGE * noise, points)
+            out = self._evaluated(keys, points, seeds)
+            if not (np.isfinite(out[0]).all() and np.isfinite(out[1]).all()):
+                raise ValueError(
+                    "constraints: got a value or gradient that is not finite inside the domain; expected finite numbers"
+                )
+        return [
+            Tangent(key, u, float(value), slope, bend if np.isfinite(bend).all() and np.abs(bend).max() > 0 else None)
+            for key, u, value, slope, bend in zip(keys, points, *out, strict=True)
+        ]
+
+    def _evaluated(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> tuple[Array, ...]:
+        which = batches(np.asarray([key[0] for key in keys]))
+        data: list[Any] = [None] * len(which)
+        if self.constraints.takes_data:
+            rows = [self._round(key[1], seed) for key, seed in zip(keys, seeds, strict=True)]
+            rows += [rows[-1]] * (len(which) * BATCH - len(keys))
+            data = [jax.tree.map(lambda *a: np.stack(a), *rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
+        parts = [
+            _tangents(self.constraints, self.frame, jnp.asarray(u), jnp.asarray(i), z)
+            for u, i, z in zip(batches(points), which, data, strict=True)
+        ]
+        return tuple(np.concatenate([np.asarray(a) for a in part])[: len(keys)] for part in zip(*parts, strict=True))
+
+    def _round(self, number: int, seed: int) -> Any:
+        if (number, seed) not in self._data:
+            block = self.stream.block(number, 1)
+            self._data[number, seed] = jax.tree.map(lambda a: as_double(a[seed, 0]), block)
+        return self._data[number, seed]
+
+
+@dataclass
+class Pool:
+    """Tangents as cuts of unit length, each with when it was last needed."""
+
+    size: int
+    keys: list[Key] = field(default_factory=list)
+    slopes: list[Array] = field(default_factory=list)
+    offsets: list[float] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
+    bends: list[Array | None] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    clock: int = 0
+    _known: set[Any] = field(default_factory=set)
+
+    def add(self, tangent: Tangent) -> bool:
+        """Keep a tangent, unless it is known already."""
+        length = float(np.linalg.norm(tangent.slope))
+        offset = float(tangent.slope @ tangent.u) - tangent.value
+        if length == 0:
+            if tangent.value <= 0:
+                return False
+            length = 1.0  # 0 @ u <= -value: no point satisfies it, and the solver will say so
+        mark = (tangent.key, *np.round(np.append(tangent.slope, offset) / length, 12).tolist())
+        if mark in self._known:
+            return False
+        self._known.add(mark)
+        self.keys.append(tangent.key)
+        self.slopes.append(tangent.slope / length)
+        self.offsets.append(offset / length)
+        self.lengths.append(length)
+        self.bends.append(None if tangent.bend is None else tangent.bend / length)
+        self.used.append(self.clock)
+        return True
+
+    def arrays(self) -> tuple[Array, Array]:
+        """Cuts and offsets."""
+        return np.asarray(self.slopes).reshape(-1, self.size), np.asarray(self.offsets, float)
+
+    def active(self, rounds: int) -> Array | None:
+        """Which cuts belong to the first `rounds` rounds; None means all."""
+        marks = np.asarray([key[1] < rounds for key in self.keys], bool)
+        return None if marks.all() else marks
+
+    def mark_used(self, multipliers: Array) -> None:
+        """Remember which cuts carried weight."""
+        for i in np.flatnonzero(multipliers > 1e-9 * multipliers.max(initial=0)):
+            self.used[i] = self.clock
+
+    def weights(self, multipliers: Array) -> dict[Key, float]:
+        """The multipliers summed by constraint, in the constraints' own units."""
+        total: dict[Key, float] = {}
+        for i in np.flatnonzero(multipliers):
+            total[self.keys[i]] = total.get(self.keys[i], 0.0) + float(multipliers[i]) / self.lengths[i]
+        return total
+
+    def bend(self, multipliers: Array) -> Array | None:
+        """The weighted curvature of the cuts' constraints, None if it is zero."""
+        used = np.flatnonzero(multipliers > 1e-12 * multipliers.max(initial=0))
+        bends = [multipliers[i] * bend for i in used if (bend := self.bends[i]) is not None]
+        return np.sum(np.clip(bends, -HUGE, HUGE), axis=0) if bends else None
+
+    def prune(self, limit: int) -> None:
+        """Forget the cuts that were needed longest ago, down to `limit`."""
+        if len(self.keys) <= limit:
+            return
+        keep = np.sort(np.argsort(np.asarray(self.used), kind="stable")[-limit:])
+        for name in ("keys", "slopes", "offsets", "lengths", "bends", "used"):
+            values = getattr(self, name)
+            setattr(self, name, [values[i] for i in keep])
+        self._known = {
+            (key, *np.round(np.append(slope, offset), 12).tolist())
+            for key, slope, offset in zip(self.keys, self.slopes, self.offsets, strict=True)
+        }
+
+
+@jax.jit
+def _values(constraints: Constraints, frame: Frame, u: jax.Array) -> jax.Array:
+    return jax.vmap(lambda one: constraints.values(frame.decision(one), None))(u)
+
+
+@jax.jit
+def _tangents(
+    constraints: Constraints, frame: Frame, u: jax.Array, which: jax.Array, z: Any
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def one(at: jax.Array, i: jax.Array, data: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+        def value(v: jax.Array) -> jax.Array:
+            return constraints.values(frame.decision(v), data)[i]
+
+        slope, product = jax.linearize(jax.grad(value), at)
+        bend = jax.vmap(product)(jnp.eye(at.size))
+        return value(at), slope, (bend + bend.T) / 2
+
+    return jax.vmap(one, (0, 0, None if z is None else 0))(u, which, z)

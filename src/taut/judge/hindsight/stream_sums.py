@@ -1,0 +1,251 @@
+"""Passes over a stream, compiled: the sum of all losses with its derivatives, for every prefix and every seed.
+
+A stream is read in blocks that never straddle the end of a prefix, so that the state of a sum after a block is the sum
+of a prefix. Blocks are padded to one length (by repeating their last round, which is as finite as the stream is) and
+masked: nothing is compiled twice, whatever the horizon and the prefixes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...problem.constraints import Constraints
+from ...problem.streams import Stream
+from .scaling import Array, Frame, as_double
+
+__all__ = ["Block", "Model", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
+
+BLOCK_BYTES = 4 * 2**20
+LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
+PREFIX_BLOCKS = 16
+"""A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays cheap."""
+
+
+class Block(NamedTuple):
+    """Rounds start..stop (counted from 0) of all seeds, padded."""
+
+    start: int
+    stop: int
+    data: Any
+
+
+class Model(NamedTuple):
+    """Mean losses around one point for each element (seed, prefix): second-order Taylor polynomials."""
+
+    value: Array
+    """(element,)"""
+    slope: Array
+    """(element, size)"""
+    curvature: Array
+    """(element, size, size), or (1, size, size) if it is the same for all."""
+
+    def bend(self, element: int) -> Array:
+        """The Hessian of one element."""
+        return np.asarray(self.curvature[element if len(self.curvature) > 1 else 0])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What one pass adds up, for each seed and prefix; `misfit` is the largest one of any round."""
+
+    value: Array
+    slope: Array
+    curvature: Array | None
+    misfit: Array
+
+
+def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
+    """The stream in blocks up to the last of `ends`, cut at each of them."""
+    length = _length(stream, ends[-1])
+    edges = sorted({*range(0, ends[-1], length), *ends})
+    for start, stop in pairwise(edges):
+        yield Block(start, stop, jax.tree.map(partial(_padded, length=length), stream.block(start, stop - start)))
+
+
+def mean_losses(
+    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array, bent: bool
+) -> Model:
+    """Value, slope and, if `bent`, curvature of each element's mean loss at its own point.
+
+    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `todo` marks those to look at.
+    """
+    seeds, size, count = stream.seeds, frame.size, len(ends)
+    points = jnp.asarray(u.reshape(seeds, count, size))
+    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
+    value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
+    curvature = np.zeros((seeds, count, size, size)) if bent else np.zeros((1, 1, size, size))
+    for block in blocks(stream, ends):
+        rounds = jnp.asarray(block.stop - block.start)
+        for prefix in range(count):
+            if wanted[prefix] and block.stop <= ends[prefix]:
+                sums = _block_sums(loss, frame, bent, points[:, prefix], None, None, block.data, rounds)
+                value[:, prefix] += np.asarray(sums[0])
+                slope[:, prefix] += np.asarray(sums[1])
+                if bent:
+                    curvature[:, prefix] += np.asarray(sums[2])
+    rounds_of = np.asarray(ends, float)[None, :]
+    return Model(
+        (value / rounds_of).ravel(),
+        (slope / rounds_of[..., None]).reshape(-1, size),
+        (curvature / rounds_of[..., None, None] if bent else curvature).reshape(-1, size, size),
+    )
+
+
+def quadratic_sums(
+    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], common: Array | None, probes: Array
+) -> Sums:
+    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss *is* that polynomial.
+
+    Arguments:
+        loss: the loss, believed to be quadratic in the decision.
+        frame: the frame.
+        stream: the data.
+        ends: the prefixes, ascending.
+        common: the Hessian, if it is believed to be the same in all rounds; it is then not computed again.
+        probes: random points (probe, size). Every round's loss is compared with its polynomial at one of them, which
+            tells with probability one whether the Hessian of a quadratic loss differs from `common`.
+    """
+    seeds, size, count = stream.seeds, frame.size, len(ends)
+    value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
+    curvature = None if common is not None else np.zeros((seeds, count, size, size))
+    misfit = np.zeros((seeds, count))
+    bends = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
+    origin = jnp.zeros((seeds, size))
+
+    def add(where: int, sums: tuple[Any, ...]) -> None:
+        value[:, where] += np.asarray(sums[0])
+        slope[:, where] += np.asarray(sums[1])
+        if curvature is not None:
+            curvature[:, where] += np.asarray(sums[2])
+        misfit[:, where] = np.maximum(misfit[:, where], np.asarray(sums[3]))
+
+    ahead: tuple[int, tuple[Any, ...]] | None = None
+    for number, block in enumerate(blocks(stream, ends)):
+        rounds = jnp.asarray(block.stop - block.start)
+        probe, bend = probes[number % len(probes)], None if bends is None else bends[number % len(probes)]
+        sums = _block_sums(loss, frame, common is None, origin, probe, bend, block.data, rounds)
+        if ahead is not None:  # a block is waited for while the next one is computed: two are in memory, never more
+            add(*ahead)
+        ahead = int(np.searchsorted(ends, block.stop)), sums
+    if ahead is not None:
+        add(*ahead)
+    if curvature is not None:
+        curvature = np.cumsum(curvature, axis=1)
+    return Sums(np.cumsum(value, axis=1), np.cumsum(slope, axis=1), curvature, np.maximum.accumulate(misfit, axis=1))
+
+
+def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
+    """The first round, counted from 1, whose data are not finite numbers; None if there is none."""
+    for block in blocks(stream, ends):
+        for leaf in jax.tree.leaves(block.data):
+            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+                bad = ~np.isfinite(np.moveaxis(leaf, 1, 0))
+                return block.start + 1 + int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+    return None
+
+
+def worst_rounds(
+    constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array
+) -> tuple[Array, Array]:
+    """The largest value of every constraint in every block, and its round, at each element's own point.
+
+    Returns arrays (element, block, constraint); blocks that an element's prefix does not contain hold -inf.
+    """
+    seeds, count = stream.seeds, len(ends)
+    points = jnp.asarray(u.reshape(seeds, count, frame.size))
+    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
+    values: list[Array] = []
+    rounds: list[Array] = []
+    for block in blocks(stream, ends):
+        block_values, block_rounds = None, None
+        for prefix in range(count):
+            if wanted[prefix] and block.stop <= ends[prefix]:
+                highest, when = _block_worst(constraints, frame, points[:, prefix], block.data)
+                if block_values is None or block_rounds is None:
+                    block_values = np.full((seeds, count, highest.shape[-1]), -np.inf)
+                    block_rounds = np.zeros((seeds, count, highest.shape[-1]), int)
+                block_values[:, prefix] = np.asarray(highest)
+                block_rounds[:, prefix] = np.minimum(block.start + np.asarray(when), block.stop - 1)
+        if block_values is not None and block_rounds is not None:
+            values.append(block_values.reshape(seeds * count, -1))
+            rounds.append(block_rounds.reshape(seeds * count, -1))
+    return np.stack(values, axis=1), np.stack(rounds, axis=1)
+
+
+@partial(jax.jit, static_argnames=("loss", "bent"))
+def _block_sums(
+    loss: Callable[..., Any], frame: Frame, bent: bool, u: jax.Array, probe: jax.Array | None, bend: jax.Array | None,
+    data: Any, rounds: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:  # fmt: skip
+    """Sums over the block's first `rounds` rounds: value, slope, Hessian if `bent`; the largest misfit at the probe."""
+
+    def one(v: jax.Array, z: Any) -> jax.Array:
+        return jnp.asarray(loss(frame.decision(v), z), v.dtype)
+
+    def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
+        inside = jnp.arange(jax.tree.leaves(z)[0].shape[0]) < rounds
+
+        def total(v: jax.Array) -> jax.Array:
+            return jnp.sum(jnp.where(inside, jax.vmap(one, (None, 0))(v, z), 0))
+
+        value, slope = jax.value_and_grad(total)(at)
+        columns = None
+        if bent:  # one Hessian-vector product a column; few at a time, or the intermediates outgrow the block
+
+            def column(direction: jax.Array) -> jax.Array:
+                return jax.jvp(jax.grad(total), (at,), (direction,))[1]
+
+            unit = jnp.eye(at.size, dtype=at.dtype)
+            columns = jax.vmap(column)(unit) if at.size <= 8 else jax.lax.map(column, unit, batch_size=8)
+            columns = (columns + columns.T) / 2
+        if probe is None:
+            return value, slope, columns, None
+
+        def misfit(z: Any) -> jax.Array:
+            def change(v: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return jax.jvp(lambda w: one(w, z), (v,), (probe,))
+
+            if bend is None:
+                (here, first), (_, second) = jax.jvp(change, (at,), (probe,))
+                second = second / 2
+            else:
+                (here, first), second = change(at), bend
+            there = one(at + probe, z)
+            size = jnp.abs(here) + jnp.abs(first) + jnp.abs(second) + jnp.abs(there)
+            return jnp.abs(there - here - first - second) / jnp.where(size > 0, size, 1)
+
+        return value, slope, columns, jnp.max(jnp.where(inside, jax.vmap(misfit)(z), 0))
+
+    return jax.vmap(seed)(u, data)
+
+
+@jax.jit
+def _block_worst(constraints: Constraints, frame: Frame, u: jax.Array, data: Any) -> tuple[jax.Array, jax.Array]:
+    """For each seed and constraint, the largest value over the block's rounds and where it is."""
+
+    def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        values = jax.vmap(lambda one: constraints.values(frame.decision(at), one))(z)
+        return jnp.max(values, axis=0), jnp.argmax(values, axis=0)
+
+    return jax.vmap(seed)(u, data)
+
+
+def _length(stream: Stream, horizon: int) -> int:
+    numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
+    by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
+    wanted = int(np.clip(min(by_memory, -(-horizon // PREFIX_BLOCKS)), LEAST_BLOCK, LARGEST_BLOCK))
+    return 1 << (wanted - 1).bit_length()
+
+
+def _padded(a: Array, length: int) -> Array:
+    a = as_double(a)
+    short = length - a.shape[1]
+    return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)

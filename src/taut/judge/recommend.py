@@ -1,0 +1,187 @@
+"""Choosing: which learner for this problem, and why, from the assumptions that hold, with its bounds as numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import arguments
+from ..learners import LEARNERS, ClippedOGD, Learner, Method
+from ..problem.domains import Domain
+from ..problem.problem import Problem
+from .guarantees import Guarantee, Setting, guarantees
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Candidate", "Recommendation", "recommend"]
+
+BEST = "clipped-ogd"
+"""The method whose parameters are chosen by its own bound."""
+REFERENCE = 10_000
+"""Horizon at which bounds are compared when none is given."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method that applies to the problem, with its bounds at the horizon; or the reason why it does not apply."""
+
+    method: Method
+    learner: Learner | None
+    guarantees: tuple[Guarantee, ...]
+    reason: str
+
+    def bound(self, quantity: str) -> float:
+        """The bound on one quantity; infinite if there is none."""
+        return next((one.bound for one in self.guarantees if one.quantity == quantity), math.inf)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The learner to play, why, and what else was considered, best first."""
+
+    name: str
+    learner: Learner
+    reasons: tuple[str, ...]
+    horizon: int
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What is promised of the learner at the horizon."""
+        return self.candidates[0].guarantees
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON-able values."""
+        rows = []
+        for one in self.candidates:
+            limits = {g.quantity: g.bound for g in one.guarantees}
+            rows.append(
+                {"name": one.method.name, "applies": one.learner is not None, "reason": one.reason, "bounds": limits}
+            )
+        return {
+            "name": self.name, "learner": repr(self.learner), "reasons": list(self.reasons), "horizon": self.horizon,
+            "candidates": rows,
+        }  # fmt: skip
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield f"[bold]{self.name}[/bold]: {self.learner!r}"
+        for reason in self.reasons:
+            yield f"- {reason}"
+        yield self.table()
+
+    def table(self) -> Table:
+        """Every candidate with its bounds."""
+        from rich.table import Table
+
+        table = Table(title=f"bounds at T = {self.horizon}", title_justify="left")
+        for name in ("learner", "regret", "violation", "squared violation", "peak violation", "remark"):
+            table.add_column(name, justify="left" if name in ("learner", "remark") else "right")
+        for one in self.candidates:
+            limits = [one.bound(q) for q in ("regret", "violation", "squared violation", "peak violation")]
+            table.add_row(one.method.name, *("" if math.isinf(b) else f"{b:.4g}" for b in limits), one.reason)
+        return table
+
+
+def recommend(
+    problem: Problem,
+    horizon: int | None = None,
+    *,
+    per_round: bool = False,
+    weight: float = 1.0,
+    feasible: Domain | None = None,
+) -> Recommendation:
+    """The learner with the least bound on regret plus `weight` times violation among those whose assumptions hold.
+
+    Arguments:
+        problem: the game; its constants must be known (`problem.with_constants(problem.estimate_constants(...))`).
+        horizon: number of rounds, if it is known; without it only learners that need none are considered.
+        per_round: whether every single round matters: then the peak violation counts instead of the sum.
+        weight: what a unit of violation costs in units of loss.
+        feasible: the feasible set as a domain, if it has an exact projection.
+    """
+    weight = arguments.positive("weight", weight)
+    length = REFERENCE if horizon is None else arguments.count("horizon", horizon)
+    problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
+    setting = _setting(problem)
+    found = [_candidate(m, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
+
+    def price(one: Candidate) -> float:
+        violation = length * one.bound("peak violation") if per_round else one.bound("violation")
+        return math.inf if one.learner is None else one.bound("regret") + weight * violation
+
+    ranked = tuple(sorted(found, key=price))
+    best = ranked[0]
+    if best.learner is None or math.isinf(price(best)):
+        raise ValueError(
+            "problem: got constants under which no learner has a guarantee on regret and clipped violation; expected "
+            "at least radius, loss_lipschitz, constraint_lipschitz and constraint_count"
+        )
+    return Recommendation(best.method.name, best.learner, _reasons(best, problem, horizon, per_round), length, ranked)
+
+
+def _best(setting: Setting, horizon: int, weight: float) -> Learner:
+    """Clipped-OGD with the parameters that minimise the very bound that learners are compared by."""
+    near = 0.0 if setting.fixed and setting.initial_violation == 0 else None
+    return ClippedOGD.tuned(setting.constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
+
+
+def _setting(problem: Problem) -> Setting:
+    fixed = not problem.constraints.takes_data
+    first = None
+    if fixed:
+        first = float(np.maximum(np.asarray(problem.constraints.values(problem.domain.centre, None)), 0).max())
+    return Setting(problem.constants, float(problem.domain.diameter), fixed, first)
+
+
+def _candidate(
+    method: Method, setting: Setting, horizon: int | None, length: int, feasible: Domain | None, weight: float
+) -> Candidate:
+    constants = setting.constants
+    reason = ""
+    if method.needs_horizon and horizon is None:
+        reason = "needs the horizon"
+    elif method.losses == "strongly convex" and constants.strong_convexity == 0:
+        reason = "losses are not known to be strongly convex"
+    elif "exact projection on the feasible set" in method.assumptions and feasible is None:
+        reason = "needs a projection on the feasible set"
+    elif method.aggregated and constants.constraint_count != 1:
+        reason = "plays one aggregated constraint: use taut.max_of(problem)"
+    if not reason:
+        try:
+            learner = (
+                _best(setting, length, weight) if method.name == BEST else method.make(constants, length, feasible)
+            )
+        except ValueError as error:
+            reason = str(error)
+        else:
+            limits = guarantees(learner, setting, length)
+            note = (
+                ""
+                if any(g.quantity == "violation" for g in limits)
+                else "bounds the signed sum only: slack pays for violations"
+            )
+            return Candidate(method, learner, limits, note)
+    return Candidate(method, None, (), reason)
+
+
+def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: bool) -> tuple[str, ...]:
+    found = [
+        f"{best.method.title} ({best.method.reference})",
+        f"regret {best.method.regret}, violation {best.method.violation}",
+        "the horizon is known"
+        if horizon is not None
+        else f"no horizon given: it needs none (bounds shown at T = {REFERENCE})",
+    ]
+    if best.method.name == BEST:
+        found.append("its parameters minimise the bound on regret plus the weighted violation")
+    if best.method.losses == "strongly convex":
+        found.append(f"the losses are strongly convex, H = {problem.constants.strong_convexity:g}")
+    if per_round:
+        found.append("every round matters: chosen by the bound on the peak violation")
+    if problem.constants.estimated:
+        found.append(f"estimated, so the bounds are too: {', '.join(sorted(problem.constants.estimated))}")
+    return tuple(found)

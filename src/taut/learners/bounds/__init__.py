@@ -1,0 +1,122 @@
+"""Bounds: one function a result, a number for given constants and parameters, never a big-O.
+
+Every function takes plain numbers by keyword, holds for any admissible parameters (not only tuned ones), every
+convex problem with these constants, every stream and every adversary, and raises ValueError outside its
+theorem. Functions named `*_inequality` return left minus right of the inequality behind the guarantee.
+"""
+
+from __future__ import annotations
+
+from .clipped_ogd import (
+    clipped_anytime_regret,
+    clipped_anytime_squared_violation,
+    clipped_anytime_violation,
+    clipped_master_inequality,
+    clipped_regret,
+    clipped_squared_violation,
+    clipped_step_inequality,
+    clipped_violation,
+)
+from .conversions import (
+    doubling_bound,
+    doubling_epochs,
+    doubling_factor,
+    peak_from_squared,
+    squared_from_violation,
+    tightening_cost,
+    violation_from_squared,
+)
+from .drift_plus_penalty import (
+    drift_plus_penalty_excess,
+    drift_plus_penalty_expected_excess,
+    drift_plus_penalty_key_inequality,
+    drift_plus_penalty_queue,
+    drift_plus_penalty_regret,
+)
+from .error_bound import (
+    error_bound_contraction,
+    error_bound_distance,
+    error_bound_from_slater,
+    error_bound_peak_violation,
+    error_bound_squared_violation,
+    error_bound_violation,
+)
+from .exponents import EXPONENT_KINDS, Exponents, exponents
+from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
+from .peak import (
+    log_sum_exp_gap,
+    log_sum_exp_lipschitz,
+    log_sum_exp_peak_violation,
+    log_sum_exp_smoothness,
+    smooth_peak_violation,
+)
+from .projected_ogd import hazan_regret, projected_regret, zinkevich_regret
+from .saddle_point import (
+    jenatton_excess,
+    jenatton_key_inequality,
+    jenatton_regret,
+    jenatton_strong_excess,
+    jenatton_strong_regret,
+    mahdavi_excess,
+    mahdavi_key_inequality,
+    mahdavi_least_delta,
+    mahdavi_regret,
+    mahdavi_total_violation,
+)
+from .strong import strong_clipped_regret, strong_clipped_squared_violation, strong_clipped_violation
+
+__all__ = [
+    "EXPONENT_KINDS",
+    "ClippedParameters",
+    "Exponents",
+    "clipped_anytime_regret",
+    "clipped_anytime_squared_violation",
+    "clipped_anytime_violation",
+    "clipped_master_inequality",
+    "clipped_objective",
+    "clipped_regret",
+    "clipped_squared_violation",
+    "clipped_step_inequality",
+    "clipped_violation",
+    "doubling_bound",
+    "doubling_epochs",
+    "doubling_factor",
+    "drift_plus_penalty_excess",
+    "drift_plus_penalty_expected_excess",
+    "drift_plus_penalty_key_inequality",
+    "drift_plus_penalty_queue",
+    "drift_plus_penalty_regret",
+    "error_bound_contraction",
+    "error_bound_distance",
+    "error_bound_from_slater",
+    "error_bound_peak_violation",
+    "error_bound_squared_violation",
+    "error_bound_violation",
+    "exponents",
+    "hazan_regret",
+    "jenatton_excess",
+    "jenatton_key_inequality",
+    "jenatton_regret",
+    "jenatton_strong_excess",
+    "jenatton_strong_regret",
+    "log_sum_exp_gap",
+    "log_sum_exp_lipschitz",
+    "log_sum_exp_peak_violation",
+    "log_sum_exp_smoothness",
+    "mahdavi_excess",
+    "mahdavi_key_inequality",
+    "mahdavi_least_delta",
+    "mahdavi_regret",
+    "mahdavi_total_violation",
+    "optimal_parameters",
+    "peak_from_squared",
+    "projected_regret",
+    "smooth_peak_violation",
+    "squared_from_violation",
+    "strong_clipped_regret",
+    "strong_clipped_squared_violation",
+    "strong_clipped_violation",
+    "tightening_cost",
+    "violation_from_squared",
+    "zinkevich_regret",
+]

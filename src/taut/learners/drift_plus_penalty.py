@@ -1,0 +1,72 @@
+r"""Virtual queues: constraint excess is stored up and drained by later decisions.
+
+x_{t+1} = Pi_B( x_t - (1 / 2 alpha) (V df_t(x_t) + sum_i Q_{t,i} dg_i(x_t)) )
+Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .. import arguments
+from ..engine import register_dataclass
+from ..problem.constants import Constants
+from ..problem.rounds import Round
+from .base import Learner, Weighted, first_round
+from .schedules import check_positive
+
+__all__ = ["DriftPlusPenalty"]
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class DriftPlusPenalty(Learner):
+    r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.
+
+    Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Violations may be paid back by slack:
+    the clipped sum can grow like T. Clipping g inside it would destroy Slater's condition, so there is no clipped form.
+
+    Arguments:
+        penalty: V, the weight of the loss.
+        proximity: alpha, the weight of staying near x_t.
+
+    Reference: Yu, Neely & Wei, "Online convex optimization with stochastic constraints", NeurIPS 2017.
+
+    >>> import taut
+    >>> taut.DriftPlusPenalty.tuned(taut.Constants(), horizon=10_000)
+    DriftPlusPenalty(penalty=100.0, proximity=10000.0)
+    """
+
+    penalty: Any
+    proximity: Any
+
+    def __post_init__(self) -> None:
+        check_positive("penalty", self.penalty)
+        check_positive("proximity", self.proximity)
+
+    @classmethod
+    def tuned(cls, constants: Constants, horizon: int) -> DriftPlusPenalty:
+        """V = sqrt(T), alpha = T, as in the reference; the constants play no part."""
+        horizon = arguments.count("horizon", horizon)
+        return cls(math.sqrt(horizon), float(horizon))
+
+    def init(self, x1: jax.Array, count: int) -> Weighted:
+        """Play x1 first, with empty queues."""
+        return Weighted(x1, first_round(), jnp.zeros((count,), x1.dtype))
+
+    def step(self, state: Weighted, round: Round) -> Weighted:
+        """First the decision with Q_t, then the queues with the decision just made."""
+        x, t, queue = state
+        excess, pull, push = round.constraints(x)
+        penalty, proximity = (jnp.asarray(p, x.dtype) for p in (self.penalty, self.proximity))
+        x_next = round.project(x - (penalty * round.gradient(x) + pull(queue)) / (2 * proximity))
+        return Weighted(x_next, t + 1, jnp.maximum(queue + excess + push(x_next - x), 0))
+
+    def multiplier(self, state: Weighted, round: Round) -> jax.Array:
+        """Q_t / V, the multiplier in units of the loss."""
+        return state.multiplier / jnp.asarray(self.penalty, state.x.dtype)

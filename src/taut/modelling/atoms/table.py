@@ -1,0 +1,152 @@
+"""The table of CVXPY atoms: which ones translate to JAX, and why the others do not.
+
+CVXPY exports classes (`cp.abs`) and functions that build trees of them (`cp.tv`); only the classes count
+here. They are found by name among the subclasses of `cvxpy.atoms.atom.Atom` that the installed CVXPY defines,
+so that a class which an older version lacks is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import shorten
+from types import MappingProxyType
+from typing import Any
+
+from cvxpy import Parameter
+from cvxpy.atoms.atom import Atom
+
+from . import affine, elementwise, spectral
+from .affine import Operation, Rule, is_negated
+
+__all__ = ["REFUSED", "SUPPORTED", "UnsupportedAtom", "atom_classes", "operands", "operation"]
+
+_QUASI = "it is quasiconvex at best, and the guarantees need convexity"
+_GEOMETRIC = "it belongs to geometric programming, which is convex only after a change of variables"
+_CURVED = "it is neither convex nor concave"
+_LOGIC = "it is a logical expression of boolean variables, and decisions are continuous"
+
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "And": _LOGIC,
+        "LogicExpression": _LOGIC,
+        "Not": _LOGIC,
+        "Or": _LOGIC,
+        "PartialProblem": "its value is the optimum of another problem, which has no closed form",
+        "Prod": _GEOMETRIC,
+        "SuppFuncAtom": "its value is the optimum of another problem, which has no closed form",
+        "SymbolicQuadForm": "it is an internal step of CVXPY's solvers; write quad_form",
+        "Xor": _LOGIC,
+        "_NaryLogicExpression": _LOGIC,
+        "asinh": _CURVED,
+        "atanh": _CURVED,
+        "ceil": _QUASI,
+        "condition_number": _QUASI,
+        "cos": _CURVED,
+        "cumprod": _GEOMETRIC,
+        "dist_ratio": _QUASI,
+        "eye_minus_inv": _GEOMETRIC,
+        "floor": _QUASI,
+        "gen_lambda_max": _QUASI,
+        "gmatmul": _GEOMETRIC,
+        "indicator": "it is infinite outside of a set; pass the set as constraints",
+        "length": _QUASI,
+        "normcdf": _CURVED,
+        "one_minus_pos": _GEOMETRIC,
+        "pf_eigenvalue": _GEOMETRIC,
+        "quantum_rel_entr": "JAX has no derivative of the matrix logarithm",
+        "sign": _QUASI,
+        "sin": _CURVED,
+        "sinh": _CURVED,
+        "tan": _CURVED,
+        "tanh": _CURVED,
+    }
+)
+
+# Reductions over all entries, for which the order of the entries in their argument does not matter.
+_ORDER_FREE = frozenset(
+    {
+        "Pnorm",
+        "PnormApprox",
+        "Sum",
+        "log_sum_exp",
+        "max",
+        "min",
+        "norm1",
+        "norm_inf",
+        "quad_over_lin",
+        "sum_largest",
+    }
+)
+
+
+def atom_classes() -> Iterator[type]:
+    """All atom classes that the installed CVXPY defines, abstract ones included."""
+    seen: set[type] = set()
+    queue = [Atom]
+    while queue:
+        for found in queue.pop().__subclasses__():
+            if found not in seen and found.__module__.startswith("cvxpy."):
+                seen.add(found)
+                queue.append(found)
+                yield found
+
+
+def _table() -> Mapping[type, Rule]:
+    rules = {**affine.RULES, **elementwise.RULES, **spectral.RULES}
+    classes = sorted(atom_classes(), key=lambda found: found.__name__)
+    return MappingProxyType({found: rules[found.__name__] for found in classes if found.__name__ in rules})
+
+
+SUPPORTED: Mapping[type, Rule] = _table()
+
+
+class UnsupportedAtom(ValueError):
+    """A CVXPY expression contains something that cannot become a differentiable JAX function.
+
+    Attributes
+    ----------
+    atom:
+        Name of what is refused.
+    expression:
+        The offending part of the expression.
+    """
+
+    def __init__(self, atom: str, expression: Any, reason: str) -> None:
+        self.atom, self.expression = atom, expression
+        try:
+            text = shorten(str(expression), 200, placeholder=" ...")
+        except Exception:  # some of CVXPY's internal classes cannot be printed
+            text = object.__repr__(expression)
+        names = ", ".join(supported.__name__ for supported in SUPPORTED)
+        super().__init__(f"expression: got {atom} in {text}; {reason}. Expected an expression of these atoms: {names}")
+
+
+def operation(atom: Any) -> Operation:
+    """The JAX operation of an atom on the values of its `operands`."""
+    kind = type(atom)
+    name = kind.__name__
+    if kind not in SUPPORTED:
+        raise UnsupportedAtom(name, atom, REFUSED.get(name, "taut does not know it"))
+    if isinstance(getattr(atom, "p", None), Parameter):
+        raise UnsupportedAtom(name, atom, "its exponent decides the curvature and must be a number")
+    return SUPPORTED[kind](atom)
+
+
+def operands(atom: Any) -> list[Any]:
+    """The expressions that the value of an atom depends on, in the order its operation takes them.
+
+    These are its arguments, and expressions that CVXPY keeps elsewhere. Sums subtract what is negated in them.
+    Reductions over all entries look through reshapes and transposes, which would only move the entries.
+    """
+    name = type(atom).__name__
+    args = list(atom.args)
+    if name == "AddExpression":
+        return [arg.args[0] if is_negated(arg) else arg for arg in args]
+    if name == "huber":
+        return [*args, atom.M]
+    if name == "perspective":
+        return [*args, *atom.f.parameters()]
+    if name in _ORDER_FREE and atom.axis is None:
+        while type(args[0]).__name__ in ("reshape", "transpose"):
+            args[0] = args[0].args[0]
+    return args

@@ -1,0 +1,89 @@
+"""The bounding box of a feasible set, by solving for its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .conic import Conic
+from .flat_copy import Shadow
+
+__all__ = ["LARGEST", "bounding_box", "outwards"]
+
+Array = np.ndarray[Any, Any]
+
+LARGEST = 500
+"""Up to this many entries of a decision the box is solved for, twice an entry."""
+MARGIN = 1e-8
+"""Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
+RARE = 1e3
+"""An edge within the margin of a decimal is that decimal, if such decimals are this many margins apart."""
+
+
+def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
+    """The smallest box around the feasible set, flat; empty and unbounded sets are refused.
+
+    Arguments:
+        shadow: the model over its flat decision.
+        constraints: all that do not change with the round, attributes included; the user's own.
+        name: of the i-th entry of a decision, for errors.
+    """
+    size = shadow.variable.size
+    if size > LARGEST:
+        raise ValueError(
+            f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
+            "bounding box of the feasible set, which takes two programs an entry, is not solved for"
+        )
+    feasible = Conic.of([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
+    edges, errors = np.zeros((2, size)), np.zeros((2, size))
+    unclear = ""
+    for i in range(size):
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(size)
+            aim[i] = sign
+            answer = feasible.minimise(aim)
+            if answer.status == "infeasible":
+                raise ValueError(
+                    "constraints: got no feasible decision; expected constraints that some decision satisfies"
+                )
+            if answer.status == "unbounded":
+                way = _direction(answer.v[feasible.rows.columns], name)
+                raise ValueError(
+                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
+                )
+            if answer.status != "solved" or answer.error > 1e-5:
+                # An unbounded set goes on for ever in some direction, which another entry may show.
+                unclear = unclear or f"in {name(i)} the solver could not tell ({answer.detail})"
+                continue
+            edges[side, i], errors[side, i] = answer.x[i], 10 * answer.error
+    if unclear:
+        raise ValueError(f"constraints: got a feasible set whose extent {unclear}; expected domain=...")
+    unit = min(1.0, float(np.abs(edges).max())) or 1.0
+    low, high = (
+        np.array([outwards(edge, way, unit, error) for edge, error in zip(row, bad, strict=True)])
+        for way, row, bad in zip((-1.0, 1.0), edges.tolist(), errors.tolist(), strict=True)
+    )
+    if np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high):
+        raise ValueError(
+            f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as far as the solver can "
+            "tell; expected a choice, or domain=..."
+        )
+    return low, high
+
+
+def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> float:
+    """A solved edge moved outwards by the solver's error, or the short decimal it is.
+
+    `unit` is the size of the numbers that matter beside it.
+    """
+    room = max(MARGIN * (unit + abs(edge)), error * (1 + abs(edge)))
+    short = round(edge, int(-np.ceil(np.log10(RARE * room))))
+    return short if abs(short - edge) <= room else edge + way * room
+
+
+def _direction(ray: Array, name: Callable[[int], str]) -> str:
+    ray = ray / np.abs(ray).max()
+    parts = [f"{share:+.3g} {name(i)}" for i, share in enumerate(ray) if abs(share) > 1e-6]
+    return "it goes on for ever in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")

@@ -1,0 +1,144 @@
+"""Constants of a model: exact for affine and quadratic parts, else estimated and marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from ..problem.constants import Constants
+from .conic import Conic
+from .constant_search import Search
+from .evaluation import Probe, Seen
+from .inequalities import Excess
+from .parameters import Range, ranges
+from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
+from .supports import edges
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
+
+Array = np.ndarray[Any, Any]
+Found = dict[str, tuple[float, bool]]
+"""Name -> (number, whether it is proven)."""
+
+
+def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadratics | None) -> Constants:
+    """What was given, what follows from the structure of loss and constraints, and what a search finds of the rest.
+
+    `loss` is the loss as a quadratic of decision and data, if it is one.
+    """
+    known = parameter_range(model)
+    extent = Extent.of(model.domain, known)
+    search = Search(probe, model.domain, model.parameters, known)
+    search.refuse_infinite()
+    found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
+    found |= _of_loss(model, given, probe, loss, search, known)
+    found |= _of_constraints(model.excesses, given, probe, extent, search, known)
+    sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
+    return given.merged(Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest))
+
+
+def parameter_range(model: Model) -> Range:
+    """The range of the per-round parameters."""
+    low, high = edges(model.domain)
+    return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
+
+
+def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
+    """The loss as a quadratic of decision and data together, if it is one."""
+    return fit_loss(probe, Extent.of(model.domain, parameter_range(model))) if model.objective.is_quadratic() else None
+
+
+def _of_loss(
+    model: Model, given: Constants, probe: Probe, loss: Quadratics | None, search: Search, known: Range
+) -> Found:
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    if loss is not None:
+        sure = not loss.moved_by(guesses)
+        return {
+            "loss_lipschitz": (float(loss.steepest().max()), sure),
+            "loss_range": (float(loss.range().max()), sure),
+            "strong_convexity": (_modulus(float(loss.modulus()[0]), float(loss.curvature()[0])), True),
+        }
+    slope, reach = given.loss_lipschitz, given.loss_range
+    if slope is None:
+        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
+    if reach is None:
+        reach = min(search.range(), slope * float(model.domain.diameter))
+    modulus = search.modulus()
+    return {"loss_lipschitz": (slope, False), "loss_range": (reach, False), "strong_convexity": (modulus, False)}
+
+
+def _of_constraints(
+    excesses: list[Excess], given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
+) -> Found:
+    if not any(one.expression.variables() for one in excesses):  # one that always holds: any bound will do
+        return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
+    kinds = _kinds(excesses)
+    others = [np.flatnonzero(kinds == "other")]
+    for kind in ("affine", "quadratic"):
+        which = np.flatnonzero(kinds == kind)
+        if not which.size:
+            continue
+        fitted = fit_constraints(probe, extent, which, kind == "affine")
+        if fitted is None:  # data and decision enter in another way together
+            others.append(which)
+            continue
+        slopes.append(float(fitted.steepest().max()))
+        reaches.append(float(fitted.largest().max()))
+        bends.append(float(fitted.curvature().max()))
+        sure &= not fitted.shifted_by(guesses)
+    rest = np.concatenate(others)
+    if rest.size:
+        sure = False
+
+        def steep(seen: Seen) -> Array:
+            return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
+
+        if given.constraint_lipschitz is None:
+            slopes.append(search.highest(steep))
+        if given.constraint_range is None:
+            reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
+        bend = search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+        smooth = bend is not None
+        bends.append(bend or 0.0)
+    out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
+    return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
+
+
+def _kinds(excesses: list[Excess]) -> Array:
+    """What each constraint is in the decision: "affine", "quadratic" or "other"."""
+    found: list[str] = []
+    for one in excesses:
+        for row in one.rows:
+            kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
+            found += [kind] * row.size
+    return np.asarray(found)
+
+
+def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
+    """min over the domain of max_i g_i, and the flat decision that attains it.
+
+    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver could not tell.
+    """
+    shadow, level = model.shadow(), cp.Variable()
+    rows = [shadow.of(row) <= level for one in excesses for row in one.rows]
+    domain = model.domain.to_cvxpy(cp.reshape(shadow.decision, model.domain.shape, order="C"))
+    answer = Conic.of([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
+    return (float(answer.x[-1]) if answer.status == "solved" else -np.inf), answer.x[:-1]
+
+
+def is_smooth(row: Any) -> bool:
+    """Whether the row has no kink, by CVXPY's rules."""
+    return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
+
+
+def _modulus(lowest: float, highest: float) -> float:
+    return lowest if lowest > 1e-9 * highest else 0.0

@@ -1,0 +1,123 @@
+"""CVXPY constraints and variable attributes as expressions that must not exceed zero."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
+from cvxpy.constraints.zero import Equality, Zero
+
+from ..problem.domains import Domain
+from .attributes import is_symmetric, limits, mirrored, pattern
+from .supports import edges
+
+__all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
+
+
+class Excess(NamedTuple):
+    """An expression that must not exceed zero, or must equal it: then it is played as a pair, as in the paper."""
+
+    expression: Any
+    equality: bool = False
+
+    @property
+    def rows(self) -> list[Any]:
+        """What is played."""
+        return [self.expression, -self.expression] if self.equality else [self.expression]
+
+    @property
+    def constraint(self) -> Any:
+        """What is solved."""
+        return self.expression == 0 if self.equality else self.expression <= 0
+
+
+def excesses(
+    variables: list[Any], constraints: list[Any], domain: Domain, spans: dict[int, slice]
+) -> tuple[list[Excess], list[str]]:
+    """Excesses that are at most 0 exactly on the feasible set, and notes on what became of variable attributes."""
+    found = [one for constraint in constraints for one in excesses_of(constraint)]
+    notes = []
+    low, high = edges(domain)
+    for variable in variables:
+        lower, upper = (np.ravel(edge) for edge in limits(variable))
+        span, name = spans[variable.id], variable.name()
+        for side, stated, implied in (
+            ("lower", lower, low[span] >= lower),
+            ("upper", upper, high[span] <= upper),
+        ):
+            if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
+                continue
+            held = "the domain" if np.all(implied) else "constraints"
+            notes.append(f"{name}: {side} bounds are part of {held}")
+            if not np.all(implied):
+                found += [one for c in _bounds(variable, side) for one in excesses_of(c)]
+        if is_symmetric(variable):
+            notes.append(f"{name}: symmetry is part of the domain; only the symmetric part of a decision counts")
+            _check_mirror(name, variable.shape, low[span], high[span])
+        if not np.all(pattern(variable)):
+            notes.append(f"{name}: zeros are part of the domain; only the other entries of a decision count")
+        for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
+            if variable.attributes[attribute]:
+                found.append(Excess(cp.lambda_max(sign * variable)))
+                notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
+    if not found:  # a game without constraints: one that always holds
+        found = [Excess(cp.Constant(-1.0))]
+    return found, notes
+
+
+def excesses_of(constraint: Any) -> list[Excess]:
+    """One CVXPY constraint."""
+    if isinstance(constraint, Inequality):
+        return [Excess(constraint.expr)]
+    if isinstance(constraint, (Equality, Zero)):
+        return [Excess(constraint.expr, equality=True)]
+    if isinstance(constraint, NonPos):
+        return [Excess(constraint.args[0])]
+    if isinstance(constraint, NonNeg):
+        return [Excess(-constraint.args[0])]
+    if isinstance(constraint, cp.PSD):
+        matrix = constraint.args[0]
+        # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
+        return [Excess(cp.lambda_max(-(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)))]
+    if isinstance(constraint, cp.SOC):
+        t, x = constraint.args
+        length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
+        return [Excess(length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F")))]
+    raise ValueError(
+        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, << or a second-order "
+        "cone"
+    )
+
+
+def attribute_constraints(variables: list[Any]) -> list[Any]:
+    """All that the attributes state, as CVXPY constraints; symmetry and zeros excepted, which are built in."""
+    found = []
+    for variable in variables:
+        found += _bounds(variable, "lower") + _bounds(variable, "upper")
+        if variable.attributes["PSD"]:
+            found.append(variable >> 0)
+        if variable.attributes["NSD"]:
+            found.append(variable << 0)
+    return found
+
+
+def _bounds(variable: Any, side: str) -> list[Any]:
+    lower, upper = limits(variable)
+    edge, sign = (lower, 1.0) if side == "lower" else (upper, -1.0)
+    finite = np.isfinite(edge) & pattern(variable)
+    if not finite.any():
+        return []
+    if finite.all():
+        return [sign * variable >= sign * edge]
+    return [sign * variable[finite] >= sign * edge[finite]]
+
+
+def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
+    """The symmetric part of a decision must lie in the domain like the decision itself."""
+    if any(not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape))) for edge in (low, high)):
+        raise ValueError(
+            f"domain: got a set that does not look the same from both sides of the diagonal of {name}; expected one "
+            "that does, because the variable is symmetric"
+        )

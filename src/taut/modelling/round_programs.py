@@ -1,0 +1,101 @@
+"""A program with a part for every round: one round is stated by CVXPY, the others follow, because it is affine in data.
+
+That is what disciplined parametrized programming promises: the solver's numbers are affine in the parameters. They are
+found from one statement for every entry of the parameters, however many rounds there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+
+from .conic import Conic, Statement, stated
+from .inequalities import Excess
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["Rounds"]
+
+Array = np.ndarray[Any, Any]
+
+SAME = 1e-9
+
+
+class Rounds:
+    """The part of a program that changes with the round: the loss as an epigraph, and constraints.
+
+    Arguments:
+        model: the model, in its frame.
+        excesses: the constraints that change with the round.
+        with_loss: whether the loss is part of it.
+        example: one round's data, flat.
+    """
+
+    def __init__(self, model: Model, excesses: list[Excess], with_loss: bool, example: Array) -> None:
+        self._shadow, self._model = model.shadow(framed=True), model
+        self._levels = [cp.Variable()] if with_loss else []
+        self._tracked = [Excess(self._shadow.of(one.expression), one.equality).constraint for one in excesses]
+        epigraph = [self._shadow.of(model.objective) <= level for level in self._levels]
+        objective = cp.Minimize(cp.sum(self._shadow.variable) + sum(self._levels))
+        self._program = cp.Problem(objective, [*self._tracked, *epigraph])
+        base = self._stated(example)
+        self.kinds, self._base, self._example = base, _numbers(base), example
+        self._slopes = np.zeros((len(self._base), len(example)))
+        for i, unit in enumerate(np.eye(len(example))):
+            self._slopes[:, i] = _numbers(self._stated(example + unit)) - self._base
+
+    def _stated(self, data: Array) -> Statement:
+        for parameter, value in zip(self._shadow.parameters, self._model.data_of(data), strict=True):
+            parameter.save_value(value)  # unchecked: these need not be data that can occur
+        return stated(self._program, [self._shadow.variable, *self._levels], self._tracked)
+
+    @property
+    def height(self) -> int:
+        """Rows for each round."""
+        return len(self.kinds.offsets)
+
+    def faithful(self, data: Array) -> bool:
+        """Whether one round's numbers, as CVXPY states them, are what the others would be taken to be."""
+        truth = _numbers(self._stated(data))
+        guess = self._base + self._slopes @ (data - self._example)
+        return len(truth) == len(guess) and bool(np.all(np.abs(truth - guess) <= SAME * (1 + np.abs(truth))))
+
+    def join(self, fixed: Statement, data: Array, weights: Array) -> tuple[Conic, list[list[Array]]]:
+        """The fixed rows and those of all rounds (round, entry), whose losses cost `weights`.
+
+        Also returns, for every constraint that changes with the round, its rows in each round, counted from 1.
+        """
+        count, size = len(data), len(fixed.columns)
+        numbers = self._base + (data - self._example) @ self._slopes.T
+        rows, width = self.kinds.matrix.shape
+        matrices, offsets = numbers[:, : rows * width].reshape(count, rows, width), numbers[:, rows * width :]
+        own = np.setdiff1d(np.arange(width), self.kinds.columns[:size])  # the level and auxiliary variables
+        start = fixed.matrix.shape[1]
+        shift = np.zeros((count, width), int)
+        shift[:, own] = start + np.arange(count * len(own)).reshape(count, -1)
+        shift[:, self.kinds.columns[:size]] = fixed.columns
+        r, i, j = np.nonzero(matrices)
+        height = fixed.matrix.shape[0]
+        shape = (count * rows, start + count * len(own))
+        below = sparse.csc_matrix((matrices[r, i, j], (r * rows + i, shift[r, j])), shape)
+        above = fixed.matrix.copy()
+        above.resize(height, shape[1])
+        costs = np.zeros(shape[1])
+        for level in self.kinds.columns[size:]:
+            costs[shift[:, level]] = weights
+        whole = Statement(
+            sparse.vstack([above, below], format="csc"), np.concatenate([fixed.offsets, offsets.ravel()]),
+            fixed.cones + self.kinds.cones * count, fixed.columns, fixed.places,
+        )  # fmt: skip
+        places = [
+            [np.sign(where) * (np.abs(where) + height + t * rows) for t in range(count)] for where in self.kinds.places
+        ]
+        return Conic(whole, costs), places
+
+
+def _numbers(one: Statement) -> Array:
+    return np.concatenate([np.asarray(one.matrix.toarray()).ravel(), one.offsets])

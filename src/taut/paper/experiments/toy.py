@@ -1,0 +1,136 @@
+"""The paper's toy: linear losses under an l1 constraint; trajectories can be looked at (Fig. 1 and appendix A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...judge.hindsight import hindsight
+from ...play.simulate import simulate
+from ...problem.constants import Constants
+from ...problem.domains import Ball
+from ...problem.problem import Problem
+from .contest import Contestant, contest, field
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ...modelling.model import Model
+
+__all__ = ["CHOICES", "Choice", "costs", "model", "play", "problem", "trajectories"]
+
+TRAJECTORY = 8000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the paper leaves open."""
+
+    radius: float = 1.0
+    """Of the outer ball B. 1 touches the corners of the l1 ball and fits the paper's figure best."""
+
+    @property
+    def label(self) -> str:
+        """For tables."""
+        return f"R = {self.radius:.4g}"
+
+
+CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
+
+
+def problem(choice: Choice = CHOICES[0]) -> Problem:
+    """Minimise sum c_t.x subject to |x_1| + |x_2| <= 1."""
+    constants = Constants(
+        loss_lipschitz=1.0,
+        loss_range=2 * choice.radius,
+        constraint_lipschitz=2**0.5,
+        constraint_range=max(1.0, 2**0.5 * choice.radius - 1),
+        slater=1.0,
+        error_bound=1.0,  # outside the l1 ball, |x|_1 - 1 is at least the distance to it
+    )
+    return Problem(_loss, _excess, Ball(choice.radius, shape=2), constants)
+
+
+def model(choice: Choice = CHOICES[0]) -> Model:
+    """The same game in CVXPY."""
+    import cvxpy as cp
+
+    from ...modelling.model import from_cvxpy
+
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
+    known = problem(choice)
+    return from_cvxpy(c @ x, [cp.norm1(x) <= 1], known.domain, known.constants)
+
+
+def _loss(x: jax.Array, c: jax.Array) -> jax.Array:
+    return jnp.vdot(c, x)
+
+
+def _excess(x: jax.Array) -> jax.Array:
+    return jnp.abs(x[0]) + jnp.abs(x[1]) - 1
+
+
+def costs(seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """c_t uniform on [0, 1.2] x [0, 1], rescaled to norm 1; shape (seed, round, 2)."""
+    streams = [np.random.default_rng([seed, 1, s]).uniform(size=(rounds, 2)) * (1.2, 1.0) for s in range(seeds)]
+    c = np.stack(streams)
+    return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
+
+
+def play(
+    choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
+    contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
+) -> xarray.Dataset:  # fmt: skip
+    """All learners over all horizons and sequences, and one realisation's trajectories."""
+    contestants = field() if contestants is None else contestants
+    game, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
+    best = hindsight(game, c, seeds=seeds, prefixes=list(horizons))
+    data = contest(contestants, game, c, horizons, seeds, best.loss, done)
+    walk = min(TRAJECTORY, max(horizons))
+    star = hindsight(game, c[:1], seeds=1, horizon=walk).decision[0]
+    paths = trajectories(contestants, game, c[0], walk)
+    data["trajectory"] = (("contestant", "round", "axis"), paths)
+    data["star"] = (("axis",), star)
+    for name, values in _habits(paths, star, choice.radius).items():
+        data[f"walk_{name}"] = (("contestant",), values)
+    data.attrs |= {"choice": choice.label, "radius": choice.radius, "walk": walk}
+    return data
+
+
+def trajectories(
+    contestants: Sequence[Contestant], game: Problem, c: np.ndarray[Any, Any], rounds: int
+) -> np.ndarray[Any, Any]:
+    """Decisions of every learner on one sequence, (contestant, round, 2)."""
+    runs = [
+        simulate(one.make(game.constants, rounds), game, c, horizon=rounds, record=("decisions",))
+        for one in contestants
+    ]
+    return np.stack([run.decisions[0] for run in runs if run.decisions is not None])
+
+
+def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float) -> dict[str, np.ndarray[Any, Any]]:
+    """What a trajectory looks like, in numbers, for every learner."""
+    g = np.abs(paths).sum(axis=-1) - 1
+    found: dict[str, list[float]] = {
+        name: [] for name in ("touch", "near", "crossings", "high", "low", "share", "ring", "miss")
+    }
+    for path, excess in zip(paths, g, strict=True):
+        touches = np.flatnonzero(excess >= -0.02)
+        first = int(touches[0]) if touches.size else len(excess) - 1
+        after = excess[first:]
+        found["touch"].append(first + 1)
+        found["near"].append(float(np.mean(np.abs(after) <= 0.05)))
+        found["crossings"].append(float(np.sum(np.diff(np.sign(after)) != 0)))
+        found["high"].append(float(after.max()))
+        found["low"].append(float(after.min()))
+        found["share"].append(float(np.mean(excess > 0)))
+        # On the outer ball and clearly outside the constraint: at R = 1 the optimum itself lies on the ball.
+        ring = (np.linalg.norm(path, axis=-1) >= radius * (1 - 1e-3)) & (excess > 0.1)
+        found["ring"].append(float(np.mean(ring)))
+        found["miss"].append(float(np.linalg.norm(path[-len(path) // 20 :].mean(axis=0) - star)))
+    return {name: np.asarray(values) for name, values in found.items()}

@@ -1,0 +1,152 @@
+"""The paper's figures in the paper's arrangement: trajectories, sums against the horizon, and the ten days of dispatch.
+
+Every function takes a stored dataset and returns a Figure. `rule` chooses the paper's parameters ("paper"), or
+Clipped-OGD with the scale-aware rule ("scale-aware"); `narrow` puts panels one below the other, for a phone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import arguments
+from ...play.style import curve, label_panels, legend_below, log_axis, new_figure, styled
+from .style import look, names, title_of
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["RULES", "dispatch", "shown", "sums", "trajectories"]
+
+RULES = ("paper", "scale-aware")
+_BETAS = (("half", "1/2"), ("two-thirds", "2/3"))
+_SUMS = (
+    ("violation", "clipped violation", "\u03a3\u209c [g(x\u209c)]\u208a"),
+    ("excess", "signed violation", "\u03a3\u209c g(x\u209c)"),
+    ("regret", "regret", "\u03a3\u209c f\u209c(x\u209c) \u2212 \u03a3\u209c f\u209c(x*)"),
+)
+
+
+@styled
+def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
+    """Fig. 1: where every learner went, one panel a beta, with the constraint, the outer ball and the optimum."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    arguments.one_of("rule", rule, RULES)
+    figure, panels = new_figure(2, narrow, width=4.1, height=3.6)
+    ours, radius = "clipped" if rule == "paper" else "scaled", float(data.attrs["radius"])
+    shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd", ours))]
+    corners = data["trajectory"].sel(contestant=shown).values.reshape(-1, 2)
+    for axes, (beta, text) in zip(panels, _BETAS, strict=True):
+        _sets(axes, radius)
+        for name in ("ogd", f"a-ogd-{beta}", f"{ours}-{beta}"):
+            if name not in shown:
+                continue
+            path = data["trajectory"].sel(contestant=name).values
+            label = title_of(data, name).split(", \u03b2")[0]
+            width, order = (2.0, 4) if name.startswith(ours) else (1.0, 3)
+            axes.plot(*path.T, color=look(name).colour, linewidth=width, zorder=order, label=label)
+        axes.plot(0, 0, "o", color="black", markersize=4, zorder=5, label="first decision", linestyle="none")
+        star: dict[str, Any] = {
+            "color": "#1f3fbf",
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.6,
+            "linestyle": "none",
+        }
+        axes.plot(*data["star"].values, "*", markersize=14, zorder=6, label="best fixed decision", **star)
+        axes.set(xlabel="x\u2081", ylabel="x\u2082", title=f"\u03b2 = {text}", aspect="equal")
+        _zoom(axes, corners, radius)
+    ball = Line2D([], [], color="#777777", linewidth=1.0, linestyle=(0, (2, 2)), label="outer ball")
+    legend_below(
+        figure,
+        panels,
+        narrow,
+        [Patch(facecolor="#f0f0ec", edgecolor="#333333", label="|x\u2081| + |x\u2082| \u2264 1"), ball],
+    )
+    return figure
+
+
+def _sets(axes: Axes, radius: float) -> None:
+    from matplotlib.patches import Circle, Polygon
+
+    axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="#777777", linewidth=1.0, linestyle=(0, (2, 2))))
+    axes.add_patch(Polygon([(1, 0), (0, 1), (-1, 0), (0, -1)], facecolor="#f0f0ec", edgecolor="#333333", linewidth=1.0))
+
+
+def _zoom(axes: Axes, points: Any, radius: float) -> None:
+    """A square window on the quarter where things happen, wide enough to see the sets it is in."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    low = np.minimum(low, -radius) - 0.06 * radius
+    high = np.minimum(np.maximum(high, 0.12 * radius) + 0.06 * radius, 1.06 * radius)
+    side = float((high - low).max())
+    ticks = np.arange(-8, 9) / 4
+    axes.set(xticks=ticks, yticks=ticks, xlim=(low[0], low[0] + side), ylim=(low[1], low[1] + side))
+
+
+@styled
+def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
+    """Fig. 2 and the appendix's figure: clipped violation, signed violation and regret against T.
+
+    Means over the sequences, their range shaded. An axis is logarithmic where all values are positive and far apart.
+    """
+    arguments.one_of("rule", rule, RULES)
+    figure, panels = new_figure(3, narrow)
+    field = shown(names(data), rule)
+    for axes, (quantity, _, symbol) in zip(panels, _SUMS, strict=True):
+        values = data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
+        for name, one in zip(field, values, strict=True):
+            curve(axes, data["horizon"].values, one, title_of(data, name), **look(name).options())
+        if values.min() > 0 and values.max() > 30 * values.min():
+            axes.set_yscale("log")
+            log_axis(axes.yaxis)
+        else:
+            axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
+        axes.set(xlabel="horizon T (rounds)", ylabel=symbol)
+        axes.set_xticks(np.linspace(0, int(data["horizon"].max()), 5))
+    label_panels(panels, [title for _, title, _ in _SUMS])
+    legend_below(figure, panels, narrow)
+    return figure
+
+
+def shown(present: list[str], rule: str) -> list[str]:
+    """Who is in a figure: the paper's learners, or the two rules side by side and the rest of the strongly convex."""
+    if rule == "paper":
+        return [name for name in present if not name.startswith(("scaled", "a-ogd-strong", "strong-scaled"))]
+    return [name for name in present if name.startswith(("clipped", "scaled", "strong", "a-ogd-strong"))]
+
+
+@styled
+def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
+    """Fig. 3: demand; violation of every round, of all learners and of Clipped-OGD alone; running average cost."""
+    arguments.one_of("rule", rule, RULES)
+    figure, panels = new_figure(4, narrow, width=2.85, height=2.7)
+    ours = [name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")]
+    shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd"))] + ours
+    days, rounds = data["hours"].values / 24, np.arange(1, data.sizes["round"] + 1)
+    panels[0].plot(days, data["demand_mw"].values / 1000, color="#333333", linewidth=1.2)
+    panels[0].set(ylabel="demand (GW)")
+    for axes, group in ((panels[1], shown), (panels[2], ours)):
+        peak = 0.0
+        for name in group:
+            violation = np.maximum(data["excess"].sel(contestant=name).values, 0)
+            axes.plot(days, violation, label=title_of(data, name), **look(name).options(False) | {"linewidth": 1.1})
+            peak = max(peak, float(violation.max()))
+        axes.set(ylabel="violation [g(x\u209c)]\u208a", ylim=(-0.03 * peak, 1.05 * peak) if peak else (-0.03, 1.05))
+        if not peak:
+            axes.text(0.5, 0.5, "never above 0", transform=axes.transAxes, ha="center", color="#555555")
+    for name in shown:
+        mean = np.cumsum(data["cost"].sel(contestant=name).values) / rounds
+        panels[3].plot(days, mean, label=title_of(data, name), **look(name).options(False))
+    best = np.cumsum(data["best_cost"].values) / rounds
+    panels[3].plot(days, best, "k--", linewidth=1.3, label="best fixed strategy")
+    panels[3].set(ylabel="average cost so far", ylim=(0, None))
+    for axes in panels:
+        axes.set(xlabel="days", xlim=(0, float(days[-1])))
+    titles = ["demand", "violation of every round", "zoom: Clipped-OGD alone", "running average cost"]
+    label_panels(panels, titles, "abbc")
+    legend_below(figure, panels, narrow)
+    return figure

@@ -1,0 +1,96 @@
+"""The whole way: experiments, figures, report, and a summary on the terminal."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import arguments, files
+from .figures import draw_all
+from .report import write_report
+from .reproduce import EXPERIMENTS, Options, reproduce
+
+__all__ = ["run_all"]
+
+_STYLES = {"holds": "bold green", "holds in part": "bold yellow", "fails": "bold red"}
+
+
+def run_all(
+    experiment: str, out: Path, quick: bool = False, seeds: int = 10, demand: tuple[str, ...] = (), quiet: bool = False
+) -> dict[str, Any]:
+    """Run one experiment or all, judge the claims, draw the figures and write the report.
+
+    Arguments:
+        experiment: one of `EXPERIMENTS`, or "all".
+        out: folder for results, figures and report.
+        quick: fewer and shorter horizons.
+        seeds: random sequences to average over.
+        demand: files with the demand for dispatch; none for the packaged series.
+        quiet: print nothing.
+
+    Returns:
+        What is in claims.json, and under "report" the path of the page.
+    """
+    arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
+    out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
+    try:
+        result = reproduce(names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=not quiet)
+        _timed(out, "figures", lambda: draw_all(out))
+        report = _timed(out, "report", lambda: write_report(out))
+    except KeyboardInterrupt:
+        if not quiet:
+            _console().print(
+                f"Interrupted. Finished experiments are kept in {out}; the same call continues from there."
+            )
+        raise
+    if not quiet:
+        _summary(result, json.loads((out / "timing.json").read_text()), report)
+    return {**result, "report": str(report)}
+
+
+def _timed(out: Path, step: str, work: Any) -> Any:
+    """Do the work and enter its time in timing.json."""
+    begun = time.perf_counter()
+    done = work()
+    path = out / "timing.json"
+    timing = json.loads(path.read_text())
+    timing["steps"].append({"step": step, "seconds": time.perf_counter() - begun, "kept": False})
+    timing["total"] = sum(one["seconds"] for one in timing["steps"])
+    files.write_atomically(path, json.dumps(timing, indent=1).encode())
+    return done
+
+
+def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> None:
+    """Verdicts, where the time went, and where the report is."""
+    from rich.table import Table
+
+    console = _console()
+    verdicts = Table("id", "claim", "verdict", "survives", title="claims of the paper")
+    for one in result["claims"]:
+        style = _STYLES[one["verdict"]]
+        survives = ("yes" if one["survives"] else "no") if one["choices"] else ""
+        verdicts.add_row(one["id"], one["claim"], f"[{style}]{one['verdict']}[/]", survives)
+    console.print(verdicts)
+    clock = Table("step", title="where the time went")
+    clock.add_column("seconds", justify="right")
+    for name, seconds, kept in _by_experiment(timing["steps"]):
+        clock.add_row(name + (" (kept)" if kept else ""), f"{seconds:.1f}")
+    clock.add_row("all", f"{timing['total']:.1f}", style="bold")
+    console.print(clock)
+    console.print(f"report: {report}", soft_wrap=True)
+
+
+def _by_experiment(steps: list[dict[str, Any]]) -> list[tuple[str, float, bool]]:
+    """Time by experiment: its main results and its other choices together."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        found.setdefault(step["step"].split("/")[0], []).append(step)
+    return [(name, sum(s["seconds"] for s in group), all(s["kept"] for s in group)) for name, group in found.items()]
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()

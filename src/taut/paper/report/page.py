@@ -1,0 +1,156 @@
+"""Gather what a folder holds and set it on one page: no network, figures inside."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import files
+from ..figures.gallery import FIGURES, pictures
+from ..figures.style import names, title_of
+from ..reproduce import EXPERIMENTS
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["write_report"]
+
+_CLASSES = {"holds": "holds", "holds in part": "part", "fails": "fails"}
+_MARKS = {"holds": "\u2713", "holds in part": "\u25d0", "fails": "\u2717"}
+
+
+def write_report(folder: str | Path) -> Path:
+    """Write `report.html` into a folder that a reproduction wrote, from its claims, results and figures.
+
+    The figures must have been drawn (`taut.paper.figures.draw_all`); timing is shown where `timing.json` is present.
+    """
+    import jinja2
+
+    folder = Path(folder)
+    claims = _read(folder / "claims.json")
+    if claims is None:
+        raise FileNotFoundError(f"folder: got {folder}, without claims.json; expected one that `taut reproduce` wrote")
+    template = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = template.from_string(resources.files(__package__).joinpath("page.html.jinja").read_text("utf-8")).render(
+        experiments=[_experiment(folder, name) for name in EXPERIMENTS if (folder / name / "results.nc").is_file()],
+        claims=[_claim(one) for one in claims["claims"]],
+        tally=_tally(claims["claims"]),
+        figures=list(_figures(folder)),
+        choices=claims["open"],
+        options=claims["options"],
+        versions=claims["versions"],
+        timing=_timing(_read(folder / "timing.json")),
+    )
+    path = folder / "report.html"
+    files.write_atomically(path, page.encode())
+    return path
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def _claim(one: dict[str, Any]) -> dict[str, Any]:
+    """A row of the verdict table."""
+    others = [f"{choice['choice']}: {choice['verdict']}" for choice in one["choices"]]
+    survives = ("yes" if one["survives"] else "no") if others else "nothing to vary"
+    return one | {
+        "css": _CLASSES[one["verdict"]],
+        "mark": _MARKS[one["verdict"]],
+        "others": others,
+        "survives": survives,
+        "figures": [(name, f"{value:.4g}") for name, value in one["figures"].items()],
+    }
+
+
+def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
+    found = [one["verdict"] for one in claims]
+    return [(_CLASSES[verdict], _MARKS[verdict], verdict, found.count(verdict)) for verdict in _CLASSES]
+
+
+def _figures(folder: Path) -> Any:
+    """The figures that are drawn, each with a wide and a narrow picture and its caption."""
+    for picture, data in pictures(folder):
+        wide, narrow = (folder / FIGURES / f"{picture.name}{kind}.png" for kind in ("", "-narrow"))
+        if wide.is_file() and narrow.is_file():
+            yield {
+                "name": picture.name,
+                "title": picture.title,
+                "caption": picture.caption(data),
+                "wide": _embedded(wide),
+                "narrow": _embedded(narrow),
+            }
+
+
+def _embedded(path: Path) -> dict[str, Any]:
+    """A PNG as a data address with its size, so that the page does not jump while it loads."""
+    content = path.read_bytes()
+    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))  # of the PNG's IHDR chunk
+    return {"data": base64.b64encode(content).decode(), "width": width, "height": height}
+
+
+def _experiment(folder: Path, name: str) -> dict[str, Any]:
+    """What was run, in a sentence, and with which parameters."""
+    import xarray as xr
+
+    data = xr.load_dataset(folder / name / "results.nc", engine="h5netcdf")
+    others = []
+    for path in sorted((folder / name).glob("choice-*.nc")):
+        with xr.open_dataset(path, engine="h5netcdf") as other:
+            others.append(str(other.attrs["choice"]))
+    return {"name": name, "ran": _ran(data), "others": others, "parameters": _parameters(data)}
+
+
+def _ran(data: xarray.Dataset) -> list[str]:
+    lines = []
+    if "case" in data.dims:
+        lines.append(f"{data.sizes['case']} cases, one for each result and \u03b2")
+    else:
+        lines.append(f"{data.sizes['contestant']} learners; {data.attrs['choice']}")
+    if "horizon" in data.dims:
+        horizons = ", ".join(f"{int(T):,}" for T in data["horizon"].values)
+        lines.append(f"{data.sizes['seed']} random sequences for each horizon T = {horizons}")
+    else:
+        lines.append(f"T = {data.sizes['round']:,} rounds")
+    for part in ("source", "repairs", "constants"):
+        if data.attrs.get(part):
+            lines.append(f"{part}: {data.attrs[part]}")
+    return lines
+
+
+def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
+    """Learner and parameters, at the longest horizon where they depend on it."""
+    if "contestant" not in data.dims:
+        return []
+    return [
+        (title_of(data, name), _rounded(str(data["parameters"].sel(contestant=name).item()))) for name in names(data)
+    ]
+
+
+def _rounded(text: str) -> str:
+    """The same text with its decimals cut to what a reader can use; the datasets keep every bit."""
+    return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
+
+
+def _timing(timing: Any) -> dict[str, Any] | None:
+    """Rows, longest first, with their share of the whole."""
+    if timing is None:
+        return None
+    whole = sum(step["seconds"] for step in timing["steps"]) or 1.0
+    steps = sorted(timing["steps"], key=lambda step: -step["seconds"])
+    rows = [
+        {
+            "step": s["step"],
+            "seconds": f"{s['seconds']:.1f}",
+            "share": f"{s['seconds'] / whole:.0%}",
+            "kept": s.get("kept", False),
+        }
+        for s in steps
+    ]
+    return {"rows": rows, "total": f"{whole:.1f}"}

@@ -1,0 +1,183 @@
+"""Run: what a simulation returns, as labelled arrays, with what produced it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import files
+from ..learners import Learner
+
+if TYPE_CHECKING:
+    import jax
+    import xarray
+
+    from ..judge.certificate import Certificate
+    from ..problem.problem import Problem
+    from ..problem.streams import Stream
+
+__all__ = ["Run", "Totals"]
+
+Array = np.ndarray[Any, Any]
+FORMAT = 1
+RECORDS = ("loss", "excess", "decisions", "multipliers")
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Sums over all rounds, in 64 bits.
+
+    Dims: `seed`, or `learner`, `seed`, or none for a player's; then `constraint` where it says so.
+    """
+
+    loss: Array
+    excess: Array
+    """Signed, by constraint."""
+    violation: Array
+    """Clipped, by constraint."""
+    squared: Array
+    """Clipped and squared, by constraint."""
+    peak: Array
+    """Largest clipped value of any round, by constraint."""
+    worst_excess: Array
+    """Signed, of the largest constraint of each round, which no sum over constraints gives."""
+    worst_violation: Array
+    """Clipped, of the largest constraint of each round."""
+    worst_squared: Array
+    """Clipped and squared, of the largest constraint of each round."""
+
+    def __getitem__(self, index: Any) -> Totals:
+        """Those of one learner of a sweep."""
+        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Seeds x rounds of one learner on one problem (or learners x seeds x rounds of a sweep).
+
+    `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and `multipliers`, if
+    recorded, hold rounds every, 2 every, 3 every, ... In a sweep all of them have a leading dim `learner`.
+    """
+
+    learner: Learner | tuple[Learner, ...]
+    horizon: int
+    seeds: int
+    totals: Totals
+    final: Array
+    """The decision that would be played next."""
+    loss: Array | None = None
+    excess: Array | None = None
+    decisions: Array | None = None
+    multipliers: Array | None = None
+    every: int = 1
+    version: str = ""
+    first: Array | None = None
+    """x_1."""
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+    """The game that was scored; this and what follows is not saved."""
+    played: Problem | None = field(default=None, repr=False, compare=False)
+    """The game that was played, which may be a transform of it."""
+    stream: Stream | None = field(default=None, repr=False, compare=False)
+    key: jax.Array | None = field(default=None, repr=False, compare=False)
+    """The adversary's random key, or keys, one a seed."""
+
+    @property
+    def swept(self) -> bool:
+        """Whether several learners were swept."""
+        return isinstance(self.learner, tuple)
+
+    def __getitem__(self, index: int) -> Run:
+        """The run of one learner of a sweep."""
+        if not isinstance(self.learner, tuple):
+            raise TypeError("run: got an index; expected a run of several learners to pick one from")
+        picked: dict[str, Any] = {
+            name: getattr(self, name)[index] for name in (*RECORDS, "final") if getattr(self, name) is not None
+        }
+        return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
+
+    def certificate(self, **options: Any) -> Certificate:
+        """Measured regret and violations beside the guarantee, and the assumptions checked; see `taut.certify`."""
+        from ..judge.certificate import certify
+
+        return certify(self, **options)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """All arrays with labelled dims; `attrs` say what produced them."""
+        import xarray as xr
+
+        lead = ("learner", "seed") if self.swept else ("seed",)
+        axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))
+        rounds = np.arange(1, self.horizon + 1)
+        kept = rounds[self.every - 1 :: self.every]
+        out = xr.Dataset(attrs={"taut": json.dumps(self._header())})
+        for name, dims, coords in (
+            ("loss", ("round",), {"round": rounds}),
+            ("excess", ("round",), {"round": rounds}),
+            ("decisions", ("kept_round", *axes), {"kept_round": kept}),
+            ("multipliers", ("kept_round", "played_constraint"), {"kept_round": kept}),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = xr.DataArray(value, dims=(*lead, *dims), coords=coords)
+        if self.first is not None:
+            out["first"] = xr.DataArray(self.first, dims=axes)
+        out["final"] = xr.DataArray(self.final, dims=(*lead, *axes))
+        for entry in fields(Totals):
+            value = getattr(self.totals, entry.name)
+            extra = ("constraint",) if value.ndim > len(lead) else ()
+            out[f"total_{entry.name}"] = xr.DataArray(value, dims=(*lead, *extra))
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write a netCDF file, atomically; `Run.load` gives back every bit, and what produced it."""
+        data = self.to_xarray()
+        encoding = {name: {"_FillValue": None} for name in data.variables}
+        files.write_atomically(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """Read a file that `save` wrote. The problem and the stream are not in it."""
+        import xarray as xr
+
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"path: got {path}, where there is no file; expected a run that taut saved")
+        try:
+            with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as data:
+                arrays = {str(name): variable.to_numpy() for name, variable in data.variables.items()}
+                header = json.loads(data.attrs["taut"])
+            found = header["format"]
+        except Exception as error:  # HDF5 may make anything of a damaged file
+            raise ValueError(
+                f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
+            ) from error
+        if found != FORMAT:
+            raise ValueError(f"path: got {path} in format {found!r}; expected format {FORMAT}")
+        learners = tuple(files.unpack(packed) for packed in header["learners"])
+        kept: dict[str, Any] = {name: arrays[name] for name in (*RECORDS, "first") if name in arrays}
+        return cls(
+            learner=learners if header["swept"] else learners[0],
+            horizon=header["horizon"],
+            seeds=header["seeds"],
+            totals=Totals(**{entry.name: arrays[f"total_{entry.name}"] for entry in fields(Totals)}),
+            final=arrays["final"],
+            every=header["every"],
+            version=header["version"],
+            **kept,
+        )
+
+    def _header(self) -> dict[str, Any]:
+        learners = self.learner if isinstance(self.learner, tuple) else (self.learner,)
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "learners": [files.pack(learner) for learner in learners],
+            "swept": self.swept,
+            "horizon": self.horizon,
+            "seeds": self.seeds,
+            "every": self.every,
+        }

@@ -1,0 +1,141 @@
+"""Simulation: a learner plays a problem over a stream, compiled, in chunks that can be checkpointed and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments
+from ..learners import Learner
+from ..problem.compatibility import first_decision
+from ..problem.feasibility import check_feasible
+from ..problem.problem import Problem
+from ..problem.streams import as_stream
+from .checkpoint import Chapters
+from .chunks import Table
+from .run import RECORDS, Run
+
+__all__ = ["simulate"]
+
+
+def simulate(
+    learner: Learner | Sequence[Learner],
+    problem: Problem,
+    stream: Any,
+    *,
+    horizon: int | None = None,
+    seeds: int | None = None,
+    key: jax.Array | None = None,
+    x1: Any = None,
+    record: Sequence[str] = ("loss", "excess"),
+    every: int = 1,
+    score: Problem | None = None,
+    chunk: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool = False,
+) -> Run:
+    """Play `problem` with `learner` over `stream`.
+
+    Arguments:
+        learner: one learner, or several of one kind with different parameters, played side by side.
+        problem: the game.
+        stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis `round`, or `seed` then
+            `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
+            start..start+length, counted from 0, the same ones however the stream is cut; or an adversary
+            `reveal(round, decision, key)` that sees the decision (rounds counted from 1), written in jax.numpy and
+            compiled like the rest.
+        horizon: number of rounds; needed for functions, at most the length of arrays.
+        seeds: number of independent plays.
+        key: JAX random key for the adversary, split over the seeds; by default `jax.random.key(0)`.
+        x1: first decision; by default the centre of the domain. Its float type is that of the whole game.
+        record: what to keep for every round, any of "loss", "excess", "decisions", "multipliers". Totals always are.
+        every: keep decisions and multipliers of every so-many-th round only.
+        score: another problem to score the decisions by, for example the one before a transform.
+        chunk: rounds played at a time; by default from the size of a round's data. Memory then does not depend on the
+            horizon, but for what is recorded.
+        checkpoint: a folder. After each chunk all that is needed to go on is written there; called again with the same
+            arguments the simulation continues, and ends bit for bit as if it had never stopped.
+        progress: show a progress bar.
+
+    The horizon, parameters and data are traced: only a new problem, learner class or shape compiles again.
+
+    >>> import jax.numpy as jnp, numpy as np, taut
+    >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    >>> run = taut.simulate(taut.ClippedOGD(eta=0.1, sigma=4.0), toy, np.tile([1.0, 0.0], (5, 1)))
+    >>> run.loss.round(3).tolist()
+    [[0.0, -0.1, -0.2, -0.3, -0.4]]
+    """
+    learners, swept = _learners(learner)
+    for name, value in (("problem", problem), ("score", score)):
+        if not isinstance(value, Problem) and not (name == "score" and value is None):
+            raise TypeError(f"{name}: got {value!r}; expected taut.Problem(...)")
+    if score is not None and score.domain.shape != problem.domain.shape:
+        raise ValueError(
+            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, as "
+            "of the problem that is played"
+        )
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    kept, every = _record(record), arguments.count("every", every)
+    first = first_decision(problem, x1)
+    check_feasible(problem)
+    table = Table(learners, swept, problem, score, source, kept, every, first, _key(key, source.reacts), chunk)
+    chapters = Chapters(checkpoint, table.facts, table.layout.lead)
+    board, done = chapters.resume(table.begin(), table.block)
+    with _bar(progress, source.horizon, done) as advance:
+        while done < source.horizon:
+            count = min(table.rules.length, source.horizon - done)
+            data = table.block(done, count)
+            board, records = table.play(board, data, done, count)
+            chapters.add(board, records, data, done, done + count)
+            done += count
+            advance(count)
+    return table.result(board, chapters.records())
+
+
+def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
+    if isinstance(learner, Learner):
+        return (learner,), False
+    if not isinstance(learner, Sequence) or not learner or not all(isinstance(one, Learner) for one in learner):
+        raise TypeError(f"learner: got {learner!r}; expected a taut learner or a sequence of them")
+    shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
+    if len(shapes) > 1:
+        kinds = ", ".join(sorted({type(one).__name__ for one in learner}))
+        raise TypeError(
+            f"learner: got learners of {len(shapes)} structures ({kinds}); expected one kind, with the same schedules "
+            "and options, that differs in numbers only"
+        )
+    return tuple(learner), True
+
+
+def _record(record: Any) -> frozenset[str]:
+    names = (record,) if isinstance(record, str) else tuple(record)
+    return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
+
+
+def _key(key: Any, reacts: bool) -> jax.Array | None:
+    """The adversary's key; making one is not free, so none is made where there is no adversary."""
+    if key is None:
+        return jax.random.key(0) if reacts else None
+    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
+        key = jax.random.wrap_key_data(key)  # an old-style jax.random.PRNGKey
+    if not isinstance(key, jax.Array) or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
+        raise TypeError(f"key: got {key!r}; expected one key, as made by jax.random.key(seed)")
+    return key
+
+
+@contextmanager
+def _bar(show: bool, rounds: int, done: int) -> Iterator[Any]:
+    if not show:
+        yield lambda count: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bars:
+        bar = bars.add_task("rounds", total=rounds, completed=done)
+        yield lambda count: bars.advance(bar, count)

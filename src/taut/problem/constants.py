@@ -1,0 +1,144 @@
+"""Constants: the numbers that a problem's guarantees are made of, each given, exact or marked as estimated."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from .. import arguments, files
+
+__all__ = ["Constants"]
+
+SYMBOLS = {
+    "radius": "R",
+    "loss_lipschitz": "G_f",
+    "constraint_lipschitz": "G_g",
+    "loss_range": "F",
+    "constraint_range": "D",
+    "strong_convexity": "H",
+    "constraint_smoothness": "L",
+    "constraint_count": "m",
+    "slater": "epsilon",
+    "error_bound": "kappa",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    r"""What is known of a problem, over its whole domain B; `None` means unknown.
+
+    Arguments:
+        radius: R, the largest distance from the first decision (the domain's centre) to a point of the domain.
+        loss_lipschitz: G_f, a bound on the norm of every loss gradient.
+        constraint_lipschitz: G_g, a bound on the norm of every constraint gradient. Kept apart from G_f: merging
+            them into one G, as the paper does, makes steps useless when the two differ.
+        loss_range: F, a bound on |f_t(x) - f_t(y)|. At most `loss_lipschitz` times the diameter.
+        constraint_range: D, a bound on |g_i(x)|, absolute value (the paper writes max g_i, which is too small).
+        strong_convexity: H, a modulus that every loss has; 0 for losses that are only convex.
+        constraint_smoothness: L, a Lipschitz constant of every constraint gradient; `None` where not smooth.
+        constraint_count: m.
+        slater: epsilon > 0 such that some decision has g_i <= -epsilon for all i.
+        error_bound: kappa > 0 such that max_i [g_i(x)]_+ >= kappa * distance(x, feasible set).
+        gap: how far a smooth approximation from above lies over the constraint it stands for.
+        estimated: names of the entries that come from sampling: lower bounds on the truth, not proofs.
+        exact: names of the entries that were computed from structure (a closed form), not typed by the user.
+    """
+
+    radius: float | None = None
+    loss_lipschitz: float | None = None
+    constraint_lipschitz: float | None = None
+    loss_range: float | None = None
+    constraint_range: float | None = None
+    strong_convexity: float = 0.0
+    constraint_smoothness: float | None = None
+    constraint_count: int | None = None
+    slater: float | None = None
+    error_bound: float | None = None
+    gap: float = 0.0
+    estimated: frozenset[str] = frozenset()
+    exact: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        # Lipschitz constants and ranges may be 0 (a loss that never changes), the others not.
+        for name in ("radius", "slater", "error_bound"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, arguments.positive(name, getattr(self, name)))
+        for name in (
+            "loss_lipschitz", "constraint_lipschitz", "loss_range", "constraint_range",
+            "strong_convexity", "constraint_smoothness", "gap",
+        ):  # fmt: skip
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, arguments.non_negative(name, getattr(self, name)))
+        if self.constraint_count is not None:
+            object.__setattr__(self, "constraint_count", arguments.count("constraint_count", self.constraint_count))
+
+    def need(self, *names: str) -> tuple[Any, ...]:
+        """The named entries, or an error that says which are missing and how to get them."""
+        unknown = {n for n in names if getattr(self, n) is None}
+        missing = [n for n in names if n in unknown or (n == "strong_convexity" and self.strong_convexity == 0)]
+        if missing:
+            listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
+            raise ValueError(
+                f"constants: {listed} unknown; expected a number for each: give it in taut.Constants(...) or let "
+                "problem.estimate_constants(stream, key) sample it"
+            )
+        return tuple(getattr(self, n) for n in names)
+
+    def with_values(self, *, estimated: bool = False, exact: bool = False, **values: Any) -> Constants:
+        """A copy with some entries replaced, marked as estimated or exact, or unmarked if they are given."""
+        names = frozenset(values)
+        return dataclasses.replace(
+            self,
+            **values,
+            estimated=(self.estimated | names) if estimated else (self.estimated - names),
+            exact=(self.exact | names) if exact else (self.exact - names),
+        )
+
+    def merged(self, other: Constants) -> Constants:
+        """These constants, with what is unknown here taken from `other`, marks included."""
+        taken = {}
+        for name in SYMBOLS:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            unknown = mine is None or (name == "strong_convexity" and mine == 0)
+            if unknown and theirs is not None and not (name == "strong_convexity" and theirs == 0):
+                taken[name] = theirs
+        names = frozenset(taken)
+        return dataclasses.replace(
+            self,
+            **taken,
+            gap=max(self.gap, other.gap),
+            estimated=self.estimated | (other.estimated & names),
+            exact=self.exact | (other.exact & names),
+        )
+
+    def source(self, name: str) -> str:
+        """Where an entry comes from: "unknown", "estimated", "exact" or "given"."""
+        if getattr(self, name) is None:
+            return "unknown"
+        if name in self.estimated:
+            return "estimated"
+        return "exact" if name in self.exact else "given"
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in (*SYMBOLS, "gap"):
+            value = getattr(self, name)
+            if value is None or (name in ("gap", "strong_convexity") and value == 0):
+                continue
+            mark = " (estimated)" if name in self.estimated else ""
+            parts.append(f"{name}={value:.6g}{mark}" if isinstance(value, float) else f"{name}={value}{mark}")
+        return f"Constants({', '.join(parts)})"
+
+
+def _to_file(constants: Constants) -> dict[str, Any]:
+    plain = {f.name: getattr(constants, f.name) for f in dataclasses.fields(constants)}
+    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in plain.items()}
+
+
+def _from_file(entries: dict[str, Any]) -> Constants:
+    read: dict[str, Any] = {name: frozenset(v) if isinstance(v, list) else v for name, v in entries.items()}
+    return Constants(**read)
+
+
+files.add_format("constants", Constants, _to_file, _from_file)

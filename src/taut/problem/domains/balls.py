@@ -1,0 +1,140 @@
+"""Balls: all points whose distance from a centre is at most a radius."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import arguments
+from .arrays import cast, finfo, reals, shape_of, working
+from .base import Domain
+from .simplex import onto_simplex
+
+__all__ = ["Ball", "L1Ball"]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class _Centred(Domain):
+    """What the two balls share: a centre and a radius, which is also the largest distance from the centre."""
+
+    radius: float
+    origin: Any  # the centre as a leaf; None is zero, which then costs nothing in every round
+    shape: tuple[int, ...]
+
+    def __init__(self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None) -> None:
+        if centre is None and shape is None:
+            raise TypeError("shape: got None and no centre; expected one of the two")
+        wanted = shape_of(np.shape(centre) if shape is None else shape)
+        origin = None if centre is None else reals("centre", centre, wanted)
+        self._set(radius=arguments.positive("radius", radius), origin=origin, shape=wanted)
+
+    @property
+    def middle(self) -> Any:
+        """The centre as given, or zeros."""
+        return np.zeros(self.shape) if self.origin is None else self.origin
+
+    @property
+    def centre(self) -> jax.Array:
+        """The centre as a JAX array."""
+        return jnp.asarray(self.middle)
+
+    @property
+    def diameter(self) -> Any:
+        """Twice the radius."""
+        return 2 * self.radius
+
+    @staticmethod
+    @abstractmethod
+    def _length(offset: jax.Array) -> jax.Array:
+        """The norm the ball is a ball of."""
+
+    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+        """Whether the norm of x - centre is at most the radius."""
+        x = self._decision(x)
+        radius, middle = cast(working(x), self.radius, self.middle)
+        slack = self._slack(x, radius + self._length(middle), tolerance)
+        return self._length(x.astype(middle.dtype) - middle) <= radius + slack
+
+    def to_dict(self) -> dict[str, Any]:
+        """Radius, centre and shape."""
+        description = super().to_dict()
+        description["centre"] = description.pop("origin")
+        return description
+
+
+class Ball(_Centred, leaves=("radius", "origin")):
+    """The Euclidean ball {x : |x - centre| <= radius}; `shape` without `centre` means centred at zero."""
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """centre + (x - centre) / max(1, |x - centre| / radius)."""
+        x = self._decision(x)
+        dtype = working(x)
+        (radius,) = cast(dtype, self.radius)
+        offset = x.astype(dtype)
+        if self.origin is not None:
+            (middle,) = cast(dtype, self.origin)
+            offset = offset - middle
+        # The radius is measured as `small`, a power of two whose square is still well above the least float:
+        # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
+        # square root sees at least small^2, so that its gradient exists at the centre too.
+        small: float = 2.0 ** ((finfo(dtype).minexp + finfo(dtype).nmant + 6) // 2)
+        unit = offset * (small / radius)
+        squares = jnp.sum(unit * unit)
+        scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2))
+        inside = offset * scale if self.origin is None else middle + offset * scale
+        return inside.astype(x.dtype)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball evenly."""
+        normal = jax.random.normal(key, (math.prod(self.shape) + 2,))
+        point = normal[:-2] * (self.radius / self._length(normal))
+        return self.centre + point.reshape(self.shape)
+
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """One second-order cone."""
+        import cvxpy as cp
+
+        return [cp.norm2(cp.vec(x - np.asarray(self.middle), order="C")) <= self.radius]
+
+    @staticmethod
+    def _length(offset: jax.Array) -> jax.Array:
+        return jnp.sqrt(jnp.sum(offset * offset))
+
+
+class L1Ball(_Centred, leaves=("radius", "origin")):
+    """The l1 ball {x : sum |x - centre| <= radius}; `shape` without `centre` means centred at zero.
+
+    The point farthest from the centre is a vertex, so `radius` is its Euclidean radius too.
+    """
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Soft thresholding of x - centre at the simplex's threshold; a point inside comes back unchanged."""
+        x = self._decision(x)
+        radius, middle = cast(working(x), self.radius, self.middle)
+        offset = x.astype(middle.dtype) - middle
+        sizes, threshold = onto_simplex(jnp.abs(offset).ravel(), radius)
+        outside = middle + jnp.sign(offset) * sizes.reshape(self.shape)
+        return jnp.where(threshold <= 0, x, outside.astype(x.dtype))
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """The first d of d + 1 exponentials with random signs, divided by the sum of all their sizes."""
+        signed = jax.random.laplace(key, (math.prod(self.shape) + 1,))
+        point = signed[:-1] * (self.radius / self._length(signed))
+        return self.centre + point.reshape(self.shape)
+
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """One inequality on a sum of absolute values."""
+        import cvxpy as cp
+
+        return [cp.sum(cp.abs(x - np.asarray(self.middle))) <= self.radius]
+
+    @staticmethod
+    def _length(offset: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.abs(offset))

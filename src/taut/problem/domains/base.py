@@ -1,0 +1,127 @@
+"""What every domain offers, and how its numbers become leaves of a pytree."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import arguments, files
+from .arrays import finfo
+
+__all__ = ["Domain", "domain_from_dict"]
+
+ROLE = "domain"
+"""What files call a description of a domain."""
+
+
+class Domain(ABC):
+    """A simple convex set with an exact projection.
+
+    A subclass names its numeric fields as in `class Box(Domain, leaves=("lower", "upper"))`;
+    that registers it as a pytree. The constructor validates; rebuilding a pytree does not, as its leaves may
+    be tracers.
+    """
+
+    shape: tuple[int, ...]
+    leaves: ClassVar[tuple[str, ...]]
+
+    if TYPE_CHECKING:  # subclasses bring a property or a field; a property here would hide the field
+
+        @property
+        def radius(self) -> Any:
+            """The largest distance from the centre to a point of the domain."""
+
+        @property
+        def diameter(self) -> Any:
+            """The largest distance between two points of the domain."""
+
+    def __init_subclass__(cls, leaves: tuple[str, ...] = (), **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not leaves:  # an intermediate class
+            return
+        cls.leaves = leaves
+        files.add_class(cls, ROLE)
+
+        def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+            return tuple(getattr(domain, name) for name in leaves), domain.shape
+
+        def flatten_with_keys(domain: Domain) -> tuple[tuple[tuple[Any, Any], ...], tuple[int, ...]]:
+            values, shape = flatten(domain)
+            return tuple(zip(map(jax.tree_util.GetAttrKey, leaves), values, strict=True)), shape
+
+        def unflatten(shape: tuple[int, ...], values: Iterable[Any]) -> Domain:
+            domain = object.__new__(cls)
+            domain._set(shape=shape, **dict(zip(leaves, values, strict=True)))
+            return domain
+
+        jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+
+    @abstractmethod
+    def project(self, x: jax.Array) -> jax.Array:
+        """The point of the domain nearest to `x`, in the float type of `x`."""
+
+    @abstractmethod
+    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+        """Whether `x` is in the domain, up to an absolute `tolerance` and the rounding of its float type."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> jax.Array:
+        """The point whose largest distance to the domain's points is smallest; where learners start."""
+
+    @abstractmethod
+    def sample(self, key: jax.Array) -> jax.Array:
+        """One point, uniformly distributed over the domain."""
+
+    @abstractmethod
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """The CVXPY constraints that keep the expression `x`, of the domain's shape, in the domain."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A description that fits into JSON; `domain_from_dict` reads it."""
+        numbers = {name: np.asarray(getattr(self, name)).tolist() for name in self.leaves}
+        return {"kind": files.class_name(type(self)), **numbers, "shape": list(self.shape)}
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Domain:
+        """The domain that `to_dict` described."""
+        return cls(**{name: value for name, value in description.items() if name != "kind"})
+
+    def _set(self, **fields: Any) -> None:
+        """Write fields of a frozen instance; for constructors."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _decision(self, x: Any) -> jax.Array:
+        """`x` as a float array of the domain's shape."""
+        decision = jnp.asarray(x)
+        if decision.shape != self.shape:
+            raise ValueError(f"x: got shape {decision.shape}; expected the domain's shape {self.shape}")
+        return decision if jnp.issubdtype(decision.dtype, jnp.floating) else decision.astype(float)
+
+    def _slack(self, x: jax.Array, size: jax.Array, tolerance: float) -> jax.Array:
+        """What `contains` forgives: numbers of magnitude `size`, rounded to the type of `x`, are added up."""
+        rounding = (8 + math.sqrt(math.prod(self.shape))) * float(finfo(x.dtype).eps)
+        return rounding * size + tolerance
+
+
+def domain_from_dict(description: Mapping[str, Any]) -> Domain:
+    """The domain that a domain's `to_dict` described."""
+    if not isinstance(description, Mapping) or "kind" not in description:
+        raise TypeError(f"description: got {description!r}; expected a mapping with the entry 'kind'")
+    kind = files.find_class(str(description["kind"]), ROLE)
+    if kind is None:
+        arguments.one_of("kind", description["kind"], files.class_names(ROLE))
+    try:
+        return kind.from_dict(description)
+    except KeyError as missing:
+        raise ValueError(f"description: got {dict(description)!r}; expected an entry {missing}") from None
+
+
+files.add_format(ROLE, Domain, Domain.to_dict, domain_from_dict)

@@ -1,0 +1,94 @@
+"""The simplex: shares of a total, and the projection by sorting that the l1 ball needs as well."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ... import arguments, files
+from .arrays import cast, working
+from .base import Domain
+
+__all__ = ["Simplex", "onto_simplex"]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Simplex(Domain, leaves=("total",)):
+    """The simplex {x : x >= 0, sum x = total} in `dimension` entries."""
+
+    total: float
+    shape: tuple[int, ...]
+
+    def __init__(self, dimension: int, total: float = 1.0) -> None:
+        self._set(total=arguments.positive("total", total), shape=(arguments.count("dimension", dimension),))
+
+    @property
+    def dimension(self) -> int:
+        """The number of entries."""
+        return self.shape[0]
+
+    @property
+    def centre(self) -> jax.Array:
+        """Equal shares."""
+        return jnp.full(self.shape, self.total / self.dimension)
+
+    @property
+    def radius(self) -> Any:
+        """From equal shares to a vertex: total * sqrt(1 - 1/n)."""
+        return self.total * math.sqrt(1 - 1 / self.dimension)
+
+    @property
+    def diameter(self) -> Any:
+        """From vertex to vertex: total * sqrt(2); zero in one dimension."""
+        return self.total * math.sqrt(2) if self.dimension > 1 else self.total * 0.0
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """max(x - threshold, 0), the threshold found by sorting."""
+        x = self._decision(x)
+        return onto_simplex(x.astype(working(x)), self.total)[0].astype(x.dtype)
+
+    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+        """Whether no entry is negative and the sum is `total`."""
+        x = self._decision(x)
+        total = jnp.asarray(self.total, working(x))
+        slack = self._slack(x, total, tolerance)
+        return (jnp.min(x) >= -slack) & (jnp.abs(jnp.sum(x.astype(total.dtype)) - total) <= slack)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Exponentials divided by their sum."""
+        shares = jax.random.exponential(key, self.shape)
+        return self.total * shares / jnp.sum(shares)
+
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """Non-negativity and one linear equation."""
+        import cvxpy as cp
+
+        return [x >= 0, cp.sum(x) == self.total]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dimension and total."""
+        return {"kind": files.class_name(type(self)), "dimension": self.dimension, "total": float(self.total)}
+
+
+def onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
+    """The projection p = max(x - threshold, 0) of the vector `x` on {p >= 0, sum p = total}; the threshold.
+
+    The threshold is max_j (sum of the j largest - total) / j: each j bounds it from below, and the j that
+    counts the positive entries of p reaches it.
+    """
+    (total,) = cast(x.dtype, total)
+    ordered = jnp.sort(x, descending=True)
+    counts = jnp.arange(1, x.size + 1, dtype=x.dtype)
+
+    def threshold_from(origin: jax.Array) -> jax.Array:
+        return jnp.max((jnp.cumsum(ordered - origin) - total) / counts)
+
+    # Measured from the largest entry, far points lose no digits; measured once more from the threshold found
+    # so, neither do many small entries beside a large one.
+    origin = jax.lax.stop_gradient(ordered[0] + threshold_from(ordered[0]))
+    threshold = threshold_from(origin)
+    return jnp.maximum(x - origin - threshold, 0), origin + threshold

@@ -1,0 +1,179 @@
+"""Streams: the data of all rounds, whatever they come from, as blocks of (seed, round, ...) arrays.
+
+Three sources look alike to the rest of the library: arrays (also memory-mapped), a function `chunk(start, length)` for
+streams longer than memory, and a function `reveal(round, decision, key)`, an adversary that reacts.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+
+__all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream", "required_arguments"]
+
+LONGEST = 2**31 - 1
+"""Rounds are counted in 32 bits."""
+
+
+class Stream(ABC):
+    """Data of `horizon` rounds for `seeds` independent plays."""
+
+    horizon: int
+    seeds: int
+
+    @abstractmethod
+    def block(self, start: int, length: int) -> Any:
+        """Rounds start..start+length (0-based), as a pytree of NumPy arrays (seed, round, ...)."""
+
+    @property
+    def reacts(self) -> bool:
+        """Whether data depend on the decision, so that no block exists before play."""
+        return False
+
+
+@dataclass(frozen=True)
+class Arrays(Stream):
+    """Data held in arrays, in memory or memory-mapped."""
+
+    data: Any
+    horizon: int
+    seeds: int
+    seed_axis: bool
+
+    def block(self, start: int, length: int) -> Any:
+        """A slice; a memory map is read here and nowhere else."""
+        if self.seed_axis:
+            return jax.tree.map(lambda a: a[:, start : start + length], self.data)
+        return jax.tree.map(lambda a: a[None, start : start + length], self.data)
+
+
+@dataclass(frozen=True)
+class Chunks(Stream):
+    """Data made on request by the user's `chunk(start, length)`: a pure function, whose rounds do not depend on where
+    a chunk begins or ends."""
+
+    function: Callable[[int, int], Any]
+    horizon: int
+    seeds: int
+    seed_axis: bool
+
+    def block(self, start: int, length: int) -> Any:
+        """What the function returns, checked for its shape."""
+        source = f"stream: chunk({start}, {length}) returned"
+        data = jax.tree.map(np.asarray, self.function(start, length))
+        lead = (self.seeds, length) if self.seed_axis else (length,)
+        if not jax.tree.leaves(data):
+            raise ValueError(f"{source} no array; expected a pytree of arrays with leading axes {lead}")
+        for path, leaf in _leaves(data):
+            _check_numbers(source, leaf, path)
+            if leaf.shape[: len(lead)] != lead:
+                raise ValueError(f"{source} shape {leaf.shape}{path}; expected leading axes {lead}")
+        return data if self.seed_axis else jax.tree.map(lambda a: a[None], data)
+
+
+@dataclass(frozen=True)
+class Adversary(Stream):
+    """An adversary `reveal(round, decision, key) -> z`, compiled with the game. `round` counts from 1."""
+
+    function: Callable[[jax.Array, jax.Array, jax.Array], Any]
+    horizon: int
+    seeds: int
+
+    def block(self, start: int, length: int) -> Any:
+        """There is nothing to hand out before the decision is known."""
+        raise ValueError("stream: got reveal(round, decision, key), which reacts to decisions; expected data in arrays")
+
+    @property
+    def reacts(self) -> bool:
+        """Always."""
+        return True
+
+
+def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
+    """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the three forms."""
+    seeds = None if seeds is None else arguments.count("seeds", seeds)
+    horizon = None if horizon is None else arguments.count("horizon", horizon)
+    if horizon is not None and horizon > LONGEST:
+        raise ValueError(f"horizon: got {horizon}; expected at most {LONGEST}, because rounds are counted in 32 bits")
+    if isinstance(stream, Stream):
+        return _again(stream, horizon, seeds)
+    if callable(stream):
+        if horizon is None:
+            raise ValueError("horizon: got None; expected a number of rounds, which a function as stream cannot tell")
+        required = required_arguments(stream)
+        if required == 3:
+            return Adversary(stream, horizon, seeds or 1)
+        if required == 2:
+            return Chunks(stream, horizon, seeds or 1, seeds is not None)
+        raise TypeError(
+            f"stream: got a function with {required} required arguments; expected chunk(start, length) or "
+            "reveal(round, decision, key)"
+        )
+    return _arrays(stream, horizon, seeds)
+
+
+def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
+    """A stream that was one already, perhaps shorter."""
+    if seeds is not None and seeds != stream.seeds:
+        raise ValueError(f"seeds: got {seeds}; expected {stream.seeds}, as the stream has")
+    if horizon is None or horizon == stream.horizon:
+        return stream
+    if horizon > stream.horizon:
+        raise ValueError(f"horizon: got {horizon}; expected at most the {stream.horizon} rounds of the stream")
+    shorter = copy.copy(stream)
+    object.__setattr__(shorter, "horizon", horizon)  # streams are frozen
+    return shorter
+
+
+def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
+    # A memory map stays one; device arrays become NumPy's once, or each slice of them would be compiled.
+    data = jax.tree.map(lambda a: a if isinstance(a, np.ndarray) else np.asarray(a), data)
+    leaves = _leaves(data)
+    if not leaves:
+        raise ValueError("stream: got no array; expected a pytree of arrays with leading axis round")
+    axes = ("round",) if seeds is None else ("seed", "round")
+    for path, leaf in leaves:
+        _check_numbers("stream: got", leaf, path)
+        if leaf.ndim < len(axes):
+            raise ValueError(f"stream: got shape {leaf.shape}{path}; expected leading axes ({', '.join(axes)})")
+        if seeds is not None and leaf.shape[0] != seeds:
+            raise ValueError(
+                f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected seeds={seeds} of them"
+            )
+    lengths = {leaf.shape[len(axes) - 1] for _, leaf in leaves}
+    if len(lengths) > 1:
+        raise ValueError(f"stream: got arrays of {sorted(lengths)} rounds; expected one number of rounds")
+    (rounds,) = lengths
+    if rounds == 0:
+        raise ValueError("stream: got 0 rounds; expected at least one")
+    if horizon is not None and horizon > rounds:
+        raise ValueError(f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream")
+    return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
+
+
+def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:
+    if leaf.dtype.kind not in "fiub":
+        raise TypeError(f"{what} values of type {leaf.dtype}{path}; expected real numbers")
+
+
+def _leaves(data: Any) -> list[tuple[str, Any]]:
+    found = jax.tree_util.tree_flatten_with_path(data)[0]
+    return [(f" at {jax.tree_util.keystr(path)}" if path else "", leaf) for path, leaf in found]
+
+
+def required_arguments(function: Callable[..., Any]) -> int:
+    """How many arguments a user's function must be given, which tells a chunk from an adversary."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError("stream: got a function whose signature cannot be read; wrap it in a lambda") from None
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
