@@ -18,8 +18,9 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np  # noqa: E402
 
 import taut  # noqa: E402
+from taut.arena.contest import Contestant  # noqa: E402
+from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses  # noqa: E402
 from taut.paper.experiments import demand, dispatch, doubly_stochastic, toy  # noqa: E402
-from taut.paper.experiments.contest import Contestant, field, strong_field  # noqa: E402
 from taut.paper.reproduce import GRID  # noqa: E402
 
 from .results import report  # noqa: E402
@@ -34,10 +35,10 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
     rows = [
-        compare("toy", toy.problem(), toy.costs(10, max(GRID)), field(), GRID, 10, NAIVE["toy"]),
+        compare("toy", toy.problem(), toy.costs(10, max(GRID)), for_convex_losses(), GRID, 10, NAIVE["toy"]),
         compare(
             "doubly stochastic", doubly_stochastic.problem(), doubly_stochastic.permutations(10, 10, max(GRID)),
-            strong_field(), GRID, 10, NAIVE["doubly"],
+            for_strongly_convex_losses(), GRID, 10, NAIVE["doubly"],
         ),
         dispatched(),
     ]  # fmt: skip
@@ -81,7 +82,7 @@ def dispatched() -> dict[str, Any]:
     for choice in dispatch.CHOICES:
         d = demand.rescaled(demand.packaged(), choice.mean_demand)
         game = dispatch.problem(choice, float(d.max()))
-        row = compare("dispatch", game, d[None], field(), (len(d),), 1, _dispatch_functions(choice))
+        row = compare("dispatch", game, d[None], for_convex_losses(), (len(d),), 1, _dispatch_functions(choice))
         for key in ("rounds", "taut", "numpy"):
             total[key] += row[key]
     return total

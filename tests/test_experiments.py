@@ -7,8 +7,8 @@ import pytest
 
 import taut
 from taut.paper.claims import CLAIMS, judge
+from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses
 from taut.paper.experiments import dispatch, doubly_stochastic, theory, toy
-from taut.paper.experiments.contest import field, strong_field
 from taut.paper.reproduce import OPEN, Options, load, reproduce, summary
 
 GRID, SEEDS = (500, 2000, 8000), 2
@@ -19,7 +19,7 @@ def verdicts(experiment, *datasets):
 
 
 def swapped(contestants, prefix, make):
-    return tuple(one.broken(make) if one.name.startswith(prefix) else one for one in contestants)
+    return tuple(one.with_learner(make) if one.name.startswith(prefix) else one for one in contestants)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def test_toy_verdicts(toy_data):
 
 
 def test_a_learner_that_ignores_its_constraint_flips_the_toy_verdicts(toy_data):
-    blind = swapped(field(), "clipped", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
+    blind = swapped(for_convex_losses(), "clipped", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
     broken = verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=blind))
     assert broken["toy-follows"] == "fails"
     assert verdicts("toy", toy_data)["toy-follows"] != "fails"
-    lazy = swapped(field(), "ogd", lambda c, T: taut.SaddlePoint(1e-9, 1e-9, 1.0))
+    lazy = swapped(for_convex_losses(), "ogd", lambda c, T: taut.SaddlePoint(1e-9, 1e-9, 1.0))
     assert verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=lazy))["toy-oscillates"] == "fails"
-    tame = swapped(field(), "a-ogd", lambda c, T: taut.ClippedOGD(eta=1e-4, sigma=4.0))
+    tame = swapped(for_convex_losses(), "a-ogd", lambda c, T: taut.ClippedOGD(eta=1e-4, sigma=4.0))
     data = toy.play(toy.Choice(), GRID, SEEDS, contestants=tame)
     assert verdicts("toy", data)["toy-buys"] == "fails"
     assert verdicts("toy", data)["toy-outer-ball"] == "fails"
@@ -62,7 +62,7 @@ def test_doubly_stochastic_verdicts_and_a_broken_learner():
     found = verdicts("doubly-stochastic", data)
     assert found["doubly-best"] == "holds"
     assert found["doubly-flattens"] in ("holds", "holds in part")
-    blind = swapped(strong_field(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9))
+    blind = swapped(for_strongly_convex_losses(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9))
     broken = doubly_stochastic.play(choice, (500, 2000), SEEDS, contestants=blind)
     assert verdicts("doubly-stochastic", broken)["doubly-best"] == "fails"
 
@@ -86,7 +86,7 @@ def test_dispatch_verdicts_for_both_rules_and_a_broken_learner():
     assert found["dispatch-cost-scaled"] in ("holds", "holds in part")
     assert "interpolated" in data.attrs["source"]
     assert float(data["demand"].mean()) == pytest.approx(33)
-    blind = swapped(field(), "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
+    blind = swapped(for_convex_losses(), "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
     assert (
         verdicts("dispatch", dispatch.play(dispatch.Choice(), contestants=blind))["dispatch-violations-scaled"]
         != "holds"

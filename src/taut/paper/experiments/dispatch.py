@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arena.contest import Contestant
 from ...judge.hindsight import hindsight
 from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem, max_of
+from ..contestants import for_convex_losses
 from . import demand as _demand
-from .contest import Contestant, field
 
 if TYPE_CHECKING:
     import xarray
@@ -114,7 +115,7 @@ def play(
     """All learners over the ten days: cost and largest excess of every round."""
     import xarray as xr
 
-    contestants = field() if contestants is None else contestants
+    contestants = for_convex_losses() if contestants is None else contestants
     series = _demand.packaged() if series is None else series
     d = _demand.rescaled(series, choice.mean_demand)
     game = problem(choice, float(d.max()))

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arena.contest import Contestant, contest
 from ...judge.hindsight import hindsight
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem, max_of
-from .contest import Contestant, contest, strong_field
+from ..contestants import for_strongly_convex_losses
 
 if TYPE_CHECKING:
     import xarray
@@ -94,7 +95,7 @@ def play(
     contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
     """All learners over all horizons and sequences."""
-    contestants = strong_field() if contestants is None else contestants
+    contestants = for_strongly_convex_losses() if contestants is None else contestants
     game, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
     best = hindsight(game, orders, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, game, orders, horizons, seeds, best.loss, done)

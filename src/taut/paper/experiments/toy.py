@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arena.contest import Contestant, contest
 from ...judge.hindsight import hindsight
 from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem
-from .contest import Contestant, contest, field
+from ..contestants import for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
@@ -87,7 +88,7 @@ def play(
     contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
     """All learners over all horizons and sequences, and one realisation's trajectories."""
-    contestants = field() if contestants is None else contestants
+    contestants = for_convex_losses() if contestants is None else contestants
     game, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
     best = hindsight(game, c, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, game, c, horizons, seeds, best.loss, done)

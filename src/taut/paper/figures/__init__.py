@@ -1,6 +1,7 @@
-"""The painter: stored results in, matplotlib figures out. Nothing here simulates, and nothing opens a window.
+"""Figures of the reproduction. Every function takes a stored dataset and returns a matplotlib figure; none simulates.
 
-`draw_all(folder)` draws every figure of a reproduction; `run_figure(run)` draws any run of your own.
+Read `gallery` first (the list of figures, `draw_all`), then `paper` (the paper's figures), `theory` (growth and bounds),
+`captions`, and `style` (how each contestant is drawn). `run_figure(run)` draws a run of your own.
 """
 
 from ...play.plot import run_figure

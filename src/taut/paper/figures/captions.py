@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..datasets import cases, names, title_of
 from .paper import shown
-from .style import fraction, names, title_of
+from .style import fraction
 
 if TYPE_CHECKING:
     import xarray
@@ -135,8 +136,9 @@ def exponents(data: xarray.Dataset) -> str:
 
 def _worst(data: xarray.Dataset, prefix: str, quantities: tuple[str, ...]) -> float:
     """Largest measured value over its bound among the cases of a result."""
-    cases = [str(case) for case in data["case"].values if str(case).startswith(prefix)]
-    ratios = [(data[q].max("seed") / data[f"bound_{q}"]).sel(case=cases).values.ravel() for q in quantities]
+    ratios = [
+        (data[q].max("seed") / data[f"bound_{q}"]).sel(case=cases(data, prefix)).values.ravel() for q in quantities
+    ]
     flat = np.concatenate(ratios)
     flat = flat[np.isfinite(flat)]
     return float(flat.max()) if flat.size else float("nan")

@@ -12,7 +12,8 @@ import numpy as np
 
 from ... import arguments
 from ...play.style import curve, label_panels, legend_below, log_axis, new_figure, styled
-from .style import look, names, title_of
+from ..datasets import names, title_of
+from .style import look
 
 if TYPE_CHECKING:
     import xarray

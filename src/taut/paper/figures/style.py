@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...play.style import FAMILIES
 
-if TYPE_CHECKING:
-    import xarray
-
-__all__ = ["Look", "fraction", "look", "names", "shades", "title_of"]
+__all__ = ["Look", "fraction", "look", "shades"]
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,6 @@ def shades(family: str, count: int) -> list[tuple[float, float, float]]:
     steps = np.linspace(-0.55, 0.55, count) if count > 1 else np.zeros(1)
     found = [base + (1 - base) * -s if s < 0 else base * (1 - s) for s in steps]
     return [(float(c[0]), float(c[1]), float(c[2])) for c in found]
-
-
-def names(data: xarray.Dataset) -> list[str]:
-    """The contestants of a dataset."""
-    return [str(name) for name in data["contestant"].values]
-
-
-def title_of(data: xarray.Dataset, name: str) -> str:
-    """A contestant's label as plain text: no formulas to set, which is slow, and the same in a figure and on a page."""
-    label = str(data["label"].sel(contestant=name).item())
-    return label.replace("$\\beta=", "\u03b2 = ").replace("$", "")
 
 
 def fraction(beta: float) -> str:

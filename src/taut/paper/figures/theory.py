@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...play.style import BOUND, FAMILIES, curve, label_panels, legend_below, log_axis, new_figure, styled
+from ..datasets import cases
 from .style import fraction, shades
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _FAMILY = {"theorem-1": "clipped", "lemma-1": "clipped", "proposition-1": "clipp
 def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
     """Theorem 1 with Propositions 2 and 3 on the toy, and Lemma 1 under a smooth constraint."""
     figure, panels = new_figure(4, narrow, width=4.6, height=2.7, columns=2)
-    toy, smooth = _cases(data, "theorem-1-"), _cases(data, "lemma-1-")
+    toy, smooth = cases(data, "theorem-1-"), cases(data, "lemma-1-")
     for axes, quantity, chosen in zip(
         panels, ("regret", "violation", "squared", "peak"), (toy, toy, toy, smooth), strict=True
     ):
@@ -56,11 +57,11 @@ def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
 def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
     """Theorem 2's regret and violation, and Proposition 1's largest violation with a temperature."""
     figure, panels = new_figure(3, narrow, width=3.4)
-    cases = _cases(data, "theorem-2")
+    second = cases(data, "theorem-2")
     for axes, quantity in zip(panels, ("regret", "violation"), strict=False):
-        _growth(axes, data, quantity, cases, "strong", log=quantity != "regret")
-    _growth(panels[2], data, "peak", _cases(data, "proposition-1"), "clipped")
-    for case in _cases(data, "proposition-1"):
+        _growth(axes, data, quantity, second, "strong", log=quantity != "regret")
+    _growth(panels[2], data, "peak", cases(data, "proposition-1"), "clipped")
+    for case in cases(data, "proposition-1"):
         one = data.sel(case=case)
         horizon, first = data["horizon"].values, float(one["peak"].mean("seed")[0])
         guide = first * (horizon / horizon[0]) ** float(one["theory_peak"])
@@ -75,8 +76,8 @@ def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
 def baselines(data: xarray.Dataset, narrow: bool = False) -> Figure:
     """Propositions 4 and 5: the earlier methods with the clipped Lagrangian."""
     figure, panels = new_figure(2, narrow, width=4.4)
-    _growth(panels[0], data, "violation", _cases(data, "proposition-4"), "ogd")
-    _growth(panels[1], data, "violation", _cases(data, "proposition-5-"), "a-ogd")
+    _growth(panels[0], data, "violation", cases(data, "proposition-4"), "ogd")
+    _growth(panels[1], data, "violation", cases(data, "proposition-5-"), "a-ogd")
     label_panels(panels, ["OGD clipped: Proposition 4", "A-OGD clipped: Proposition 5"])
     legend_below(figure, panels, narrow, _key())
     return figure
@@ -87,7 +88,7 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
     """Measured growth exponents with their intervals beside the exponents that theory allows."""
     from matplotlib.lines import Line2D
 
-    order = [case for prefix in _FAMILY for case in _cases(data, prefix) if _prefix(case) == prefix]
+    order = [case for prefix in _FAMILY for case in cases(data, prefix) if _prefix(case) == prefix]
     known = {q: np.isfinite(data[f"measured_{q}"].sel(case=order).values) for q in _QUANTITIES}
     heights = [max(4, int(ok.sum())) for ok in known.values()] if narrow else None
     figure, panels = new_figure(4, narrow, width=2.6, height=4.3, sharey=not narrow, height_ratios=heights)
@@ -126,11 +127,11 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 
 def _growth(
-    axes: Axes, data: xarray.Dataset, quantity: str, cases: Sequence[str], family: str, log: bool = True
+    axes: Axes, data: xarray.Dataset, quantity: str, chosen: Sequence[str], family: str, log: bool = True
 ) -> None:
     """Measured means, ranges and bounds over T; a sum that may be negative gets an axis with a linear middle."""
     horizon = data["horizon"].values
-    for case, colour in zip(cases, shades(family, len(cases)), strict=True):
+    for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
         one = data.sel(case=case)
         values = one[quantity].transpose("seed", "horizon").values
         positive = log and quantity != "regret"
@@ -150,10 +151,6 @@ def _key() -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], color="#555555", linestyle=BOUND, linewidth=1.2, label="bound")]
-
-
-def _cases(data: xarray.Dataset, prefix: str) -> list[str]:
-    return [str(case) for case in data["case"].values if str(case).startswith(prefix)]
 
 
 def _prefix(case: str) -> str:

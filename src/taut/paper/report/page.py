@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import files
+from ..datasets import names, title_of
 from ..figures.gallery import FIGURES, pictures
-from ..figures.style import names, title_of
 from ..reproduce import EXPERIMENTS
 
 if TYPE_CHECKING:

@@ -1,0 +1,102 @@
+"""A contest: several learners on one problem and stream, for a list of horizons, with all metrics in one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..learners import Learner
+from ..play import metrics
+from ..play.simulate import simulate
+from ..problem.constants import Constants
+from ..problem.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["QUANTITIES", "Contestant", "contest"]
+
+QUANTITIES = ("regret", "violation", "excess", "squared", "peak", "share")
+"""Variables of the dataset: the metrics of `taut.metrics`, and the share of rounds with g > 0."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A learner as it appears in tables and figures, with a function that builds it for a horizon."""
+
+    name: str
+    label: str
+    make: Callable[[Constants, int], Learner]
+    anytime: bool
+    """True if the parameters do not depend on the horizon, so that one run gives the values of all horizons."""
+
+    def with_learner(self, make: Callable[[Constants, int], Learner]) -> Contestant:
+        """Return a contestant with the same name and label but another learner."""
+        return replace(self, make=make)
+
+
+def contest(
+    contestants: Sequence[Contestant],
+    problem: Problem,
+    stream: Any,
+    horizons: Sequence[int],
+    seeds: int,
+    best: np.ndarray[Any, Any],
+    done: Callable[[], None] = lambda: None,
+) -> xarray.Dataset:
+    """Simulate all contestants and return every metric by (contestant, seed, horizon).
+
+    Arguments:
+        contestants: the learners.
+        problem: the problem, with its constants.
+        stream: arrays (seed, round, ...).
+        horizons: numbers of rounds. A learner that is tuned for a horizon is simulated once per horizon.
+        seeds: number of seeds.
+        best: loss of the best fixed decision, by (seed, horizon).
+        done: called after each contestant, for a progress bar.
+    """
+    import xarray as xr
+
+    def play(one: Contestant) -> dict[str, np.ndarray[Any, Any]]:
+        if one.anytime:
+            run = simulate(
+                one.make(problem.constants, max(horizons)), problem, stream, horizon=max(horizons), seeds=seeds
+            )
+            columns = _measure(run, best, list(horizons))
+        else:
+            parts = []
+            for i, horizon in enumerate(horizons):
+                run = simulate(one.make(problem.constants, horizon), problem, stream, horizon=horizon, seeds=seeds)
+                parts.append(_measure(run, best[:, i : i + 1], [horizon]))
+            columns = {name: np.concatenate([part[name] for part in parts], axis=1) for name in QUANTITIES}
+        done()
+        return columns
+
+    with ThreadPoolExecutor(2) as pool:  # JAX releases the interpreter lock while it computes
+        played = list(pool.map(play, contestants))
+    dims = ("contestant", "seed", "horizon")
+    return xr.Dataset(
+        {name: (dims, np.stack([columns[name] for columns in played])) for name in QUANTITIES},
+        coords={
+            "contestant": [one.name for one in contestants],
+            "label": ("contestant", [one.label for one in contestants]),
+            "parameters": ("contestant", [repr(one.make(problem.constants, max(horizons))) for one in contestants]),
+            "horizon": list(horizons),
+            "seed": np.arange(seeds),
+        },
+    )
+
+
+def _measure(run: Any, best: np.ndarray[Any, Any], rounds: list[int]) -> dict[str, np.ndarray[Any, Any]]:
+    return {
+        "regret": metrics.regret(run, best, rounds),
+        "violation": metrics.violation(run, rounds),
+        "excess": metrics.excess(run, rounds),
+        "squared": metrics.squared_violation(run, rounds),
+        "peak": metrics.peak_violation(run, rounds),
+        "share": metrics.violating_rounds(run, rounds) / np.asarray(rounds),
+    }
