@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import taut.problem.domains
 from taut.problem.domains import Ball, Box, L1Ball, Product, Simplex, domain_from_dict
+from taut.problem.domains.support import bounding_box, least_change, linear_minimisers
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
 ZOO = {
@@ -320,6 +321,91 @@ def test_radius_and_diameter_are_those_of_the_extreme_points(name):
     # Every other point is farther from some extreme point than the centre is.
     farthest = np.max(np.linalg.norm(corners[:, None] - inside[None], axis=-1), axis=0)
     assert np.all(farthest >= domain.radius - 1e-12)
+
+
+class ByProjectionOnly(Box, leaves=("lower", "upper")):
+    """A user's own set, which overrides the projection and nothing else."""
+
+    def project(self, x):
+        return super().project(x)
+
+
+class WithMinimiser(ByProjectionOnly, leaves=("lower", "upper")):
+    """A user's own set that brings its own minimiser."""
+
+    def linear_minimiser(self, direction):
+        return jnp.where(direction > 0, jnp.asarray(self.lower), jnp.asarray(self.upper))
+
+
+OWN = {
+    "by projection": ByProjectionOnly([-1.0, 0.0], [0.5, 2.0]),
+    "own minimiser": WithMinimiser([-1.0, 0.0], [0.5, 2.0]),
+    "product of own": Product(ByProjectionOnly([-1.0, 0.0], [0.5, 2.0]), Ball(0.5, centre=[1.0, 2.0])),
+}
+
+
+def directions_for(domain):
+    """Generic directions, zero, ties, single axes, and tiny and huge ones."""
+    rng, size = np.random.default_rng(11), math.prod(domain.shape)
+    generic = rng.normal(size=(3, size))
+    ties = np.stack([np.ones(size), -np.ones(size), rng.integers(-1, 2, size=size).astype(float)])
+    axes = np.stack([np.eye(size)[0], -np.eye(size)[-1]])
+    return np.concatenate([generic, np.zeros((1, size)), ties, axes, 1e-160 * generic[:1], 1e160 * generic[:1]])
+
+
+@pytest.mark.parametrize("name", ALL | OWN)
+def test_linear_functions_are_minimised_as_by_cvxpy(name):
+    domain = (ALL | OWN)[name]
+    exact = name not in ("by projection", "product of own")
+    directions = directions_for(domain)
+    rng = np.random.default_rng(12)
+    inside = rows([domain.project(jnp.asarray(rng.normal(size=domain.shape))) for _ in directions])
+    batch = linear_minimisers(domain, directions)
+    change = least_change(domain, directions, inside)
+    traced = jax.jit(jax.vmap(domain.linear_minimiser))(directions.reshape(-1, *domain.shape))
+    accuracy = (1e-12 if exact else 3e-7) * float(domain.diameter)
+    for i, direction in enumerate(directions):
+        point = domain.linear_minimiser(direction.reshape(domain.shape))
+        assert domain.contains(point)
+        size = np.abs(direction).max()
+        unit = direction / (size or 1.0)
+        x = cp.Variable(domain.shape)
+        least = cp.Problem(cp.Minimize(cp.vec(x, order="C") @ unit), domain.to_cvxpy(x)).solve(solver=cp.CLARABEL)
+        assert unit @ np.ravel(point) == pytest.approx(least, abs=2e-7)
+        for other in (batch[i], np.ravel(traced[i])):
+            assert unit @ other == pytest.approx(unit @ np.ravel(point), abs=accuracy)
+            assert domain.contains(jnp.asarray(other.reshape(domain.shape)))
+        assert change[i] == pytest.approx(size * (least - unit @ inside[i]), abs=3e-7 * max(size, 1e-300))
+        assert change[i] <= size * (unit @ (batch[i] - inside[i]) + 1e-12)  # never above what is attained
+
+
+def test_ties_and_zero_directions_have_one_answer():
+    zero, ones = np.zeros(3), np.ones(3)
+    assert Ball(2.0, centre=[1.0, 0.0, 0.0]).linear_minimiser(zero).tolist() == [1.0, 0.0, 0.0]
+    assert L1Ball(2.0, centre=[1.0, 0.0, 0.0]).linear_minimiser(zero).tolist() == [1.0, 0.0, 0.0]
+    assert L1Ball(2.0, shape=3).linear_minimiser(-ones).tolist() == [2.0, 0.0, 0.0]
+    assert Simplex(3, 2.0).linear_minimiser(ones).tolist() == [2.0, 0.0, 0.0]
+    assert Box(-1.0, [1.0, 2.0, 3.0]).linear_minimiser(np.array([1.0, 0.0, -1.0])).tolist() == [-1.0, 2.0, 3.0]
+
+
+def test_minimisers_keep_float_type_and_name_a_wrong_shape():
+    for dtype in (jnp.float32, jnp.bfloat16):
+        for domain in ALL.values():
+            assert domain.linear_minimiser(jnp.ones(domain.shape, dtype)).dtype == dtype
+    with pytest.raises(ValueError, match=r"direction: got shape \(2,\); expected the domain's shape \(3,\)"):
+        Ball(1.0, shape=3).linear_minimiser(np.ones(2))
+
+
+@pytest.mark.parametrize("name", ALL | OWN)
+def test_the_bounding_box_touches_the_domain_on_every_side(name):
+    domain = (ALL | OWN)[name]
+    low, high = bounding_box(domain)
+    x = cp.Variable(domain.shape)
+    for i in range(math.prod(domain.shape)):
+        for sign, edge in ((1.0, low[i]), (-1.0, -high[i])):
+            entry = sign * cp.vec(x, order="C")[i]
+            least = cp.Problem(cp.Minimize(entry), domain.to_cvxpy(x)).solve(solver=cp.CLARABEL)
+            assert edge == pytest.approx(least, abs=3e-7)
 
 
 def test_samples_are_inside():

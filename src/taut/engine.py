@@ -14,10 +14,13 @@ import numpy as np
 from jax.tree_util import GetAttrKey
 
 __all__ = [
-    "COMPILER_OPTIONS", "FLAG", "VERSION", "cache", "default_float", "double_precision", "prepare", "register_dataclass",
+    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "register_dataclass",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
+
+Array = np.ndarray[Any, Any]
+"""A NumPy array of any type and shape, for annotations."""
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}

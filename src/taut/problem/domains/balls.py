@@ -62,6 +62,11 @@ class _Centred(Domain):
         slack = self._slack(x, radius + self._length(middle), tolerance)
         return self._length(x.astype(middle.dtype) - middle) <= radius + slack
 
+    @property
+    def _row(self) -> Any:
+        """The centre as one flat row."""
+        return self.middle.reshape(1, -1)
+
     def to_dict(self) -> dict[str, Any]:
         """Radius, centre and shape."""
         description = super().to_dict()
@@ -97,6 +102,13 @@ class Ball(_Centred, leaves=("radius", "origin")):
         point = normal[:-2] * (self.radius / self._length(normal))
         return self.centre + point.reshape(self.shape)
 
+    def _minimisers(self, directions: Any, xp: Any) -> Any:
+        """centre - radius * direction / |direction|; the centre for a direction of zeros."""
+        largest = xp.max(xp.abs(directions), axis=1, keepdims=True)  # first to size 1, so that squares do not overflow
+        unit = directions / xp.where(largest > 0, largest, 1)
+        length = xp.sqrt(xp.sum(unit * unit, axis=1, keepdims=True))
+        return self._row - self.radius * unit / xp.where(length > 0, length, 1)
+
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One second-order cone."""
         import cvxpy as cp
@@ -128,6 +140,12 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
         signed = jax.random.laplace(key, (math.prod(self.shape) + 1,))
         point = signed[:-1] * (self.radius / self._length(signed))
         return self.centre + point.reshape(self.shape)
+
+    def _minimisers(self, directions: Any, xp: Any) -> Any:
+        """The vertex along the first of the largest entries; the centre for a direction of zeros."""
+        sizes = xp.abs(directions)
+        first = xp.arange(directions.shape[1])[None] == xp.argmax(sizes, axis=1)[:, None]
+        return self._row - self.radius * xp.where(first, xp.sign(directions), 0)
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One inequality on a sum of absolute values."""

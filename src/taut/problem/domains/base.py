@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
-from .arrays import finfo
+from .arrays import finfo, working
 
 __all__ = ["Domain", "domain_from_dict"]
 
 ROLE = "domain"
 """What files call a description of a domain."""
+FAR = 1e8
+"""How many radii away the point lies whose projection approximates the minimiser of a linear function."""
 
 
 class Domain(ABC):
@@ -83,6 +85,40 @@ class Domain(ABC):
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The CVXPY constraints that keep the expression `x`, of the domain's shape, in the domain."""
 
+    def linear_minimiser(self, direction: jax.Array) -> jax.Array:
+        """A point x of the domain at which <direction, x> is smallest, in the float type of `direction`.
+
+        It is a vertex where the domain has vertices. If several points are smallest, the choice among them is fixed for each
+        class, so that the same direction always gives the same point. A domain that defines only a projection gets an
+        approximation from it: the projection of a point that lies 1e8 radii away.
+        """
+        direction = self._decision(direction, "direction")
+        dtype = working(direction)
+        flat = direction.astype(dtype).reshape(1, -1)
+        if self._has_exact_minimisers():
+            point = self._minimisers(flat, jnp)
+        else:
+            largest = jnp.max(jnp.abs(flat))
+            unit = flat / jnp.where(largest > 0, largest, 1)
+            length = jnp.maximum(jnp.sqrt(jnp.sum(unit * unit)), 1)
+            start = jnp.asarray(self.centre, dtype) - (FAR * self.radius) * (unit / length).reshape(self.shape)
+            point = self.project(start)
+        return point.reshape(self.shape).astype(direction.dtype)
+
+    def _minimisers(self, directions: Any, xp: Any) -> Any:
+        """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or jax.numpy."""
+        raise NotImplementedError
+
+    @classmethod
+    def _has_exact_minimisers(cls) -> bool:
+        """Whether `_minimisers` belongs to this very set: a subclass that overrides `project` only describes another one."""
+        for owner in cls.__mro__:
+            if "_minimisers" in vars(owner):
+                return owner is not Domain
+            if "project" in vars(owner):
+                return False
+        return False
+
     def to_dict(self) -> dict[str, Any]:
         """A description that fits into JSON; `domain_from_dict` reads it."""
         numbers = {name: np.asarray(getattr(self, name)).tolist() for name in self.leaves}
@@ -98,11 +134,11 @@ class Domain(ABC):
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def _decision(self, x: Any) -> jax.Array:
+    def _decision(self, x: Any, name: str = "x") -> jax.Array:
         """`x` as a float array of the domain's shape."""
         decision = jnp.asarray(x)
         if decision.shape != self.shape:
-            raise ValueError(f"x: got shape {decision.shape}; expected the domain's shape {self.shape}")
+            raise ValueError(f"{name}: got shape {decision.shape}; expected the domain's shape {self.shape}")
         return decision if jnp.issubdtype(decision.dtype, jnp.floating) else decision.astype(float)
 
     def _slack(self, x: jax.Array, size: jax.Array, tolerance: float) -> jax.Array:

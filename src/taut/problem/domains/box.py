@@ -69,6 +69,10 @@ class Box(Domain, leaves=("lower", "upper")):
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
         return jnp.minimum(lower + (upper - lower) * jax.random.uniform(key, self.shape), upper)
 
+    def _minimisers(self, directions: Any, xp: Any) -> Any:
+        """The lower bound where the direction is positive, else the upper bound."""
+        return xp.where(directions > 0, self.lower.reshape(1, -1), self.upper.reshape(1, -1))
+
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Two linear inequalities."""
         return [x >= np.asarray(self.lower), x <= np.asarray(self.upper)]

@@ -76,6 +76,12 @@ class Product(Domain, leaves=("parts",)):
         keys = jax.random.split(key, len(self.parts))
         return self.join([part.sample(keys[i]) for i, part in enumerate(self.parts)])
 
+    def linear_minimiser(self, direction: jax.Array) -> jax.Array:
+        """Each part's own minimiser."""
+        direction = self._decision(direction, "direction")
+        pieces = zip(self.parts, self.split(direction), strict=True)
+        return self.join([part.linear_minimiser(piece) for part, piece in pieces])
+
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The parts' constraints on slices of `x`."""
         import cvxpy as cp

@@ -63,6 +63,11 @@ class Simplex(Domain, leaves=("total",)):
         shares = jax.random.exponential(key, self.shape)
         return self.total * shares / jnp.sum(shares)
 
+    def _minimisers(self, directions: Any, xp: Any) -> Any:
+        """All of the total in the first of the smallest entries."""
+        first = xp.arange(directions.shape[1])[None] == xp.argmin(directions, axis=1)[:, None]
+        return xp.where(first, self.total, 0.0)
+
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Non-negativity and one linear equation."""
         import cvxpy as cp

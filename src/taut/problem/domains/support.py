@@ -1,0 +1,75 @@
+"""How far a domain reaches in a direction, for many directions at once, in NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from ...engine import Array
+from .base import FAR, Domain
+from .product import Product
+
+__all__ = ["bounding_box", "least_change", "linear_minimisers"]
+
+DISTANCES = (FAR, 1e12)
+"""How many radii away points lie whose projections bound a linear function from below; the better bound counts."""
+
+
+def linear_minimisers(domain: Domain, directions: Array) -> Array:
+    """For each row of `directions` a flat decision at which <direction, x> is smallest; see `Domain.linear_minimiser`."""
+    if type(domain) is Product:
+        return np.concatenate([linear_minimisers(part, own) for part, own in _parts(domain, directions)], axis=1)
+    if _exact_in_numpy(domain):
+        return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
+    rows = [np.ravel(domain.linear_minimiser(jnp.asarray(one.reshape(domain.shape)))) for one in directions]
+    return np.stack(rows).astype(float)
+
+
+def least_change(domain: Domain, directions: Array, points: Array) -> Array:
+    """Lower bounds on min <direction, y - point> over all y of the domain, one per row of `directions` and `points`.
+
+    They are equal to the minimum for domains that have a `linear_minimiser` of their own.
+    """
+    if type(domain) is Product:
+        parts: list[Array] = [
+            least_change(part, own, there)
+            for (part, own), (_, there) in zip(_parts(domain, directions), _parts(domain, points), strict=True)
+        ]
+        return np.sum(parts, axis=0)
+    if _exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
+        return np.sum(directions * (linear_minimisers(domain, directions) - points), axis=1)
+    return np.maximum(*(_least_change_by_projection(domain, directions, points, far) for far in DISTANCES))
+
+
+def bounding_box(domain: Domain) -> tuple[Array, Array]:
+    """The smallest box that contains the domain, as flat lower and upper bounds."""
+    axes = np.eye(math.prod(domain.shape))
+    origin = np.zeros_like(axes)
+    return least_change(domain, axes, origin), -least_change(domain, -axes, origin)
+
+
+def _exact_in_numpy(domain: Domain) -> bool:
+    return domain._has_exact_minimisers() and type(domain).linear_minimiser is Domain.linear_minimiser
+
+
+def _parts(domain: Product, rows: Array) -> list[tuple[Domain, Array]]:
+    """Each part of the product with its columns of the array."""
+    ends = np.cumsum([math.prod(part.shape) for part in domain.parts])[:-1]
+    return list(zip(domain.parts, np.split(rows, ends, axis=1), strict=True))
+
+
+def _least_change_by_projection(domain: Domain, directions: Array, points: Array, far: float) -> Array:
+    """A bound from the projection p of w = x - s * direction.
+
+    Its variational inequality <w - p, y - p> <= 0 reads <direction, y - x> >= <direction, p - x> + <x - p, y - p> / s, and
+    the last term is at least -|x - p| * diameter / s.
+    """
+    size = np.abs(directions).max(axis=1, keepdims=True)
+    unit = directions / np.where(size > 0, size, 1)  # so that squares neither overflow nor vanish
+    s = far * float(domain.radius) / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)
+    w = (points - s * unit).reshape(-1, *domain.shape)
+    offset = np.stack([np.ravel(domain.project(jnp.asarray(one))) for one in w]) - points
+    lost = np.linalg.norm(offset, axis=1) * float(domain.diameter) / s[:, 0]
+    return size[:, 0] * (np.sum(unit * offset, axis=1) - lost)
