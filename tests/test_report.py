@@ -60,8 +60,8 @@ def test_a_page_without_figures_or_timing_says_so(tmp_path):
     stored.write(tmp_path, ("dispatch",))
     (tmp_path / "timing.json").unlink()
     page = write_report(tmp_path).read_text("utf-8")
-    assert "None have been drawn." in page
-    assert "seconds in all" not in page
+    assert "No figures have been drawn." in page
+    assert "The total is" not in page
 
 
 def test_a_folder_without_claims_is_refused(tmp_path):

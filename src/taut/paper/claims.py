@@ -1,7 +1,7 @@
-"""The paper's claims, each with a criterion that stored results meet or do not. Verdicts are computed, never typed.
+"""The claims of the paper and their verdicts. Every verdict is computed from stored results by the claim's criterion.
 
-A claim is judged on the main dataset of its experiment and again on every other choice of what the paper leaves open;
-it survives if none of them makes it worse.
+A claim is judged on the main dataset of its experiment, and again on the datasets of all other choices of what the
+paper does not specify. It survives if no other choice gives a worse verdict.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER = (FAILS, PART, HOLDS)
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper, in our words."""
+    """One claim of the paper in our words, with the criterion in words and as a function."""
 
     name: str
     experiment: str
@@ -34,7 +34,10 @@ class Claim:
 
 
 def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any]]:
-    """Every claim whose experiment is among `results`: experiment -> datasets, the main choice first."""
+    """Judge every claim whose experiment is in `results` and return one row per claim.
+
+    `results` maps an experiment to its datasets, the main choice first.
+    """
     found = []
     for claim in CLAIMS:
         if claim.experiment not in results:
@@ -65,8 +68,9 @@ CLAIMS = (
         "toy-follows",
         "toy",
         "Fig. 1, section 5.1",
-        "Clipped-OGD follows the constraint's boundary tightly until it reaches the optimum.",
-        "after touching the boundary, |g| <= 0.05 in 95 % of rounds, never above; the end within 0.1 of the optimum",
+        "Clipped-OGD follows the boundary of the constraint closely until it reaches the optimum.",
+        "after the first contact with the boundary, |g| <= 0.05 in at least 95 % of the rounds and g never exceeds 0.05; "
+        "the last decisions are within 0.1 of the optimum",
         criteria.toy_follows,
     ),
     Claim(
@@ -74,15 +78,15 @@ CLAIMS = (
         "toy",
         "Fig. 1, section 5.1",
         "OGD oscillates widely around the boundary.",
-        "at least 10 crossings, and swings beyond +-0.1",
+        "at least 10 crossings of the boundary, and g reaches both 0.1 and -0.1",
         criteria.toy_oscillates,
     ),
     Claim(
         "toy-violates",
         "toy",
         "Fig. 1, section 5.1",
-        "A-OGD violates the constraint most of the time.",
-        "g > 0 in over half of the rounds",
+        "A-OGD violates the constraint in most rounds.",
+        "g > 0 in more than half of the rounds",
         criteria.toy_violates,
     ),
     Claim(
@@ -90,111 +94,113 @@ CLAIMS = (
         "toy",
         "Fig. 1, caption",
         "A-OGD closely follows the boundary of the outer ball.",
-        "on the ball with g > 0.1 in half of the rounds (in part: a tenth)",
+        "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: in at least a tenth)",
         criteria.toy_outer_ball,
     ),
     Claim(
         "toy-cancels",
         "toy",
         "Appendix A",
-        "OGD's clipped violation is very large while its signed one is very small.",
-        "signed at most a third of clipped, clipped above Clipped-OGD's",
+        "The clipped violation of OGD is very large although its signed violation is very small.",
+        "the signed sum is at most a third of the clipped sum, and the clipped sum is larger than that of Clipped-OGD",
         criteria.toy_cancels,
     ),
     Claim(
         "toy-buys",
         "toy",
         "Appendix A",
-        "A-OGD's violation buys it lower regret.",
-        "lowest regret, and more violation than Clipped-OGD with the same beta",
+        "A-OGD has lower regret because it violates the constraint.",
+        "A-OGD has the lowest regret, and more violation than Clipped-OGD with the same beta",
         criteria.toy_buys,
     ),
     Claim(
         "doubly-best",
         "doubly-stochastic",
         "Fig. 2, section 5.2",
-        "Our-strong is around the best in both clipped violation and regret.",
-        "at most a tenth of the way from the best to the worst of the others",
+        "Our-strong is close to the best learner in both clipped violation and regret.",
+        "its value exceeds the best of the other learners by at most a tenth of the range from their best to their worst",
         criteria.doubly_best,
     ),
     Claim(
         "doubly-flattens",
         "doubly-stochastic",
         "Fig. 2, section 5.2",
-        "Clipped-OGD with beta = 1/2 violates more than A-OGD, but its violation flattens quickly.",
-        "larger than A-OGD's smallest, growth exponent over the last decade below 0.2",
+        "Clipped-OGD with beta = 1/2 violates more than A-OGD, but its violation soon stops growing.",
+        "its violation is larger than the smallest of A-OGD, and grows with an exponent below 0.2 over the last decade of T",
         criteria.doubly_flattens,
     ),
     Claim(
         "dispatch-violations",
         "dispatch",
         "Fig. 3b, section 5.3",
-        "All earlier methods violate substantially, Clipped-OGD (the paper's parameters) does not.",
-        "peaks over a tenth of the cap against under a twentieth, at no more than twice the best cost in the end",
+        "All earlier methods violate the constraints substantially; Clipped-OGD with the paper's parameters does not.",
+        "the peak violation of every earlier method exceeds a tenth of the cap; that of Clipped-OGD stays below a "
+        "twentieth, and its cost on the last day is at most twice the best",
         lambda data: criteria.dispatch_violations(data, "clipped"),
     ),
     Claim(
         "dispatch-violations-scaled",
         "dispatch",
         "Fig. 3b, section 5.3",
-        "All earlier methods violate substantially, Clipped-OGD with the scale-aware rule does not.",
-        "peaks over a tenth of the cap against under a twentieth, at no more than twice the best cost in the end",
+        "All earlier methods violate the constraints substantially; Clipped-OGD with the scale-aware rule does not.",
+        "the peak violation of every earlier method exceeds a tenth of the cap; that of Clipped-OGD stays below a "
+        "twentieth, and its cost on the last day is at most twice the best",
         lambda data: criteria.dispatch_violations(data, "scaled"),
     ),
     Claim(
         "dispatch-cost",
         "dispatch",
         "Fig. 3c, section 5.3",
-        "Clipped-OGD's average cost (the paper's parameters) is very close to the best fixed strategy.",
-        "within 10 % (in part: within 25 %, or within 10 % on the last day)",
+        "The average cost of Clipped-OGD with the paper's parameters is very close to that of the best fixed strategy.",
+        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the last day)",
         lambda data: criteria.dispatch_cost(data, "clipped"),
     ),
     Claim(
         "dispatch-cost-scaled",
         "dispatch",
         "Fig. 3c, section 5.3",
-        "Clipped-OGD's average cost with the scale-aware rule is very close to the best fixed strategy.",
-        "within 10 % (in part: within 25 %, or within 10 % on the last day)",
+        "The average cost of Clipped-OGD with the scale-aware rule is very close to that of the best fixed strategy.",
+        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the last day)",
         lambda data: criteria.dispatch_cost(data, "scaled"),
     ),
     Claim(
         "lemma-1",
         "theory",
         "Lemma 1",
-        "The violation of a single round shrinks with T, like T^(-1/6) at beta = 1/2.",
-        "exponent of the peak at most -beta/3, all peaks below the explicit bound",
+        "The largest violation in a single round decreases with T, as T^(-1/6) for beta = 1/2.",
+        "the growth exponent of the peak violation is at most -beta/3, and all peaks are below the explicit bound",
         criteria.lemma_1,
     ),
     Claim(
         "theorem-1-squares",
         "theory",
         "Theorem 1, Proposition 3",
-        "The squared violation obeys O(T^(1-beta)).",
-        "growth exponent at most 1 - beta, all values below the explicit bound",
+        "The squared violation is O(T^(1-beta)).",
+        "the growth exponent is at most 1 - beta, and all values are below the explicit bound",
         criteria.theorem_1_squares,
     ),
     Claim(
         "theorem-2-log",
         "theory",
         "Theorem 2",
-        "With strongly convex losses regret is O(log T) and violation O(sqrt(T log T)).",
-        "all values below the explicit bound, violation's exponent at most 0.55",
+        "For strongly convex losses, regret is O(log T) and violation is O(sqrt(T log T)).",
+        "all values are below the explicit bound, and the growth exponent of the violation is at most 0.55",
         criteria.theorem_2_log,
     ),
     Claim(
         "proposition-1",
         "theory",
         "Proposition 1",
-        "Log-sum-exp aggregation keeps the per-round bound for several constraints.",
-        "the aggregate leaves a feasible decision, and the peak falls like T^(-1/6)",
+        "With log-sum-exp aggregation the bound on the violation per round also holds for several constraints.",
+        "some decision is feasible for the aggregate, and the peak violation decreases at least as fast as T^(-1/6)",
         criteria.proposition_1,
     ),
     Claim(
         "propositions-4-5",
         "theory",
         "Propositions 4 and 5",
-        "With the clipped Lagrangian the earlier methods keep their rates for the clipped sum.",
-        "growth exponents within the propositions', values below the explicit bounds",
+        "With the clipped Lagrangian, the rates of the earlier methods also hold for the clipped violation.",
+        "the growth exponents are at most those of the propositions, and all values are below the explicit bounds",
         criteria.propositions_4_5,
     ),
 )

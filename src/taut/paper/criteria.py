@@ -25,7 +25,7 @@ BETAS = ("half", "two-thirds")
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with the figures it was computed from."""
+    """A verdict with the numbers it was computed from."""
 
     verdict: str
     figures: dict[str, float]
@@ -33,7 +33,7 @@ class Judgement:
 
 
 def _graded(parts: Mapping[str, bool], figures: dict[str, float], reason: str = "") -> Judgement:
-    """Holds if all parts do, in part if some do."""
+    """Return "holds" if all parts are met, "holds in part" if some are, otherwise "fails"."""
     met = sum(parts.values())
     verdict = HOLDS if met == len(parts) else PART if met else FAILS
     missed = ", ".join(name for name, true in parts.items() if not true)
@@ -41,7 +41,7 @@ def _graded(parts: Mapping[str, bool], figures: dict[str, float], reason: str = 
 
 
 def _last(data: xarray.Dataset, name: str, contestant: str) -> float:
-    """Mean over seeds at the longest horizon."""
+    """Return the mean over seeds at the longest horizon."""
     return float(data[name].sel(contestant=contestant).isel(horizon=-1).mean())
 
 
@@ -84,7 +84,7 @@ def toy_outer_ball(data: xarray.Dataset) -> Judgement:
     if min(shares.values()) >= 0.5:
         return Judgement(HOLDS, figures)
     verdict = PART if max(shares.values()) >= 0.1 else FAILS
-    return Judgement(verdict, figures, "on the ball at first, then just outside the constraint")
+    return Judgement(verdict, figures, "decisions are on the ball at first and later just outside the constraint")
 
 
 def toy_cancels(data: xarray.Dataset) -> Judgement:
@@ -120,7 +120,7 @@ def doubly_best(data: xarray.Dataset) -> Judgement:
         others = {name: _last(data, quantity, name) for name in names}
         best, worst = min(others.values()), max(others.values())
         figures |= {f"Our-strong: {quantity}": ours, f"best other: {quantity}": best, f"worst other: {quantity}": worst}
-        # "Around the best" in a figure: closer to the lowest curve than a tenth of what the figure spans.
+        # "Close to the best" is read off a figure: within a tenth of the range that the curves span.
         parts[quantity] = ours <= best + 0.1 * (worst - best)
     return _graded(parts, figures)
 
@@ -145,7 +145,7 @@ def dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
     mine = {name: peak for name, peak in peaks.items() if name.startswith(ours)}
     parts = {f"{name} violates by over a tenth of the cap": peak > 0.1 * CAP for name, peak in earlier.items()}
     parts |= {f"{name} by under a twentieth": peak < 0.05 * CAP for name, peak in mine.items()}
-    # A learner that never serves the demand obeys the cap trivially: that is no merit.
+    # A learner that does not serve the demand stays below the cap trivially, so its cost is checked as well.
     best = float(data["best_cost"][-DAY:].mean())
     last = {name: float(data["cost"].sel(contestant=name)[-DAY:].mean()) / best for name in mine}
     parts |= {f"{name} serves the demand": ratio <= 2 for name, ratio in last.items()}
@@ -164,7 +164,9 @@ def dispatch_cost(data: xarray.Dataset, ours: str) -> Judgement:
     if all(ratio <= 1.1 for ratio in ratios.values()):
         return Judgement(HOLDS, figures)
     near = min(ratios.values()) <= 1.25 or any(figures[f"{ours}-{beta}: last day over best"] <= 1.1 for beta in BETAS)
-    return Judgement(PART if near else FAILS, figures, "" if near else "the step is too small to leave the start")
+    return Judgement(
+        PART if near else FAILS, figures, "" if near else "the step is too small for the decision to leave its start"
+    )
 
 
 def lemma_1(data: xarray.Dataset) -> Judgement:
@@ -227,7 +229,9 @@ def proposition_1(data: xarray.Dataset) -> Judgement:
         "as printed: a feasible decision remains": least <= 0,
         "with temperature: exponent at most -1/6": measured <= -1 / 6,
     }
-    return _graded(parts, figures, "as printed, no decision of the toy is feasible" if least > 0 else "")
+    return _graded(
+        parts, figures, "with the formula as printed, no decision of the toy problem is feasible" if least > 0 else ""
+    )
 
 
 def propositions_4_5(data: xarray.Dataset) -> Judgement:

@@ -1,4 +1,4 @@
-"""The whole way: experiments, figures, report, and a summary on the terminal."""
+"""All steps of the reproduction: run the experiments, draw the figures, write the report, print a summary."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def run_all(
     Arguments:
         experiment: one of `EXPERIMENTS`, or "all".
         out: folder for results, figures and report.
-        quick: fewer and shorter horizons.
-        seeds: random sequences to average over.
-        demand: files with the demand for dispatch; none for the packaged series.
+        quick: use fewer and shorter horizons.
+        seeds: number of random sequences to average over.
+        demand: files with the demand for the dispatch experiment; if empty, the packaged series is used.
         quiet: print nothing.
 
     Returns:
-        What is in claims.json, and under "report" the path of the page.
+        The contents of claims.json, with the path of the report under "report".
     """
     arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
     out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
@@ -42,7 +42,7 @@ def run_all(
     except KeyboardInterrupt:
         if not quiet:
             _console().print(
-                f"Interrupted. Finished experiments are kept in {out}; the same call continues from there."
+                f"Interrupted. Finished experiments are kept in {out}; run the same command again to continue."
             )
         raise
     if not quiet:
@@ -51,7 +51,7 @@ def run_all(
 
 
 def _timed(out: Path, step: str, work: Any) -> Any:
-    """Do the work and enter its time in timing.json."""
+    """Call `work` and add its time to timing.json."""
     begun = time.perf_counter()
     done = work()
     path = out / "timing.json"
@@ -63,17 +63,17 @@ def _timed(out: Path, step: str, work: Any) -> Any:
 
 
 def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> None:
-    """Verdicts, where the time went, and where the report is."""
+    """Print the verdicts, the time of each step and the path of the report."""
     from rich.table import Table
 
     console = _console()
-    verdicts = Table("id", "claim", "verdict", "survives", title="claims of the paper")
+    verdicts = Table("id", "claim", "verdict", "survives", title="Claims of the paper")
     for one in result["claims"]:
         style = _STYLES[one["verdict"]]
         survives = ("yes" if one["survives"] else "no") if one["choices"] else ""
         verdicts.add_row(one["id"], one["claim"], f"[{style}]{one['verdict']}[/]", survives)
     console.print(verdicts)
-    clock = Table("step", title="where the time went")
+    clock = Table("step", title="Time of each step")
     clock.add_column("seconds", justify="right")
     for name, seconds, kept in _by_experiment(timing["steps"]):
         clock.add_row(name + (" (kept)" if kept else ""), f"{seconds:.1f}")
@@ -83,7 +83,7 @@ def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> No
 
 
 def _by_experiment(steps: list[dict[str, Any]]) -> list[tuple[str, float, bool]]:
-    """Time by experiment: its main results and its other choices together."""
+    """Return the time of each experiment, summed over its main results and its other choices."""
     found: dict[str, list[dict[str, Any]]] = {}
     for step in steps:
         found.setdefault(step["step"].split("/")[0], []).append(step)

@@ -1,7 +1,7 @@
-"""Reproduction: every experiment from seeds to stored results, resumable, then judged claim by claim.
+"""Run the experiments, store their results, and judge the claims. An interrupted reproduction can be resumed.
 
-Layout of the output folder: `<experiment>/results.nc` with the main choice of what the paper leaves open,
-`<experiment>/choice-<k>.nc` with the others, `claims.json`, `timing.json`. Figures and the report read nothing else.
+The output folder contains `<experiment>/results.nc` for the main choice of what the paper does not specify,
+`<experiment>/choice-<k>.nc` for the other choices, `claims.json` and `timing.json`. Figures and the report read only these.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ FEW = (500, 2000, 8000, 20_000)
 THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000)
 
 OPEN = (
-    {"what": "toy: radius R of the outer ball", "chosen": "1, smallest around the l1 ball", "others": "1.2, sqrt(2)"},
+    {"what": "toy: radius R of the outer ball", "chosen": "1, the smallest that contains the l1 ball", "others": "1.2, sqrt(2)"},
     {"what": "toy, all learners: first decision", "chosen": "the centre of the ball", "others": ""},
-    {"what": "OGD: delta", "chosen": "the smallest solution of its condition", "others": ""},
-    {"what": "OGD: D", "chosen": "max |g| over the ball; the paper writes max g, which is too small", "others": ""},
+    {"what": "OGD: delta", "chosen": "the smallest value that satisfies its condition", "others": ""},
+    {"what": "OGD: D", "chosen": "max |g| over the ball; the paper's max g is too small", "others": ""},
     {"what": "maximum of constraints: subgradient at ties", "chosen": "mean of the active gradients", "others": ""},
     {"what": "doubly stochastic: d", "chosen": "10", "others": "5, 15"},
     {"what": "doubly stochastic: R, G", "chosen": "sqrt(d), 2 sqrt(d)", "others": ""},
-    {"what": "doubly stochastic: which A-OGD", "chosen": "both, the convex and the strongly convex one", "others": ""},
-    {"what": "dispatch: demand", "chosen": "California ISO, hourly, interpolated", "others": "--demand FILE"},
-    {"what": "dispatch: scale of the demand", "chosen": "mean 33, so that the cap binds", "others": "30, 40"},
+    {"what": "doubly stochastic: variant of A-OGD", "chosen": "both the convex and the strongly convex variant", "others": ""},
+    {"what": "dispatch: demand", "chosen": "California ISO, hourly, interpolated to 5 minutes", "others": "--demand FILE"},
+    {"what": "dispatch: scale of the demand", "chosen": "mean 33, so that the emission cap is active", "others": "30, 40"},
     {"what": "dispatch: e_i", "chosen": "0", "others": "0.2"},
     {"what": "dispatch: B and x_1", "chosen": "ball of radius ||x_max|| around x_1 = 0", "others": "the box of limits"},
     {"what": "dispatch: G", "chosen": "computed over the ball from the problem's coefficients", "others": ""},
 )  # fmt: skip
-"""What the paper does not state, what was chosen, and which other choices were tried."""
+"""What the paper does not specify, what was chosen, and which other choices were tried."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a reproduction depends on; results made with other options are not reused."""
+    """Options of a reproduction. Stored results that were computed with other options are not reused."""
 
     seeds: int = 10
     seed: int = 0
@@ -77,9 +77,9 @@ class Options:
 def reproduce(
     names: Sequence[str], folder: str | Path, options: Options | None = None, progress: bool = True
 ) -> dict[str, Any]:
-    """Run what is not there yet, judge every claim, and return what was written to claims.json.
+    """Run the experiments that are not stored yet, judge every claim, and return the contents of claims.json.
 
-    An experiment is written when it is finished, whole; interrupted work is done again, finished work is kept.
+    Results are written after an experiment has finished. An interrupted experiment is repeated; finished ones are kept.
     """
     folder, options = Path(folder), options or Options()
     for name in names:
@@ -109,7 +109,7 @@ def reproduce(
 
 
 def summary(folder: str | Path, options: Options) -> dict[str, Any]:
-    """Every claim judged on what the folder holds; the same for the same results, whenever it is called."""
+    """Judge every claim whose results are in the folder. The outcome depends on the stored results only."""
     folder = Path(folder)
     present = [name for name in EXPERIMENTS if _path(folder, name, 0).exists()]
     results = {name: load(folder, name, options) for name in present}
@@ -123,7 +123,7 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
 
 
 def load(folder: str | Path, name: str, options: Options | None = None) -> list[xarray.Dataset]:
-    """The stored datasets of an experiment, the main choice first."""
+    """Return the stored datasets of an experiment, the main choice first."""
     import xarray as xr
 
     paths = [_path(Path(folder), name, k) for k in range(len(_choices(name, options or Options())))]
@@ -145,7 +145,7 @@ def _play(name: str, k: int, options: Options, series: _demand.Demand | None) ->
     if name == "toy":
         return toy.play(toy.CHOICES[k], horizons, options.seeds, options.seed)
     if name == "doubly-stochastic":
-        # The other sizes are there for the verdicts alone: two sequences tell them.
+        # The other sizes are used for the verdicts only; two sequences are enough for that.
         seeds = options.seeds if k == 0 else min(2, options.seeds)
         return doubly_stochastic.play(doubly_stochastic.CHOICES[k], horizons, seeds, options.seed)
     if name == "dispatch":
@@ -154,7 +154,7 @@ def _play(name: str, k: int, options: Options, series: _demand.Demand | None) ->
 
 
 def _finished(path: Path, options: Options) -> bool:
-    """Whether the file is there and was made with these options by this version."""
+    """Return True if the file exists and was computed with these options and this version."""
     if not path.exists():
         return False
     import xarray as xr

@@ -1,18 +1,18 @@
-"""Power demand at five-minute steps: the packaged series, ISO-NE reports, plain two-column CSV.
+"""Power demand at five-minute steps, from the packaged series, ISO-NE reports or CSV files with two columns.
 
-Nothing is mended in silence: input is refused, with the file and the place in the message, or repaired, with
-the repair in words in `Demand.repairs`. What is repaired:
+The reader never changes data silently. It either raises an error that names the file and the line, or repairs the
+data and describes each repair in `Demand.repairs`. These repairs are made:
 
-* rows or files out of time order are sorted; rows that repeat a time with the same value are dropped;
-* a gap of at most one hour is filled by linear interpolation;
-* data coarser than five minutes (15, 30 or 60) are interpolated linearly; steps after the last row hold it.
+* Rows or files that are not in time order are sorted. Rows that repeat a time with the same value are dropped.
+* A gap of at most one hour is filled by linear interpolation.
+* Data with steps of 15, 30 or 60 minutes are interpolated linearly. The steps after the last row repeat its value.
 
-Times are the local clock without an offset, so the days on which it changes need a rule: that of the United
-States since 2007 (02:00 on the second Sunday of March and the first of November). The hour that is missing in
-spring is not filled; the hour that comes twice in autumn is kept twice, in the file's order. ISO-NE reports
-follow that clock by definition. A plain file is taken to follow it where its rows show the change, and a word
-in `repairs` says which was assumed. Inside, rows are placed by *elapsed* seconds, in which a change of the
-clock is neither a gap nor a repeat.
+Times are local clock times without an offset, so daylight saving time needs a rule. The reader uses the rule of the
+United States since 2007: the clock changes at 02:00 on the second Sunday of March and the first Sunday of November.
+The hour that does not exist in spring is not filled. The hour that occurs twice in autumn is kept twice, in the
+order of the file. ISO-NE reports follow this clock by definition. For a CSV file, the reader decides from the rows
+whether the clock changes, and `repairs` states the assumption. Internally, rows are placed by elapsed seconds, so
+that a clock change is neither a gap nor a repetition.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ from ...arguments import positive
 __all__ = ["Demand", "packaged", "read", "rescaled"]
 
 STEP = 300  # seconds in a round
-HOUR = 3600  # the longest gap that is filled, and what a clock changes by
+HOUR = 3600  # the longest gap that is filled, and the amount by which the clock changes
 STEPS = {300: "five-minute", 900: "15-minute", 1800: "30-minute", 3600: "hourly"}
 FORMATS = "YYYY-MM-DD HH:MM[:SS] or MM/DD/YYYY HH:MM[:SS]"
 EPOCH = datetime(1970, 1, 1)
 
 Cells = list[tuple[str, list[str]]]  # "file line n" and the cells of that row
-Changes = list[tuple[int, int]]  # local 02:00 of the day; seconds that elapsed time gains on the clock there
+Changes = list[
+    tuple[int, int]
+]  # local 02:00 of the day, and the seconds to add to later clock times to get elapsed time
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
     """A demand series at five-minute steps.
 
-    Args:
-        values: MW, one per step, float64.
-        times: local clock at the start of each step, datetime64[s]. Steps are five minutes of elapsed time,
-            so the clock jumps by an hour where it is changed.
-        source: one line on what the series is; it says "interpolated" where it is.
-        repairs: every repair made and every assumption on the clock, in words.
+    Arguments:
+        values: demand in MW, one float64 value per step.
+        times: local clock time at the start of each step, datetime64[s]. Steps are five minutes of elapsed time, so
+            the times jump by one hour at a clock change.
+        source: one line that describes the series and says whether it is interpolated.
+        repairs: descriptions of all repairs and of all assumptions about the clock.
     """
 
     values: np.ndarray
@@ -60,7 +62,7 @@ class Demand:
 
     @property
     def elapsed(self) -> np.ndarray:
-        """Hours since the first step: a time axis that no clock change folds back."""
+        """Hours since the first step. Unlike the local clock, it always increases."""
         return np.arange(len(self.values)) * (STEP / HOUR)
 
 
@@ -73,31 +75,31 @@ class _Rows:
     step: int
     stamps: np.ndarray  # local clock, seconds since 1970-01-01 on that clock
     values: np.ndarray
-    second: np.ndarray  # whether a row belongs to the second pass through an autumn hour
+    second: np.ndarray  # True for rows of the second occurrence of the repeated hour in autumn
 
 
 def packaged() -> Demand:
-    """The California ISO hourly load of 2018-04-24 to 2018-05-03, interpolated to 2880 five-minute steps."""
+    """Return the hourly load of California ISO, 2018-04-24 to 2018-05-03, interpolated to 2880 five-minute steps."""
     demand = read([Path(__file__).parent / "data" / "caiso_hourly_20180424_20180503.csv"])
     return replace(demand, source="California ISO total load" + demand.source[demand.source.index(",") :])
 
 
 def rescaled(demand: Demand, mean: float) -> np.ndarray:
-    """The values of `demand` scaled so that their mean is `mean`."""
+    """Return the values of `demand`, scaled so that their mean is `mean`."""
     return np.asarray(demand.values * (positive("mean", mean) / demand.values.mean()))
 
 
 def read(paths: Sequence[str | Path]) -> Demand:
-    """Read files of demand and join them in time order.
+    """Read files with demand and join them in time order.
 
-    Args:
-        paths: ISO-NE five-minute reports (`rt_fiveminsysload_YYYYMMDD.csv`; Native Load is taken) or CSV
-            files of two columns, time (`YYYY-MM-DD HH:MM[:SS]` or `MM/DD/YYYY HH:MM[:SS]`, start of the
-            interval) and MW, with or without a header. All of one resolution.
+    Arguments:
+        paths: ISO-NE five-minute reports (`rt_fiveminsysload_YYYYMMDD.csv`; the column Native Load is used) or CSV
+            files with two columns, with or without a header: time (`YYYY-MM-DD HH:MM[:SS]` or
+            `MM/DD/YYYY HH:MM[:SS]`, the start of the interval) and MW. All files must have the same step.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: anything that is neither sound nor safely repaired (see the module's docstring).
+        ValueError: the data are invalid and cannot be repaired safely (see the docstring of the module).
     """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if not files:
@@ -113,7 +115,7 @@ def read(paths: Sequence[str | Path]) -> Demand:
     filled = _filled(keys, step, origin, changes, repairs)
 
     grid = np.arange(keys[0], keys[-1] + step, STEP)
-    series = np.interp(grid, keys, values)  # exact at the samples; holds the last one
+    series = np.interp(grid, keys, values)  # exact at the samples; repeats the last one
     times = _local(grid, changes).astype("datetime64[s]")
     source = f"{files[0].name} and {len(files) - 1} more" if len(files) > 1 else files[0].name
     if all(part.iso_ne for part in parts):
@@ -134,7 +136,7 @@ def _refusal(where: str | Path, came: str, expected: str) -> ValueError:
     return ValueError(f"{where}: got {came}; expected {expected}")
 
 
-# One file: bytes -> cells -> (where, time, value) -> rows.
+# Reading one file: bytes -> cells -> (where, time, value) -> rows.
 
 
 def _rows(path: Path) -> _Rows:
@@ -162,14 +164,14 @@ def _rows(path: Path) -> _Rows:
     apart, counts = np.unique(np.diff(np.unique(stamps)), return_counts=True)
     if not apart.size:
         raise _refusal(path, "a single time", "at least two")
-    step = int(apart[counts.argmax()])  # the most frequent: gaps do not change it
+    step = int(apart[counts.argmax()])  # the most frequent difference, so that gaps do not matter
     if step not in STEPS:
         raise _refusal(path, f"rows {step / 60:g} minutes apart", "steps of 5, 15, 30 or 60 minutes")
     return _Rows(path, iso_ne, step, stamps, values, _second_pass(stamps, step))
 
 
 def _cells(path: Path) -> Cells:
-    """The rows of a CSV file that are not blank."""
+    """Return the rows of a CSV file that are not blank."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -192,7 +194,7 @@ def _cells(path: Path) -> Cells:
 
 
 def _iso_ne(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
-    """(where, time, native load) of every D row of an ISO-NE report."""
+    """Return (where, time, native load) for every D row of an ISO-NE report."""
     for where, cells in rows:
         if cells[0] not in {"C", "H", "D", "T"}:
             raise _refusal(where, f"row code {cells[0]!r}", "C, H, D or T")
@@ -221,7 +223,7 @@ def _iso_ne(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
 
 
 def _plain(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
-    """(where, time, value) of every row of a two-column file, without its header if it has one."""
+    """Return (where, time, value) for every row of a two-column file, without its header."""
     for where, cells in rows:
         if len(cells) < 2 or any(cells[2:]):
             raise _refusal(where, f"{len(cells)} columns", "two: time and MW")
@@ -237,7 +239,7 @@ def _plain(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
 
 
 def _stamp(text: str) -> int | None:
-    """Seconds of a local clock time since 1970-01-01 on the same clock; None for anything else."""
+    """Parse a local clock time as seconds since 1970-01-01 on the same clock. Return None if the text is no such time."""
     try:
         us = "%m/%d/%Y %H:%M:%S" if text.count(":") == 2 else "%m/%d/%Y %H:%M"
         time = datetime.strptime(text, us) if "/" in text else datetime.fromisoformat(text)
@@ -253,11 +255,11 @@ def _number(text: str) -> float:
         return np.nan
 
 
-# The clock: local seconds <-> elapsed seconds.
+# Conversion between local clock seconds and elapsed seconds.
 
 
 def _calendar(first: int, last: int) -> Changes:
-    """The clock changes with first < 02:00 of the day <= last."""
+    """Return the clock changes with first < 02:00 of the day <= last."""
     found: Changes = []
     for year in range(max(2007, np.datetime64(int(first), "s").item().year), 10000):
         for earliest, gain in ((date(year, 3, 8), -HOUR), (date(year, 11, 1), HOUR)):
@@ -271,15 +273,15 @@ def _calendar(first: int, last: int) -> Changes:
 
 
 def _second_pass(stamps: np.ndarray, step: int) -> np.ndarray:
-    """Which rows belong to the second pass through an hour that the autumn change repeats."""
+    """Mark the rows that belong to the second occurrence of the hour that is repeated in autumn."""
     second = np.zeros(len(stamps), dtype=bool)
     for two, gain in _calendar(stamps.min(), stamps.max() + HOUR):
         rows = np.flatnonzero((stamps >= two - HOUR) & (stamps < two))
         if gain < 0 or len(rows) < 2 or rows[-1] - rows[0] != len(rows) - 1:
-            continue  # rows of that hour elsewhere in the file are out of order, not a second pass
+            continue  # other rows of that hour are out of order; they are not a second occurrence
         around = stamps[max(rows[0] - 1, 0) : rows[-1] + 2]
         if around[0] >= around[-1]:
-            continue  # a file that runs backwards does not say which pass is which
+            continue  # in a file in reverse order the two occurrences cannot be told apart
         times, counts = np.unique(stamps[rows], return_counts=True)
         back = np.flatnonzero(np.diff(stamps[rows]) < 0)
         if len(back) == 1 and 2 * np.sum(counts > 1) >= len(times):  # 01:00 ... 01:55, 01:00 ... 01:55
@@ -290,7 +292,7 @@ def _second_pass(stamps: np.ndarray, step: int) -> np.ndarray:
 
 
 def _changes(parts: list[_Rows], repairs: list[str]) -> Changes:
-    """The clock changes that the rows went through, each with a word in `repairs`."""
+    """Return the clock changes within the rows and describe each in `repairs`."""
     stamps = np.concatenate([part.stamps for part in parts])
     second = np.concatenate([part.stamps[part.second] for part in parts])
     found = []
@@ -307,7 +309,7 @@ def _changes(parts: list[_Rows], repairs: list[str]) -> Changes:
             for part in within:
                 if part.iso_ne:
                     raise _refusal(part.path, f"rows after 02:00 on {day}", "none: the clock skips that hour")
-        if seen or (inside and any(part.iso_ne for part in parts)):  # a report's absent second hour is a gap
+        if seen or (inside and any(part.iso_ne for part in parts)):  # if a report lacks the second hour, that is a gap
             found.append((two, gain))
             repairs.append(f"clock change on {day}: {word}")
         elif inside:
@@ -316,7 +318,7 @@ def _changes(parts: list[_Rows], repairs: list[str]) -> Changes:
 
 
 def _elapsed(part: _Rows, changes: Changes) -> np.ndarray:
-    """Elapsed seconds of the rows: the clock plus what it has lost on the way."""
+    """Return the elapsed seconds of the rows: clock seconds plus the clock changes up to that time."""
     keys = part.stamps.copy()
     for two, gain in changes:
         keys[(part.stamps >= two) | (part.second & (part.stamps >= two - HOUR))] += gain
@@ -324,7 +326,7 @@ def _elapsed(part: _Rows, changes: Changes) -> np.ndarray:
 
 
 def _local(keys: np.ndarray, changes: Changes) -> np.ndarray:
-    """The inverse of `_elapsed`: what the local clock shows."""
+    """Return the local clock seconds of elapsed seconds, the inverse of `_elapsed`."""
     gained, total = np.zeros_like(keys), 0
     for two, gain in changes:
         gained[keys >= two + total] += gain
@@ -333,16 +335,16 @@ def _local(keys: np.ndarray, changes: Changes) -> np.ndarray:
 
 
 def _clock(key: int, changes: Sequence[tuple[int, int]] = ()) -> str:
-    """Elapsed seconds as local clock text."""
+    """Format elapsed seconds as local clock time."""
     local = _local(np.array([key]), list(changes))[0]
     return str(np.datetime64(int(local), "s")).replace("T", " ")
 
 
-# All files: one series.
+# Joining all files to one series.
 
 
 def _joined(parts: list[_Rows], changes: Changes, repairs: list[str]) -> tuple[np.ndarray, np.ndarray, list[Path]]:
-    """Elapsed seconds, value and file of all rows, sorted, each time once."""
+    """Return elapsed seconds, value and file of all rows, sorted by time and without repetitions."""
     each = [_elapsed(part, changes) for part in parts]
     for part, own in zip(parts, each, strict=True):
         if np.any(np.diff(own) < 0):
@@ -374,7 +376,7 @@ def _joined(parts: list[_Rows], changes: Changes, repairs: list[str]) -> tuple[n
 
 
 def _filled(keys: np.ndarray, step: int, origin: list[Path], changes: Changes, repairs: list[str]) -> int:
-    """How many samples are missing in gaps short enough to fill; each gap gets a word in `repairs`."""
+    """Return the number of samples missing in short gaps and describe each gap in `repairs`. Long gaps are an error."""
     total = 0
     apart = np.diff(keys)
     for i in np.flatnonzero(apart != step):

@@ -1,4 +1,4 @@
-"""Economic dispatch: three generators follow demand under an emission cap (Fig. 3)."""
+"""Economic dispatch: three generators serve the demand under an emission cap (Fig. 3)."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ DAY = 288
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open."""
+    """A choice of what the paper does not specify."""
 
     mean_demand: float = 33.0
-    """The series is rescaled to this mean: with 26 the cap never binds, with 33 it does."""
+    """The demand is rescaled to this mean. With 26 the emission cap is never active, with 33 it is."""
     emission_slope: float = 0.0
-    """e_i, the same for all generators; the paper does not list them."""
+    """e_i, the same for all generators. The paper does not list these coefficients."""
     domain: str = "ball"
-    """ "ball": R = ||x_max|| around x_1 = 0, limits among the constraints, as in the paper. "box": the limits are the
-    domain, x_1 its centre, and only the cap is a constraint."""
+    """ "ball": the domain is a ball of radius ||x_max|| around x_1 = 0 and the limits are constraints, as in the paper.
+    "box": the domain is the box of the limits, x_1 is its centre, and only the emission cap is a constraint."""
 
     @property
     def label(self) -> str:
-        """For tables."""
+        """A short text for tables."""
         return f"mean demand {self.mean_demand:g}, e = {self.emission_slope:g}, {self.domain}"
 
 
@@ -55,9 +55,10 @@ CHOICES = (Choice(), Choice(40.0), Choice(30.0), Choice(emission_slope=0.2), Cho
 
 
 def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = True) -> Problem:
-    """Minimise sum_i c_i(x_i) + 0.5 (sum x - d_t)^2 under sum E_i(x_i) <= 100 and 0 <= x <= x_max.
+    """Return the problem: minimise sum_i c_i(x_i) + 0.5 (sum x - d_t)^2 subject to sum E_i(x_i) <= 100, 0 <= x <= x_max.
 
-    `most` is the largest demand, on which the loss's Lipschitz constant depends.
+    `most` is the largest demand; the Lipschitz constant of the loss depends on it. With `aggregated`, the constraints are
+    replaced by their maximum.
     """
     slope, box = choice.emission_slope, choice.domain == "box"
     domain = Box(np.zeros(3), LIMIT) if box else Ball(float(np.linalg.norm(LIMIT)), shape=3)
@@ -78,7 +79,7 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
 
 
 def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
-    """The same game in CVXPY."""
+    """Return the same problem, written in CVXPY."""
     import cvxpy as cp
 
     from ...modelling.model import from_cvxpy
@@ -97,7 +98,7 @@ def _loss(x: jax.Array, demand: jax.Array) -> jax.Array:
 
 @cache
 def _excess(slope: float, cap_only: bool) -> Callable[[jax.Array], jax.Array]:
-    """One function object a slope, so that choices with the same constraints share compiled code."""
+    """Return the constraints for a slope. They are cached, so that equal choices share one function and its compiled code."""
 
     def emissions(x: jax.Array) -> jax.Array:
         return jnp.sum(EMISSION * x * x + slope * x) - CAP
@@ -112,7 +113,7 @@ def play(
     choice: Choice, series: _demand.Demand | None = None,
     contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
-    """All learners over the ten days: cost and largest excess of every round."""
+    """Simulate all learners over the ten days and return cost and largest excess per round."""
     import xarray as xr
 
     contestants = for_convex_losses() if contestants is None else contestants

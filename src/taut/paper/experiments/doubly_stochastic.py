@@ -1,4 +1,4 @@
-"""Approximation by doubly stochastic matrices: strongly convex losses, equalities as pairs of inequalities (Fig. 2)."""
+"""Approximation by doubly stochastic matrices (Fig. 2). Losses are strongly convex; each equality is two inequalities."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["CHOICES", "Choice", "model", "permutations", "play", "problem"]
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open."""
+    """A choice of what the paper does not specify."""
 
     size: int = 10
-    """d, of the d x d matrices."""
+    """d, where the matrices are d x d."""
 
     @property
     def label(self) -> str:
-        """For tables."""
+        """A short text for tables."""
         return f"d = {self.size}"
 
 
@@ -42,12 +42,15 @@ CHOICES = (Choice(), Choice(5), Choice(15))
 
 
 def problem(choice: Choice = CHOICES[0], aggregated: bool = True) -> Problem:
-    """Minimise sum 0.5 ||Y_t - X||_F^2 over X 1 = 1, X' 1 = 1, X >= 0; the outer ball has radius sqrt(d) around 0."""
+    """Return the problem: minimise sum_t 0.5 ||Y_t - X||_F^2 subject to X 1 = 1, X' 1 = 1, X >= 0.
+
+    The domain is the ball of radius sqrt(d) around 0. With `aggregated`, the constraints are replaced by their maximum.
+    """
     d = choice.size
     radius = d**0.5
     constants = Constants(
         loss_lipschitz=2 * radius,
-        loss_range=2.0 * d,  # half the square of the largest distance, down to 0
+        loss_range=2.0 * d,  # half the square of the largest distance; the smallest loss is 0
         constraint_lipschitz=radius,
         constraint_range=d + 1.0,
         strong_convexity=1.0,
@@ -58,7 +61,7 @@ def problem(choice: Choice = CHOICES[0], aggregated: bool = True) -> Problem:
 
 
 def model(choice: Choice = CHOICES[0]) -> Model:
-    """The same game in CVXPY; a round's data are the matrix Y_t itself."""
+    """Return the same problem, written in CVXPY. The data of a round are the matrix Y_t itself."""
     import cvxpy as cp
 
     from ...modelling.model import from_cvxpy
@@ -70,7 +73,7 @@ def model(choice: Choice = CHOICES[0]) -> Model:
 
 
 def _loss(x: jax.Array, order: jax.Array) -> jax.Array:
-    # Y_t has its ones at (i, order_i): a stream of whole matrices would be d times as long.
+    # Y_t has its ones at (i, order_i). A stream of whole matrices would be d times as large.
     e = x - (order[:, None] == jnp.arange(order.shape[0])[None, :]).astype(x.dtype)
     return 0.5 * jnp.vdot(e, e)
 
@@ -81,7 +84,7 @@ def _excess(x: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Random permutations, (seed, round, d), each a matrix Y_t by its rows' columns."""
+    """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i of Y_t."""
     return np.stack(
         [
             np.random.default_rng([seed, 2, s]).random((rounds, size)).argsort(axis=1).astype(np.int32)
@@ -94,7 +97,7 @@ def play(
     choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
     contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
-    """All learners over all horizons and sequences."""
+    """Simulate all learners for all horizons and sequences."""
     contestants = for_strongly_convex_losses() if contestants is None else contestants
     game, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
     best = hindsight(game, orders, seeds=seeds, prefixes=list(horizons))

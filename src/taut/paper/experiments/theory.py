@@ -1,4 +1,4 @@
-"""Every theorem against measurement: growth with the horizon for a grid of trade-offs, with the bounds as numbers."""
+"""The theorems compared with measurements: growth with the horizon for several values of beta, and the bounds."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ NAMES = {
     "regret": "regret", "violation": "violation", "squared": "squared violation", "peak": "peak violation",
     "excess": "excess",
 }  # fmt: skip
-"""Variable -> quantity."""
+"""Names of the variables in the dataset, and the quantities they hold."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One result of the paper on one family of problems."""
+    """One result of the paper, tested on one family of problems."""
 
     name: str
     label: str
     result: str
     beta: float
     family: Callable[[int], Problem]
-    """What is played at a horizon."""
+    """The problem that is played, as a function of the horizon."""
     scored: Problem
-    """What is scored, the same for all horizons."""
+    """The problem whose loss and constraints are recorded, the same for all horizons."""
     make: Callable[[Constants, int], Learner]
     allowed: bounds.Exponents
 
 
 def cases() -> tuple[Case, ...]:
-    """Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5, Lemma 1, Proposition 1."""
+    """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5, Lemma 1, Proposition 1."""
     plain, strong, inside, smooth = toy.problem(), strongly_convex_toy(), strongly_convex_toy(0.5), smooth_toy()
     corners = toy_by_corners()
     found = []
@@ -84,7 +84,10 @@ def cases() -> tuple[Case, ...]:
 
 
 def strongly_convex_toy(pull: float = 1.5) -> Problem:
-    """The toy with losses 0.5 ||x + pull c_t||^2: H = 1, G_f = R + pull. A pull of 0.5 leaves the optimum inside."""
+    """Return the toy problem with losses 0.5 ||x + pull c_t||^2, for which H = 1 and G_f = R + pull.
+
+    With a pull of 0.5 the optimum is in the interior of the feasible set.
+    """
     slope = 1 + pull
     constants = Constants(
         loss_lipschitz=slope,
@@ -102,7 +105,7 @@ def strongly_convex_toy(pull: float = 1.5) -> Problem:
 
 
 def smooth_toy() -> Problem:
-    """Linear losses under (||x||^2 - 1) / 2 <= 0 in a ball of radius 3/2: one smooth constraint, for Lemma 1."""
+    """Return a problem with one smooth constraint, for Lemma 1: linear losses, (||x||^2 - 1) / 2 <= 0, ball of radius 3/2."""
     constants = Constants(
         loss_lipschitz=1.0, constraint_lipschitz=1.5, constraint_range=0.625, constraint_smoothness=1.0, slater=0.5
     )
@@ -110,7 +113,7 @@ def smooth_toy() -> Problem:
 
 
 def toy_by_corners() -> Problem:
-    """The toy's constraint as four smooth ones, +-x_1 +- x_2 <= 1, for aggregation."""
+    """Return the toy problem with its constraint written as four smooth ones, +-x_1 +- x_2 <= 1, for aggregation."""
     signs = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     constants = Constants(
         loss_lipschitz=1.0,
@@ -126,7 +129,7 @@ def play(
     horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
-    """Measured values by (case, seed, horizon), bounds by (case, horizon), exponents by case."""
+    """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth exponents by case."""
     import xarray as xr
 
     chosen = cases() if chosen is None else chosen
@@ -167,13 +170,13 @@ def play(
         for part in ("exponent", "low", "high", "theory"):
             key = "measured" if part == "exponent" else part
             data[f"{key}_{name}"] = (("case",), np.asarray([getattr(rate, part) for rate in rates], float))
-    # Proposition 1 as printed has no temperature: the least value of its aggregate over the domain says what that does.
+    # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether it leaves a feasible decision.
     data["literal_log_sum_exp"] = ((), find_feasible(log_sum_exp(toy_by_corners(), 1.0))[1])
     return data
 
 
 def _promised(case: Case, game: Problem, learner: Learner, horizon: int) -> dict[str, float]:
-    """The bounds of the paper's own results: without the error bound, which is sharper and not in the paper."""
+    """Return the bounds of the paper. The sharper bounds that use an error bound are not in the paper and are left out."""
     constants = game.constants
     if constants.error_bound is not None:
         constants = constants.with_values(error_bound=None)

@@ -1,4 +1,4 @@
-"""The paper's toy: linear losses under an l1 constraint; trajectories can be looked at (Fig. 1 and appendix A)."""
+"""The toy problem of the paper: linear losses under an l1 constraint in two dimensions (Fig. 1 and appendix A)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TRAJECTORY = 8000
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open."""
+    """A choice of what the paper does not specify."""
 
     radius: float = 1.0
-    """Of the outer ball B. 1 touches the corners of the l1 ball and fits the paper's figure best."""
+    """Radius of the outer ball B. With 1 the ball touches the corners of the l1 ball, as in the paper's figure."""
 
     @property
     def label(self) -> str:
-        """For tables."""
+        """A short text for tables."""
         return f"R = {self.radius:.4g}"
 
 
@@ -45,7 +45,7 @@ CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
 
 
 def problem(choice: Choice = CHOICES[0]) -> Problem:
-    """Minimise sum c_t.x subject to |x_1| + |x_2| <= 1."""
+    """Return the problem: minimise sum_t c_t.x subject to |x_1| + |x_2| <= 1."""
     constants = Constants(
         loss_lipschitz=1.0,
         loss_range=2 * choice.radius,
@@ -58,7 +58,7 @@ def problem(choice: Choice = CHOICES[0]) -> Problem:
 
 
 def model(choice: Choice = CHOICES[0]) -> Model:
-    """The same game in CVXPY."""
+    """Return the same problem, written in CVXPY."""
     import cvxpy as cp
 
     from ...modelling.model import from_cvxpy
@@ -77,7 +77,7 @@ def _excess(x: jax.Array) -> jax.Array:
 
 
 def costs(seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """c_t uniform on [0, 1.2] x [0, 1], rescaled to norm 1; shape (seed, round, 2)."""
+    """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape (seed, round, 2)."""
     streams = [np.random.default_rng([seed, 1, s]).uniform(size=(rounds, 2)) * (1.2, 1.0) for s in range(seeds)]
     c = np.stack(streams)
     return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
@@ -87,7 +87,7 @@ def play(
     choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
     contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:  # fmt: skip
-    """All learners over all horizons and sequences, and one realisation's trajectories."""
+    """Simulate all learners for all horizons and sequences, and record the decisions on one sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
     game, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
     best = hindsight(game, c, seeds=seeds, prefixes=list(horizons))
@@ -106,7 +106,7 @@ def play(
 def trajectories(
     contestants: Sequence[Contestant], game: Problem, c: np.ndarray[Any, Any], rounds: int
 ) -> np.ndarray[Any, Any]:
-    """Decisions of every learner on one sequence, (contestant, round, 2)."""
+    """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
     runs = [
         simulate(one.make(game.constants, rounds), game, c, horizon=rounds, record=("decisions",))
         for one in contestants
@@ -115,7 +115,7 @@ def trajectories(
 
 
 def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float) -> dict[str, np.ndarray[Any, Any]]:
-    """What a trajectory looks like, in numbers, for every learner."""
+    """Describe the trajectory of every learner by numbers, such as the share of rounds near the boundary."""
     g = np.abs(paths).sum(axis=-1) - 1
     found: dict[str, list[float]] = {
         name: [] for name in ("touch", "near", "crossings", "high", "low", "share", "ring", "miss")
@@ -130,7 +130,7 @@ def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: flo
         found["high"].append(float(after.max()))
         found["low"].append(float(after.min()))
         found["share"].append(float(np.mean(excess > 0)))
-        # On the outer ball and clearly outside the constraint: at R = 1 the optimum itself lies on the ball.
+        # On the outer ball and clearly outside the constraint, because for R = 1 the optimum itself is on the ball.
         ring = (np.linalg.norm(path, axis=-1) >= radius * (1 - 1e-3)) & (excess > 0.1)
         found["ring"].append(float(np.mean(ring)))
         found["miss"].append(float(np.linalg.norm(path[-len(path) // 20 :].mean(axis=0) - star)))

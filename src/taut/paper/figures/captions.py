@@ -1,4 +1,4 @@
-"""Captions: what a figure shows and where to look, with the numbers of the dataset it was drawn from."""
+"""Captions of the figures, with numbers from the same dataset. Each says what is shown and what to look for."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ __all__ = ["baselines", "clipped", "dispatch", "exponents", "strong", "sums", "t
 
 _OURS = {"paper": "clipped", "scale-aware": "scaled"}
 _RULE = {
-    "paper": "Parameters as in the paper.",
-    "scale-aware": "Clipped-OGD with the scale-aware rule instead of the paper's parameters; the others unchanged.",
+    "paper": "All learners use the parameters of the paper.",
+    "scale-aware": "Clipped-OGD uses the scale-aware rule; the other learners use the parameters of the paper.",
 }
-_BESIDE = (
-    "The paper's parameters (dark, filled markers) beside the scale-aware rule (light, hollow markers), which takes "
-    "the gradients' sizes into account."
+_BOTH = (
+    "Dark colours with filled markers show the parameters of the paper. Light colours with hollow markers show the "
+    "scale-aware rule, which uses separate bounds on the gradients of losses and constraints."
 )
 
 
 def trajectories(data: xarray.Dataset, rule: str = "paper") -> str:
-    """Fig. 1."""
+    """Write the caption of Fig. 1."""
     said = []
     for name in names(data):
         if name.startswith(("ogd", "a-ogd", _OURS[rule])):
             g = np.abs(data["trajectory"].sel(contestant=name).values).sum(axis=-1) - 1
             said.append(f"{title_of(data, name)}: {g.max():.2g} and {np.mean(g > 0):.0%}")
     return (
-        f"Decisions on one sequence of T = {int(data.attrs['walk'])} rounds, one panel for each \u03b2 (OGD has none "
-        f"and is the same in both). {_RULE[rule]} Shaded: the feasible set; dotted: the outer ball, R = "
-        f"{float(data.attrs['radius']):.3g}. See how far from the boundary a path strays once it has met it, and "
-        f"whether it ends at the star. Furthest outside, and share of rounds outside: {'; '.join(said)}."
+        f"Decisions on one sequence of T = {int(data.attrs['walk'])} rounds, one panel per \u03b2. OGD has no \u03b2 and "
+        f"is the same in both panels. {_RULE[rule]} The feasible set is shaded; the dotted circle is the outer ball, R = "
+        f"{float(data.attrs['radius']):.3g}. Compare how far the paths are from the boundary after they have reached it, "
+        f"and whether they end at the star. Largest g and share of rounds with g > 0: {'; '.join(said)}."
     )
 
 
 def sums(data: xarray.Dataset, rule: str = "paper") -> str:
-    """Fig. 2 and the appendix's figure."""
+    """Write the caption of Fig. 2 and of the appendix's figure."""
     last = data.isel(horizon=-1).mean("seed")
     order = shown(names(data), rule)
     ogd = last.sel(contestant="ogd") if "ogd" in order else None
     least = min(order, key=lambda name: float(last["violation"].sel(contestant=name)))
     lowest = min(order, key=lambda name: float(last["regret"].sel(contestant=name)))
     text = (
-        f"Mean over {data.sizes['seed']} sequences, their range shaded; {data.attrs['choice']}. "
-        f"{_BESIDE if rule == 'scale-aware' else _RULE['paper']} "
+        f"Lines are means over {data.sizes['seed']} sequences, shaded areas their range; {data.attrs['choice']}. "
+        f"{_BOTH if rule == 'scale-aware' else _RULE['paper']} "
     )
     if ogd is not None and rule == "paper":
         text += (
-            "Compare (a) with (b): in a signed sum, rounds with slack pay for violations; OGD's is "
-            f"{float(ogd['violation']):.3g} clipped and {float(ogd['excess']):.3g} signed. "
+            "Compare (a) with (b): in a signed sum, rounds with slack offset rounds with violations. For OGD the clipped "
+            f"sum is {float(ogd['violation']):.3g} and the signed sum is {float(ogd['excess']):.3g}. "
         )
     return text + (
-        f"At T = {int(data['horizon'][-1])} the smallest clipped violation shown is that of {title_of(data, least)}, "
-        f"the lowest regret that of {title_of(data, lowest)}. A low regret together with a large clipped violation is "
-        "bought by leaving the feasible set."
+        f"At T = {int(data['horizon'][-1])}, {title_of(data, least)} has the smallest clipped violation and "
+        f"{title_of(data, lowest)} the lowest regret. A learner can reduce its regret by leaving the feasible set, so "
+        "regret has to be read together with the clipped violation."
     )
 
 
 def dispatch(data: xarray.Dataset, rule: str = "paper") -> str:
-    """Fig. 3."""
+    """Write the caption of Fig. 3."""
     best = float(data["best_cost"].mean())
     said = []
     for name in names(data):
@@ -74,51 +74,52 @@ def dispatch(data: xarray.Dataset, rule: str = "paper") -> str:
             peak, cost = max(0.0, float(one["excess"].max())), float(one["cost"].mean())
             said.append(f"{title_of(data, name)}: {peak:.3g} and {cost:.3g}")
     return (
-        f"Demand: {data.attrs['source']}; {data.attrs['choice']}. {_RULE[rule]} In (b) anything above 0 is emission "
-        "over the cap of 100 or a limit exceeded; the right-hand panel has an axis of its own. In (c) look at the "
-        "distance to the dashed line: a learner that never leaves its first decision violates nothing and serves "
-        f"nobody. Largest violation of a round and mean cost (best fixed strategy: {best:.3g}): {'; '.join(said)}."
+        f"Demand: {data.attrs['source']}; {data.attrs['choice']}. {_RULE[rule]} In (b), values above 0 mean that emissions "
+        "exceed the cap of 100 or that a generator exceeds its limits; the panel with Clipped-OGD only has its own scale. "
+        "In (c), compare the curves with the dashed line: a learner that stays at its first decision violates no "
+        "constraint but does not serve the demand. Largest violation in a round and mean cost (best fixed strategy: "
+        f"{best:.3g}): {'; '.join(said)}."
     )
 
 
 def clipped(data: xarray.Dataset) -> str:
-    """Theorem 1, Propositions 2 and 3, Lemma 1."""
+    """Write the caption of the figure for Theorem 1, Propositions 2 and 3, and Lemma 1."""
     betas = ", ".join(fraction(float(b)) for b in sorted({float(b) for b in data["beta"].values if np.isfinite(b)}))
     return (
-        f"Clipped-OGD with the scale-aware rule for \u03b2 = {betas}, light to dark: measured (solid) against its "
-        "explicit bound (dashed, same colour). A larger \u03b2 trades regret for violation: compare the order of the "
-        "curves in (a) with that in (b) and (c). In (d) the constraint is smooth, and the violation of every single "
-        "round is to fall with T. Compare slopes: a curve no steeper than its dashed bound keeps the rate. Largest "
-        "measured value over its bound: "
+        f"Clipped-OGD with the scale-aware rule for \u03b2 = {betas}, from light to dark. Solid lines are measured values, "
+        "dashed lines of the same colour their explicit bounds. A larger \u03b2 gives less violation and more regret: "
+        "compare the order of the curves in (a) with that in (b) and (c). In (d) the constraint is smooth, and theory says "
+        "that the largest violation in a round decreases with T. A curve that is no steeper than its dashed bound has the "
+        "rate of the theorem. Largest ratio of a measured value to its bound: "
         f"{_worst(data, 'theorem-1-', ('violation', 'squared')):.2g} in (b) and (c), "
         f"{_worst(data, 'lemma-1-', ('peak',)):.2g} in (d)."
     )
 
 
 def strong(data: xarray.Dataset) -> str:
-    """Theorem 2 and Proposition 1."""
+    """Write the caption of the figure for Theorem 2 and Proposition 1."""
     return (
-        "(a), (b) Strongly convex losses with T on a logarithmic axis, where O(log T) is a straight line: regret "
-        "is to stay under the dashed one. It can be negative, because a learner may leave the feasible set, or move "
-        "with the losses, which the best fixed decision cannot. (c) Four constraints as one by log-sum-exp with "
-        "temperature \u221aT: the largest violation of a round should fall at least as fast as the dotted line, T to "
-        "the power \u22121/6; the dashed bound is that of any constraint, smooth or not. Largest measured "
-        f"value over its bound: {_worst(data, 'theorem-2', ('regret', 'violation')):.2g} in (a) and (b)."
+        "(a), (b) Strongly convex losses. T is on a logarithmic axis, on which O(log T) is a straight line; regret should "
+        "stay below the dashed bound. Regret can be negative, because a learner can leave the feasible set and can adapt to "
+        "the losses, which the best fixed decision cannot. (c) Four constraints are aggregated by log-sum-exp with "
+        "temperature \u221aT. The largest violation in a round should decrease at least as fast as the dotted line, T to "
+        "the power \u22121/6. The dashed bound holds for any constraint, smooth or not. Largest ratio of a measured "
+        f"value to its bound: {_worst(data, 'theorem-2', ('regret', 'violation')):.2g} in (a) and (b)."
     )
 
 
 def baselines(data: xarray.Dataset) -> str:
-    """Propositions 4 and 5."""
+    """Write the caption of the figure for Propositions 4 and 5."""
     return (
-        "The earlier methods with the clipped Lagrangian: clipped violation (solid) against its explicit bound "
-        "(dashed). Where a solid curve is steeper than its dashed one, the asymptotic rate has not set in at these "
-        f"horizons. Largest measured value over its bound: {_worst(data, 'proposition-4', ('violation',)):.2g} in "
+        "The earlier methods with the clipped Lagrangian. Solid lines are the clipped violation, dashed lines its explicit "
+        "bound. If a solid line is steeper than its dashed line, the asymptotic rate is not reached at these horizons. "
+        f"Largest ratio of a measured value to its bound: {_worst(data, 'proposition-4', ('violation',)):.2g} in "
         f"(a), {_worst(data, 'proposition-5', ('violation',)):.2g} in (b)."
     )
 
 
 def exponents(data: xarray.Dataset) -> str:
-    """All results at once."""
+    """Write the caption of the figure with all growth exponents."""
     above = total = 0
     for quantity in ("regret", "violation", "squared", "peak"):
         measured, allowed = data[f"measured_{quantity}"].values, data[f"theory_{quantity}"].values
@@ -126,16 +127,16 @@ def exponents(data: xarray.Dataset) -> str:
         total += int(known.sum())
         above += int(np.sum(measured[known] > allowed[known] + 0.02))
     return (
-        "Growth exponents fitted over the horizons (dots, with their intervals, mostly narrower than the dot) and "
-        f"the largest that theory allows (black ticks). Dots belong to the left of their ticks; {above} of {total} "
-        "lie to the right and are hollow. Rows without a dot have no exponent, such as a regret that is negative. "
-        "Theory is about large T: an exponent measured at these horizons can still be above it while the explicit "
-        "bound holds."
+        "Dots are growth exponents fitted over the horizons, with their confidence intervals, which are mostly narrower "
+        "than the dot. Black ticks are the largest exponents that theory allows. A dot should be to the left of its tick; "
+        f"{above} of {total} are to the right and drawn hollow. Rows without a dot have no exponent, for example because "
+        "regret is negative. Theory describes large T: an exponent measured at these horizons can exceed it although the "
+        "explicit bound holds."
     )
 
 
 def _worst(data: xarray.Dataset, prefix: str, quantities: tuple[str, ...]) -> float:
-    """Largest measured value over its bound among the cases of a result."""
+    """Return the largest ratio of a measured value to its bound among the cases of a result."""
     ratios = [
         (data[q].max("seed") / data[f"bound_{q}"]).sel(case=cases(data, prefix)).values.ravel() for q in quantities
     ]

@@ -1,4 +1,4 @@
-"""The gallery: every figure of the report with its caption, drawn from stored results and from nothing else."""
+"""The list of all figures of the report with their captions, and functions that draw them from stored results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure: its file name, title and experiment, how it is drawn and what its caption says."""
+    """One figure: its file name, title and experiment, and the functions that draw it and write its caption."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Picture:
 
 
 def _both(name: str, title: str, experiment: str, draw: Any, caption: Any) -> tuple[Picture, Picture]:
-    """The figure with the paper's parameters, and its companion with the scale-aware rule."""
+    """Return the figure with the paper's parameters and the same figure with the scale-aware rule."""
     aware = {"rule": "scale-aware"}
     return (
         Picture(name, title, experiment, draw, caption),
@@ -71,7 +71,7 @@ GALLERY = (
 
 
 def pictures(folder: str | Path) -> Iterator[tuple[Picture, xarray.Dataset]]:
-    """The figures whose experiments the folder holds, each with its dataset."""
+    """Yield the figures whose experiments are stored in the folder, each with its dataset."""
     import xarray as xr
 
     loaded: dict[str, xarray.Dataset] = {}
@@ -84,7 +84,7 @@ def pictures(folder: str | Path) -> Iterator[tuple[Picture, xarray.Dataset]]:
 
 
 def draw_all(folder: str | Path) -> list[Path]:
-    """Draw every figure that the stored results allow; returns the files, `<name>.png`, `.pdf` and `-narrow.png`."""
+    """Draw all figures whose results are stored. Returns the files: `<name>.png`, `.pdf` and `-narrow.png` per figure."""
     target = Path(folder) / FIGURES
     written = []
     for picture, data in pictures(folder):
@@ -96,19 +96,19 @@ def draw_all(folder: str | Path) -> list[Path]:
 
 
 def save(figure: Figure, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = DPI) -> list[Path]:
-    """Write the figure in every kind, atomically, with neither dates nor versions inside: same results, same bytes."""
+    """Write the figure in all given formats. The files contain no dates or versions, so equal results give equal bytes."""
     written = []
     figure.set_dpi(dpi)
     for kind in kinds:
         content = _png(figure) if kind == "png" else _pdf(figure)
-        figure.set_layout_engine("none")  # laid out once, not again for every file
+        figure.set_layout_engine("none")  # compute the layout once, not again for every file
         written.append(path.with_name(f"{path.name}.{kind}"))
         files.write_atomically(written[-1], content)
     return written
 
 
 def _png(figure: Figure) -> bytes:
-    """Drawn once (`savefig` would draw twice, to lay out and to render) and with a palette, a third of the size."""
+    """Render a PNG in one pass (`savefig` draws twice) with a colour palette, which makes it a third of the size."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 

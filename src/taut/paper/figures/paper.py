@@ -1,7 +1,7 @@
-"""The paper's figures in the paper's arrangement: trajectories, sums against the horizon, and the ten days of dispatch.
+"""The figures of the paper: trajectories, sums as functions of the horizon, and the ten days of dispatch.
 
-Every function takes a stored dataset and returns a Figure. `rule` chooses the paper's parameters ("paper"), or
-Clipped-OGD with the scale-aware rule ("scale-aware"); `narrow` puts panels one below the other, for a phone.
+Every function takes a stored dataset and returns a Figure. `rule` selects the paper's parameters ("paper") or
+Clipped-OGD with the scale-aware rule ("scale-aware"). `narrow` places the panels in one column, for small screens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SUMS = (
 
 @styled
 def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Fig. 1: where every learner went, one panel a beta, with the constraint, the outer ball and the optimum."""
+    """Draw Fig. 1: the decisions of every learner, one panel per beta, with constraint, outer ball and optimum."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -79,7 +79,7 @@ def _sets(axes: Axes, radius: float) -> None:
 
 
 def _zoom(axes: Axes, points: Any, radius: float) -> None:
-    """A square window on the quarter where things happen, wide enough to see the sets it is in."""
+    """Set square axis limits that contain all decisions and enough of the feasible set and the outer ball."""
     low, high = points.min(axis=0), points.max(axis=0)
     low = np.minimum(low, -radius) - 0.06 * radius
     high = np.minimum(np.maximum(high, 0.12 * radius) + 0.06 * radius, 1.06 * radius)
@@ -90,9 +90,10 @@ def _zoom(axes: Axes, points: Any, radius: float) -> None:
 
 @styled
 def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Fig. 2 and the appendix's figure: clipped violation, signed violation and regret against T.
+    """Draw Fig. 2 or the appendix's figure: clipped violation, signed violation and regret as functions of T.
 
-    Means over the sequences, their range shaded. An axis is logarithmic where all values are positive and far apart.
+    Lines are means over the sequences and shaded areas their range. An axis is logarithmic if all values are positive and
+    differ by more than a factor of 30.
     """
     arguments.one_of("rule", rule, RULES)
     figure, panels = new_figure(3, narrow)
@@ -114,7 +115,7 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
 
 
 def shown(present: list[str], rule: str) -> list[str]:
-    """Who is in a figure: the paper's learners, or the two rules side by side and the rest of the strongly convex."""
+    """Return the contestants of a figure: those of the paper, or both rules and the strongly convex variants."""
     if rule == "paper":
         return [name for name in present if not name.startswith(("scaled", "a-ogd-strong", "strong-scaled"))]
     return [name for name in present if name.startswith(("clipped", "scaled", "strong", "a-ogd-strong"))]
@@ -122,7 +123,7 @@ def shown(present: list[str], rule: str) -> list[str]:
 
 @styled
 def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Fig. 3: demand; violation of every round, of all learners and of Clipped-OGD alone; running average cost."""
+    """Draw Fig. 3: demand, violation per round of all learners and of Clipped-OGD alone, and running average cost."""
     arguments.one_of("rule", rule, RULES)
     figure, panels = new_figure(4, narrow, width=2.85, height=2.7)
     ours = [name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")]
@@ -147,7 +148,7 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
     panels[3].set(ylabel="average cost so far", ylim=(0, None))
     for axes in panels:
         axes.set(xlabel="days", xlim=(0, float(days[-1])))
-    titles = ["demand", "violation of every round", "zoom: Clipped-OGD alone", "running average cost"]
+    titles = ["demand", "violation per round", "Clipped-OGD only", "running average cost"]
     label_panels(panels, titles, "abbc")
     legend_below(figure, panels, narrow)
     return figure

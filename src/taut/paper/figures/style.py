@@ -1,6 +1,7 @@
-"""How the contestants of the paper's experiments are drawn, and what they are called.
+"""How the contestants of the paper's experiments are drawn.
 
-The hue shows the family, line and marker the trade-off beta; a lighter tint with hollow markers is the scale-aware rule.
+The colour shows the family of learners; line style and marker show beta. The scale-aware rule has a lighter colour and
+hollow markers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["Look", "fraction", "look", "shades"]
 
 @dataclass(frozen=True)
 class Look:
-    """How one learner is drawn."""
+    """Colour, line style and marker of one learner."""
 
     colour: str
     line: str | tuple[float, tuple[float, ...]]
@@ -26,7 +27,7 @@ class Look:
     hollow: bool
 
     def options(self, markers: bool = True) -> dict[str, Any]:
-        """Keyword arguments for `Axes.plot`."""
+        """Return the keyword arguments for `Axes.plot`."""
         found: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
         if markers:
             found |= {"marker": self.marker, "markerfacecolor": "white" if self.hollow else self.colour}
@@ -34,7 +35,7 @@ class Look:
 
 
 def look(name: str) -> Look:
-    """The look of a contestant by its name, such as `clipped-half` or `a-ogd-strong-two-thirds`."""
+    """Return the look of a contestant with a name such as `clipped-half` or `a-ogd-strong-two-thirds`."""
     beta = next((part for part in ("half", "two-thirds") if name.endswith(part)), "")
     family = name.removesuffix(f"-{beta}") if beta else name
     marker = {"half": "o", "two-thirds": "^"}.get(beta, "s")
@@ -43,7 +44,7 @@ def look(name: str) -> Look:
 
 
 def shades(family: str, count: int) -> list[tuple[float, float, float]]:
-    """`count` shades of a family's colour, light to dark: for a grid of trade-offs."""
+    """Return `count` shades of a family's colour from light to dark, one per value of beta."""
     from matplotlib.colors import to_rgb
 
     base = np.asarray(to_rgb(FAMILIES[family]))
@@ -53,5 +54,5 @@ def shades(family: str, count: int) -> list[tuple[float, float, float]]:
 
 
 def fraction(beta: float) -> str:
-    """1/4 for 0.25."""
+    """Format beta as a fraction, for example "1/4" for 0.25."""
     return str(Fraction(beta).limit_denominator(12))

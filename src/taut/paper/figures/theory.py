@@ -1,7 +1,7 @@
-"""Growth with the horizon against the theorems: measured values with their bounds, and exponents beside the promised.
+"""Growth with the horizon compared with the theorems: measured values and bounds, fitted and allowed exponents.
 
-Every function takes the stored dataset of the theory experiment and returns a Figure. Measured means are solid, their
-range over the sequences shaded, bounds dashed in the same colour; a grid of beta goes from light to dark.
+Every function takes the stored dataset of the theory experiment and returns a Figure. Measured means are solid lines,
+shaded areas their range over the sequences, and bounds dashed lines of the same colour; larger beta is darker.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FAMILY = {"theorem-1": "clipped", "lemma-1": "clipped", "proposition-1": "clipp
 
 @styled
 def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Theorem 1 with Propositions 2 and 3 on the toy, and Lemma 1 under a smooth constraint."""
+    """Draw Theorem 1 with Propositions 2 and 3 on the toy problem, and Lemma 1 with a smooth constraint."""
     figure, panels = new_figure(4, narrow, width=4.6, height=2.7, columns=2)
     toy, smooth = cases(data, "theorem-1-"), cases(data, "lemma-1-")
     for axes, quantity, chosen in zip(
@@ -55,7 +55,7 @@ def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 @styled
 def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Theorem 2's regret and violation, and Proposition 1's largest violation with a temperature."""
+    """Draw regret and violation of Theorem 2, and the largest violation of Proposition 1 with a temperature."""
     figure, panels = new_figure(3, narrow, width=3.4)
     second = cases(data, "theorem-2")
     for axes, quantity in zip(panels, ("regret", "violation"), strict=False):
@@ -74,7 +74,7 @@ def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 @styled
 def baselines(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Propositions 4 and 5: the earlier methods with the clipped Lagrangian."""
+    """Draw Propositions 4 and 5: the earlier methods with the clipped Lagrangian."""
     figure, panels = new_figure(2, narrow, width=4.4)
     _growth(panels[0], data, "violation", cases(data, "proposition-4"), "ogd")
     _growth(panels[1], data, "violation", cases(data, "proposition-5-"), "a-ogd")
@@ -85,7 +85,7 @@ def baselines(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 @styled
 def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Measured growth exponents with their intervals beside the exponents that theory allows."""
+    """Draw the measured growth exponents with their confidence intervals and the exponents that theory allows."""
     from matplotlib.lines import Line2D
 
     order = [case for prefix in _FAMILY for case in cases(data, prefix) if _prefix(case) == prefix]
@@ -129,7 +129,7 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
 def _growth(
     axes: Axes, data: xarray.Dataset, quantity: str, chosen: Sequence[str], family: str, log: bool = True
 ) -> None:
-    """Measured means, ranges and bounds over T; a sum that may be negative gets an axis with a linear middle."""
+    """Plot measured means, ranges and bounds as functions of T. Regret can be negative, so its axis is symlog."""
     horizon = data["horizon"].values
     for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
         one = data.sel(case=case)
@@ -158,7 +158,7 @@ def _prefix(case: str) -> str:
 
 
 def _short(data: xarray.Dataset, case: str) -> str:
-    """What tells a case from its neighbours in a panel: beta in a grid, otherwise the label."""
+    """Return the legend text of a case: its beta if the panel shows several, otherwise its label."""
     grid = _prefix(case) in ("theorem-1", "lemma-1", "proposition-5")
     return (
         f"\u03b2 = {fraction(float(data['beta'].sel(case=case)))}" if grid else str(data["label"].sel(case=case).item())
@@ -166,7 +166,7 @@ def _short(data: xarray.Dataset, case: str) -> str:
 
 
 def _name(data: xarray.Dataset, case: str) -> str:
-    """A row's name: the result, and beta or what sets the case apart."""
+    """Return the label of a row: the result, and beta or the variant."""
     result = str(data["result"].sel(case=case).item()).split(",")[0]
     beta = float(data["beta"].sel(case=case))
     if np.isfinite(beta):

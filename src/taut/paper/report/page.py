@@ -1,4 +1,4 @@
-"""Gather what a folder holds and set it on one page: no network, figures inside."""
+"""Write the report: collect claims, results and figures of a folder and render one HTML page that needs no network."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MARKS = {"holds": "\u2713", "holds in part": "\u25d0", "fails": "\u2717"}
 
 
 def write_report(folder: str | Path) -> Path:
-    """Write `report.html` into a folder that a reproduction wrote, from its claims, results and figures.
+    """Write `report.html` into the output folder of a reproduction, from its claims, results and figures.
 
-    The figures must have been drawn (`taut.paper.figures.draw_all`); timing is shown where `timing.json` is present.
+    Draw the figures first (`taut.paper.figures.draw_all`). Timing is shown if the folder contains `timing.json`.
     """
     import jinja2
 
@@ -57,9 +57,9 @@ def _read(path: Path) -> Any:
 
 
 def _claim(one: dict[str, Any]) -> dict[str, Any]:
-    """A row of the verdict table."""
+    """Return a row of the table of verdicts."""
     others = [f"{choice['choice']}: {choice['verdict']}" for choice in one["choices"]]
-    survives = ("yes" if one["survives"] else "no") if others else "nothing to vary"
+    survives = ("yes" if one["survives"] else "no") if others else "no other choices"
     return one | {
         "css": _CLASSES[one["verdict"]],
         "mark": _MARKS[one["verdict"]],
@@ -75,7 +75,7 @@ def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
 
 
 def _figures(folder: Path) -> Any:
-    """The figures that are drawn, each with a wide and a narrow picture and its caption."""
+    """Yield the figures that have been drawn, each with a wide and a narrow picture and its caption."""
     for picture, data in pictures(folder):
         wide, narrow = (folder / FIGURES / f"{picture.name}{kind}.png" for kind in ("", "-narrow"))
         if wide.is_file() and narrow.is_file():
@@ -89,14 +89,14 @@ def _figures(folder: Path) -> Any:
 
 
 def _embedded(path: Path) -> dict[str, Any]:
-    """A PNG as a data address with its size, so that the page does not jump while it loads."""
+    """Return a PNG as base64 with its size, so that the browser can reserve the space before it decodes the picture."""
     content = path.read_bytes()
     width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))  # of the PNG's IHDR chunk
     return {"data": base64.b64encode(content).decode(), "width": width, "height": height}
 
 
 def _experiment(folder: Path, name: str) -> dict[str, Any]:
-    """What was run, in a sentence, and with which parameters."""
+    """Describe what was run and with which parameters."""
     import xarray as xr
 
     data = xr.load_dataset(folder / name / "results.nc", engine="h5netcdf")
@@ -110,12 +110,12 @@ def _experiment(folder: Path, name: str) -> dict[str, Any]:
 def _ran(data: xarray.Dataset) -> list[str]:
     lines = []
     if "case" in data.dims:
-        lines.append(f"{data.sizes['case']} cases, one for each result and \u03b2")
+        lines.append(f"{data.sizes['case']} cases, one per result and \u03b2")
     else:
         lines.append(f"{data.sizes['contestant']} learners; {data.attrs['choice']}")
     if "horizon" in data.dims:
         horizons = ", ".join(f"{int(T):,}" for T in data["horizon"].values)
-        lines.append(f"{data.sizes['seed']} random sequences for each horizon T = {horizons}")
+        lines.append(f"{data.sizes['seed']} random sequences per horizon, T = {horizons}")
     else:
         lines.append(f"T = {data.sizes['round']:,} rounds")
     for part in ("source", "repairs", "constants"):
@@ -125,7 +125,7 @@ def _ran(data: xarray.Dataset) -> list[str]:
 
 
 def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
-    """Learner and parameters, at the longest horizon where they depend on it."""
+    """Return the learners with their parameters, at the longest horizon if they depend on it."""
     if "contestant" not in data.dims:
         return []
     return [
@@ -134,12 +134,12 @@ def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
 
 
 def _rounded(text: str) -> str:
-    """The same text with its decimals cut to what a reader can use; the datasets keep every bit."""
+    """Round all decimal numbers in a text to four significant digits; the datasets keep full precision."""
     return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
 def _timing(timing: Any) -> dict[str, Any] | None:
-    """Rows, longest first, with their share of the whole."""
+    """Return the steps, longest first, with their share of the total time."""
     if timing is None:
         return None
     whole = sum(step["seconds"] for step in timing["steps"]) or 1.0
