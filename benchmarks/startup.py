@@ -49,7 +49,7 @@ def _measure(folder: str) -> dict[str, float]:
     games = [(case.name, case, case.learner) for case in cases.suite()]
     for case in (cases.toy(), cases.doubly_stochastic(30, 2000)):  # the smallest problem, and the slowest to compile
         for name in LEARNERS:
-            made = taut.LEARNERS[name].make(case.problem.constants, case.horizon, None)
+            made = taut.LEARNERS[name].build(case.problem.constants, case.horizon, feasible=None)
             games.append((f"{case.name}, {name}", case, made))
     times = {"import taut": imported}
     for name, case, learner in games:

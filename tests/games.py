@@ -17,7 +17,7 @@ import numpy as np
 
 import taut
 from taut.engine import register_dataclass
-from taut.learners import Method
+from taut.learners import Card
 from zoo import ROUNDS, SEEDS, STRONG, TOY, ZOO, Case
 
 CHUNK = 128
@@ -41,22 +41,22 @@ def broken(kind: type) -> Any:
     return register_dataclass(dataclasses.dataclass(frozen=True)(kind))
 
 
-def applies(method: Method, case: Case) -> bool:
+def applies(method: Card, case: Case) -> bool:
     """Whether a method can play a case, from what its registry entry says of it."""
     strong = case.problem.constants.strong_convexity > 0
-    projects = "exact projection on the feasible set" in method.assumptions
+    projects = method.needs_feasible
     return (method.losses == "convex" or strong) and (not projects or case.feasible is not None)
 
 
 @cache
-def game(method: Method, problem: taut.Problem) -> taut.Problem:
+def game(method: Card, problem: taut.Problem) -> taut.Problem:
     """The problem as the method plays it: aggregated if it takes one constraint only."""
     return taut.max_of(problem) if method.aggregated else problem
 
 
-def tuned(method: Method, case: Case, horizon: int = ROUNDS) -> taut.Learner:
+def tuned(method: Card, case: Case, horizon: int = ROUNDS) -> taut.Learner:
     """The method, tuned for the case."""
-    return method.make(game(method, case.problem).constants, horizon, case.feasible)
+    return method.build(game(method, case.problem), horizon, feasible=case.feasible)
 
 
 @cache
@@ -69,13 +69,13 @@ def stream(case: Case) -> Any:
 
 
 @cache
-def played(method: Method, case: Case) -> taut.Run:
+def played(method: Card, case: Case) -> taut.Run:
     """The shared run of a method on a case: all seeds at once."""
     return play(method, case)
 
 
 @cache
-def reacted(method: Method, case: Case) -> tuple[taut.Run, Any]:
+def reacted(method: Card, case: Case) -> tuple[taut.Run, Any]:
     """The run of a method against the case's adversary, and what the adversary revealed."""
     problem, key = game(method, case.problem), jax.random.key(5)
     run = taut.simulate(
@@ -99,7 +99,7 @@ def violation(case: Case, decisions: np.ndarray, data: Any) -> np.ndarray:
     return np.maximum(values(case, decisions, data).max(axis=-1), 0).sum(axis=-1)
 
 
-def play(method: Method, case: Case, learner: Any = None, data: Any = None, by: float = 0.0) -> taut.Run:
+def play(method: Card, case: Case, learner: Any = None, data: Any = None, by: float = 0.0) -> taut.Run:
     """The shared compiled game with another learner, other data or other constraint levels."""
     learner = tuned(method, case) if learner is None else learner
     data = stream(case) if data is None else data
@@ -113,9 +113,9 @@ PAIRS = tuple((method, case) for method in taut.LEARNERS.values() for case in ZO
 
 def pair_id(value: Any) -> str:
     """How a method or a case is called in test names."""
-    return value.name if isinstance(value, (Method, Case)) else str(value)
+    return value.name if isinstance(value, (Card, Case)) else str(value)
 
 
-def home(method: Method) -> Case:
+def home(method: Card) -> Case:
     """The case where a method is looked at closely."""
     return TOY if method.losses == "convex" else STRONG

@@ -44,7 +44,7 @@ def targets(seeds=None, rounds=ROUNDS, seed=0):
 
 
 def learner(name, rounds=ROUNDS):
-    return taut.LEARNERS[name].make(GAME.constants, rounds, FEASIBLE)
+    return taut.LEARNERS[name].build(GAME.constants, rounds, feasible=FEASIBLE)
 
 
 def clipped_by_hand(z, eta, sigma, x=(0.0, 0.0)):

@@ -511,7 +511,7 @@ MANY = COMPLETE.with_values(constraint_count=2)
     ("feasible set", TypeError, "feasible", "'diamond'", "taut domain",
      lambda: taut.ProjectedOGD.zinkevich(COMPLETE, "diamond")),
     ("registry without feasible set", ValueError, "feasible", "None", "domain",
-     lambda: taut.LEARNERS["projected-ogd"].make(COMPLETE, 9, None)),
+     lambda: taut.LEARNERS["projected-ogd"].build(COMPLETE, 9, feasible=None)),
     ("doubling nothing", TypeError, "make", "3", "function of the horizon", lambda: taut.Doubling.of(3)),
     ("doubling from below", ValueError, "first", "-1", "at least 0",
      lambda: taut.Doubling.of(lambda h: CLIPPED, first=-1)),
@@ -540,7 +540,11 @@ def test_constructors(error, name, came, expected, call):
 @pytest.mark.parametrize("name", [name for name, method in taut.LEARNERS.items() if method.needs_horizon])
 def test_registered_methods_refuse_a_horizon_of_zero(name):
     assert_refused(
-        ValueError, "horizon", "0", "at least 1", lambda: taut.LEARNERS[name].make(GAME.constants, 0, FEASIBLE)
+        ValueError,
+        "horizon",
+        "0",
+        "at least 1",
+        lambda: taut.LEARNERS[name].build(GAME.constants, 0, feasible=FEASIBLE),
     )
 
 

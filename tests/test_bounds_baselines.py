@@ -368,49 +368,36 @@ def test_exponents_are_those_of_the_bounds(beta):
     def smooth(T):
         return bounds.smooth_peak_violation(**base, sigma=2.0, eta=T**-beta, constraint_smoothness=0.1)
 
-    theory = bounds.exponents("clipped", beta)
-    sharp = bounds.exponents("clipped", beta, error_bound=True)
-    anytime = bounds.exponents("clipped-anytime", beta)
-    jenatton = bounds.exponents("jenatton", beta)
     powers = {**clipped, "eta": 1.0, "beta": beta}
     for found, expected in [
-        (fixed(bounds.clipped_regret, clipped), theory.regret),
-        (fixed(bounds.clipped_squared_violation, clipped), theory.squared),
-        (fixed(bounds.clipped_violation, clipped), theory.violation),
-        (smooth, bounds.exponents("clipped", beta, smooth=True).peak),
-        (fixed(bounds.error_bound_violation, kappa), sharp.violation),
-        (fixed(bounds.error_bound_squared_violation, kappa), sharp.squared),
-        (fixed(bounds.error_bound_peak_violation, kappa), sharp.peak),
-        (every(bounds.clipped_anytime_regret, powers), anytime.regret),
-        (every(bounds.clipped_anytime_squared_violation, powers), anytime.squared),
-        (every(bounds.clipped_anytime_violation, powers), anytime.violation),
-        (every(bounds.jenatton_regret, aogd), jenatton.regret),
-        (every(bounds.jenatton_excess, aogd), jenatton.excess),
-        (every(bounds.jenatton_strong_regret, strong), bounds.exponents("jenatton-strong", beta).regret),
+        (fixed(bounds.clipped_regret, clipped), max(beta, 1 - beta)),
+        (fixed(bounds.clipped_squared_violation, clipped), 1 - beta),
+        (fixed(bounds.clipped_violation, clipped), 1 - beta / 2),
+        (smooth, -beta / 3),
+        (fixed(bounds.error_bound_violation, kappa), 1 - beta),
+        (fixed(bounds.error_bound_squared_violation, kappa), 1 - 2 * beta),
+        (fixed(bounds.error_bound_peak_violation, kappa), -beta),
+        (every(bounds.clipped_anytime_regret, powers), max(beta, 1 - beta)),
+        (every(bounds.clipped_anytime_squared_violation, powers), 1 - beta),
+        (every(bounds.clipped_anytime_violation, powers), 1 - beta / 2),
+        (every(bounds.jenatton_regret, aogd), max(beta, 1 - beta)),
+        (every(bounds.jenatton_excess, aogd), 1 - beta / 2),
+        (every(bounds.jenatton_strong_regret, strong), beta),
         (every(bounds.zinkevich_regret, {"diameter": 1.0, "loss_lipschitz": 1.0}), 0.5),
     ]:
         assert slope_of(found) == pytest.approx(expected, abs=0.01)
 
 
-def test_logarithmic_exponents_and_the_table():
+def test_logarithmic_exponents():
     strong = {"strong_convexity": 1.0, "sigma": 2.0, "radius": 1.0, "loss_lipschitz": 1.0,
               "constraint_lipschitz": 1.0, "constraint_count": 1}  # fmt: skip
-    row = bounds.exponents("clipped-strong")
-    assert slope_of(lambda T: bounds.strong_clipped_regret(horizon=T, **strong)) == pytest.approx(row.regret, abs=0.03)
+    assert slope_of(lambda T: bounds.strong_clipped_regret(horizon=T, **strong)) == pytest.approx(0.0, abs=0.03)
     squared = slope_of(lambda T: bounds.strong_clipped_squared_violation(horizon=T, **strong))
-    assert squared == pytest.approx(row.squared, abs=0.03)
+    assert squared == pytest.approx(0.0, abs=0.03)
     violation = slope_of(lambda T: bounds.strong_clipped_violation(horizon=T, **strong))
-    assert violation == pytest.approx(row.violation, abs=0.03)
+    assert violation == pytest.approx(0.5, abs=0.03)
     mahdavi = {"radius": 1.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0, "constraint_range": 1.0,
                "constraint_count": 1, "delta": 4.0}  # fmt: skip
-    row = bounds.exponents("mahdavi")
-    assert slope_of(lambda T: bounds.mahdavi_regret(horizon=T, eta=T**-0.5, **mahdavi)) == pytest.approx(row.regret)
+    assert slope_of(lambda T: bounds.mahdavi_regret(horizon=T, eta=T**-0.5, **mahdavi)) == pytest.approx(0.5)
     excess = slope_of(lambda T: bounds.mahdavi_excess(horizon=T, eta=T**-0.5, **mahdavi))
-    assert excess == pytest.approx(row.excess, abs=0.01)
-    for kind in bounds.EXPONENT_KINDS:
-        for flags in ({}, {"error_bound": True}, {"smooth": True}, {"slater": True}):
-            row = bounds.exponents(kind, 0.4, **flags)
-            assert row.excess <= row.violation <= 1
-            assert row.violation <= (1 + row.squared) / 2 + TINY or row.squared == -math.inf  # Cauchy-Schwarz
-    with pytest.raises(ValueError, match="kind: got 'magic'"):
-        bounds.exponents("magic")
+    assert excess == pytest.approx(0.75, abs=0.01)

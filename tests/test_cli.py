@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import taut
 from taut import cli
-from taut.judge.guarantees import Setting, guarantees
+from taut.judge.guarantees import guarantees
+from taut.learners import Setting
 
 runner = CliRunner(env={"COLUMNS": "200"})
 CONSTANTS = ["-R", "1", "-f", "1", "-g", "1.5"]

@@ -54,13 +54,13 @@ def test_needs_horizon_means_that_parameters_depend_on_it(method):
 def test_aggregated_methods_refuse_several_constraints(method):
     known = zoo.DOUBLY.problem.constants
     with pytest.raises(ValueError, match=r"constraint_count: got 21; expected 1.*max_of"):
-        method.make(known, 100, None)
+        method.build(known, 100, feasible=None)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m.losses == "strongly convex"], ids=games.pair_id)
 def test_strongly_convex_methods_refuse_a_modulus_of_zero(method):
     with pytest.raises(ValueError, match="strong_convexity"):
-        method.make(zoo.TOY.problem.constants, 100, zoo.TOY.feasible)
+        method.build(zoo.TOY.problem.constants, 100, feasible=zoo.TOY.feasible)
 
 
 # -- Pure, deterministic, batched, blind to the future -----------------------------------------------------------------

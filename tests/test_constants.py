@@ -194,7 +194,7 @@ def test_estimated_constants_can_tune_every_method():
     """Sampling fills all that the constructors need, apart from the modulus that is not there."""
     found = taut.max_of(bare(zoo.STRONG)).estimate_constants(zoo.STRONG.stream(2, 60), jax.random.key(0), seeds=2)
     for method in taut.LEARNERS.values():
-        assert isinstance(method.make(found, 100, zoo.STRONG.feasible), taut.Learner)
+        assert isinstance(method.build(found, 100, feasible=zoo.STRONG.feasible), taut.Learner)
 
 
 def test_numbers_that_are_not_finite_are_named():

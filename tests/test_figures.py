@@ -190,7 +190,7 @@ def run():
 
 def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
     from taut.judge.certificate import Certificate, Line
-    from taut.judge.guarantees import Guarantee
+    from taut.learners import Guarantee
 
     near, far = 2 * float(np.cumsum(np.maximum(run.excess, 0), axis=1).max()), 1e9
     lines = tuple(

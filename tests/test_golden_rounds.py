@@ -164,7 +164,7 @@ def test_every_method_has_golden_rounds():
 @pytest.mark.parametrize("name", taut.LEARNERS)
 def test_three_rounds_worked_by_hand(name):
     constants, horizon, costs, decisions, multipliers = GOLDEN[name]
-    learner = taut.LEARNERS[name].make(constants, horizon, SQUARE)
+    learner = taut.LEARNERS[name].build(constants, horizon, feasible=SQUARE)
     data = np.array([*costs, (0, 0)], float)  # a fourth round shows x_4 and lambda_4
     run = taut.simulate(learner, PROBLEM, data, chunk=4, record=("loss", "excess", "decisions", "multipliers"))
     expected = np.array([(0, 0), *decisions], float)

@@ -67,7 +67,7 @@ def test_numbers_that_are_not_numbers_survive(run, tmp_path):
 
 @pytest.mark.parametrize("name", list(taut.LEARNERS))
 def test_every_learner_survives_its_description(name):
-    learner = taut.LEARNERS[name].make(GAME.constants, 1000, FEASIBLE)
+    learner = taut.LEARNERS[name].build(GAME.constants, 1000, feasible=FEASIBLE)
     text = json.dumps(files.pack(learner))
     back = files.unpack(json.loads(text))
     assert type(back) is type(learner)

@@ -117,8 +117,8 @@ def bound(
 ) -> None:
     """Print every guarantee of a learner as a number, for given constants and horizon."""
     from . import arguments
-    from .judge.guarantees import Setting, guarantees
-    from .learners import LEARNERS
+    from .judge.guarantees import guarantees
+    from .learners import LEARNERS, Setting
     from .problem.constants import Constants
     from .problem.domains import Ball
 
@@ -135,7 +135,7 @@ def bound(
         slater=slater,
         error_bound=error_bound,
     )
-    made = LEARNERS[learner].make(known, horizon, Ball(radius, shape=1))
+    made = LEARNERS[learner].build(known, horizon, feasible=Ball(radius, shape=1))
     found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
     if json_out:
         _say({"learner": repr(made), "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found}})

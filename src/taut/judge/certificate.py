@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from ..learners import QUANTITIES, Guarantee
 from ..play import metrics
 from ..play.replay import revealed
 from ..play.run import Run
@@ -17,7 +17,7 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from . import assumptions as _assumptions
 from .assumptions import GIVEN, Assumption
-from .guarantees import QUANTITIES, Guarantee, Setting, guarantees
+from .guarantees import setting_of, standing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,6 +39,8 @@ class Line:
     guarantee: Guarantee | None
     void: tuple[str, ...] = ()
     """Refuted assumptions on which the guarantee rests."""
+    reasons: tuple[str, ...] = ()
+    """Why no theorem gives a bound, for a quantity without any."""
 
     @property
     def bound(self) -> float | None:
@@ -116,7 +118,7 @@ class Certificate:
         for name in ("quantity", "measured (mean)", "measured (worst)", "bound", "worst / bound", "by"):
             values.add_column(name, justify="left" if name in ("quantity", "by") else "right")
         for line in self.lines:
-            source = line.guarantee.source if line.guarantee else "no guarantee"
+            source = line.guarantee.source if line.guarantee else "; ".join(("no bound", *line.reasons[:1]))
             if line.void:
                 source = f"void: {', '.join(line.void)} refuted"
             ratio = "" if line.ratio is None else f"{line.ratio:.3g}" + ("" if line.holds else "  EXCEEDED")
@@ -187,16 +189,15 @@ def certify(
     checks: tuple[Assumption, ...] = ()
     if check and source is not None:
         checks = _assumptions.check(problem, source, _played(run), key)
-    promised = {one.quantity: one for one in guarantees(learner, _setting(problem, source, run), run.horizon)}
-    refuted = {one.name for one in checks if one.refuted}
+    promised = tuple(learner.guarantees(setting_of(problem, run.first), run.horizon))
+    chosen = standing(promised, {one.name for one in checks if one.refuted})
     lines = []
     for quantity in QUANTITIES:
-        values, promise = measured.get(quantity), promised.get(quantity)
-        void = tuple(sorted(refuted.intersection(promise.assumptions))) if promise else ()
+        values, stands = measured.get(quantity), chosen[quantity]
         mean, worst = (None, None) if values is None else (float(np.mean(values)), float(np.max(values)))
-        lines.append(Line(quantity, mean, worst, promise, void))
+        lines.append(Line(quantity, mean, worst, stands.guarantee, stands.refuted, stands.reasons))
     named = {one.name for one in checks}
-    rests = {name for one in promised.values() for name in one.assumptions}
+    rests = {name for stands in chosen.values() if stands.guarantee for name in stands.guarantee.assumptions}
     checks += tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
     return Certificate(repr(learner), run.horizon, run.seeds, tuple(lines), checks, best, tuple(notes))
 
@@ -220,19 +221,6 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
         data = revealed(run)
     # What an adversary revealed can be held to what a model says of its parameters only now.
     return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
-
-
-def _setting(problem: Problem, stream: Stream | None, run: Run) -> Setting:
-    fixed = not problem.constraints.takes_data
-    violation = None
-    if fixed:
-        first = problem.domain.centre if run.first is None else jnp.asarray(run.first)
-        violation = float(np.maximum(np.asarray(problem.constraints.values(first, None)), 0).max())
-    at_centre = run.first is None or bool(np.all(run.first == np.asarray(problem.domain.centre)))
-    constants = problem.constants
-    if not at_centre:  # the comparator may be a diameter away
-        constants = constants.with_values(radius=float(problem.domain.diameter))
-    return Setting(constants, float(problem.domain.diameter), fixed, violation)
 
 
 def _played(run: Run, most: int = 64) -> Array:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import arguments
-from ..learners import ClippedOGD, Doubling, DriftPlusPenalty, Learner, ProjectedOGD, SaddlePoint, bounds
-from ..learners.schedules import Constant, Inverse, InverseRoot, Power
+from ..learners import QUANTITIES, Learner
+from ..learners.registry import as_learner
 from ..play import metrics
 from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
-from .guarantees import QUANTITIES
+from .guarantees import guarantees, setting_of
 from .hindsight import hindsight
 
 if TYPE_CHECKING:
@@ -69,38 +69,41 @@ class Rates:
 
 
 def rates(
-    learner: Learner | Callable[[int], Learner],
+    learner: Learner | str | Callable[[int], Learner],
     family: tuple[Problem, Any] | Callable[[int], tuple[Problem, Any]],
     horizons: Sequence[int],
     *,
     seeds: int | None = None,
     score: Problem | None = None,
-    theory: bounds.Exponents | None = None,
+    theory: Mapping[str, float] | None = None,
 ) -> Rates:
     """Growth exponents of regret and of each violation over `horizons`.
 
     Arguments:
-        learner: a learner that needs no horizon, or a function of the horizon that returns one.
+        learner: a learner that needs no horizon, a function of the horizon that returns one, or the name of a method.
         family: (problem, stream), or a function of the horizon that returns them.
         horizons: at least two, increasing.
         seeds: number of seeds in the stream, as in `taut.simulate`.
         score: the problem to score by, if the one played is a transform of it.
-        theory: exponents to compare with; by default those of the learner's own family.
+        theory: growth exponents to compare with, by quantity; by default those of the learner's own bounds over the
+            same horizons.
     """
     grid = tuple(arguments.count("horizons", horizon) for horizon in horizons)
     if len(grid) < 2 or list(grid) != sorted(set(grid)):
         raise ValueError(f"horizons: got {list(horizons)}; expected at least two, increasing")
     columns: list[dict[str, Array]] = []
-    last: Learner | None = None
+    limits: list[dict[str, float]] = []
     for horizon in grid:
-        last = learner if isinstance(learner, Learner) else learner(horizon)
         problem, stream = family if isinstance(family, tuple) else family(horizon)
+        made = as_learner(learner, problem, horizon)
+        made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-        run = simulate(last, problem, source, horizon=horizon, record=(), score=score)
+        run = simulate(made, problem, source, horizon=horizon, record=(), score=score)
         columns.append(measure(run, hindsight(score or problem, source, horizon=horizon).loss))
-    assert last is not None
+        found = guarantees(made, setting_of(problem), horizon)
+        limits.append({one.quantity: one.bound for one in found if one.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
-    allowed = theory or _theory(last)
+    allowed = _slopes(grid, limits) if theory is None else theory
     return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))
 
 
@@ -115,10 +118,9 @@ def measure(run: Run, best: Array) -> dict[str, Array]:
     }
 
 
-def fit(quantity: str, horizons: Sequence[int], values: Array, theory: bounds.Exponents | None = None) -> Rate:
+def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None) -> Rate:
     """Least squares of log value on log horizon, one slope a seed; a quantity that is not positive has none."""
-    field = {"regret": "regret", "violation": "violation", "squared violation": "squared", "peak violation": "peak"}
-    allowed = None if theory is None else float(getattr(theory, field.get(quantity, "excess")))
+    allowed = None if theory is None else theory.get(quantity)
     values = np.atleast_2d(values)
     if np.any(values <= 0):
         return Rate(quantity, np.nan, np.nan, np.nan, allowed)
@@ -131,23 +133,12 @@ def fit(quantity: str, horizons: Sequence[int], values: Array, theory: bounds.Ex
     return Rate(quantity, centre, centre - half, centre + half, allowed)
 
 
-def _theory(learner: Learner) -> bounds.Exponents | None:
-    """The exponents of a learner's own family, told from its schedules; `None` where they cannot be told."""
-    if isinstance(learner, Doubling):
-        return bounds.exponents("clipped-anytime") if isinstance(learner.epochs, ClippedOGD) else None
-    if isinstance(learner, DriftPlusPenalty):
-        return bounds.exponents("drift-plus-penalty", slater=True)
-    if isinstance(learner, ProjectedOGD):
-        return bounds.exponents("projected-strong" if isinstance(learner.eta, Inverse) else "projected")
-    if isinstance(learner, SaddlePoint):
-        clipped = "-clipped" if learner.clipped else ""
-        if isinstance(learner.eta, Constant):
-            return bounds.exponents(f"mahdavi{clipped}")
-        beta = float(learner.theta.exponent) if isinstance(learner.theta, Power) else 0.5
-        strong = "-strong" if isinstance(learner.eta, Inverse) else ""
-        return bounds.exponents(f"jenatton{strong}{clipped}", beta)
-    if isinstance(learner, ClippedOGD):
-        if isinstance(learner.eta, Inverse):
-            return bounds.exponents("clipped-strong")
-        return bounds.exponents("clipped-anytime" if isinstance(learner.eta, InverseRoot) else "clipped")
-    return None
+def _slopes(horizons: Sequence[int], limits: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The growth exponents of the learner's own bounds over the horizons; -inf for a bound of zero."""
+    found = {}
+    for quantity in QUANTITIES:
+        values = [column[quantity] for column in limits if quantity in column]
+        if len(values) == len(horizons):
+            zero = min(values) <= 0
+            found[quantity] = -np.inf if zero else float(np.polyfit(np.log(horizons), np.log(values), 1)[0])
+    return found

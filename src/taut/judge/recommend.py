@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import arguments
-from ..learners import LEARNERS, ClippedOGD, Learner, Method
+from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
 from ..problem.domains import Domain
 from ..problem.problem import Problem
-from .guarantees import Guarantee, Setting, guarantees
+from .guarantees import guarantees, setting_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,14 +27,15 @@ REFERENCE = 10_000
 class Candidate:
     """A method that applies to the problem, with its bounds at the horizon; or the reason why it does not apply."""
 
-    method: Method
+    method: Card
     learner: Learner | None
     guarantees: tuple[Guarantee, ...]
     reason: str
 
     def bound(self, quantity: str) -> float:
         """The bound on one quantity; infinite if there is none."""
-        return next((one.bound for one in self.guarantees if one.quantity == quantity), math.inf)
+        known = next((one.bound for one in self.guarantees if one.quantity == quantity), None)
+        return math.inf if known is None else known
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,8 @@ def recommend(
     weight = arguments.positive("weight", weight)
     length = REFERENCE if horizon is None else arguments.count("horizon", horizon)
     problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
-    setting = _setting(problem)
-    found = [_candidate(m, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
+    setting = setting_of(problem)
+    found = [_candidate(m, problem, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
 
     def price(one: Candidate) -> float:
         violation = length * one.bound("peak violation") if per_round else one.bound("violation")
@@ -125,20 +124,18 @@ def recommend(
 
 def _best(setting: Setting, horizon: int, weight: float) -> Learner:
     """Clipped-OGD with the parameters that minimise the very bound that learners are compared by."""
-    near = 0.0 if setting.fixed and setting.initial_violation == 0 else None
+    near = 0.0 if setting.constraints_fixed and setting.initial_violation == 0 else None
     return ClippedOGD.tuned(setting.constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
 
 
-def _setting(problem: Problem) -> Setting:
-    fixed = not problem.constraints.takes_data
-    first = None
-    if fixed:
-        first = float(np.maximum(np.asarray(problem.constraints.values(problem.domain.centre, None)), 0).max())
-    return Setting(problem.constants, float(problem.domain.diameter), fixed, first)
-
-
 def _candidate(
-    method: Method, setting: Setting, horizon: int | None, length: int, feasible: Domain | None, weight: float
+    method: Card,
+    problem: Problem,
+    setting: Setting,
+    horizon: int | None,
+    length: int,
+    feasible: Domain | None,
+    weight: float,
 ) -> Candidate:
     constants = setting.constants
     reason = ""
@@ -146,14 +143,16 @@ def _candidate(
         reason = "needs the horizon"
     elif method.losses == "strongly convex" and constants.strong_convexity == 0:
         reason = "losses are not known to be strongly convex"
-    elif "exact projection on the feasible set" in method.assumptions and feasible is None:
+    elif method.needs_feasible and feasible is None:
         reason = "needs a projection on the feasible set"
     elif method.aggregated and constants.constraint_count != 1:
         reason = "plays one aggregated constraint: use taut.max_of(problem)"
     if not reason:
         try:
             learner = (
-                _best(setting, length, weight) if method.name == BEST else method.make(constants, length, feasible)
+                _best(setting, length, weight)
+                if method.name == BEST
+                else method.build(problem, length, feasible=feasible)
             )
         except ValueError as error:
             reason = str(error)

@@ -1,30 +1,62 @@
-"""The contract of a learner: an immutable value with two pure functions, `init` and `step`."""
+"""The contract of a learner: an immutable value with `init`, `step` and `guarantees`.
+
+Read `Learner` first, then `Guarantee` and `Setting`, which hold what theory says about a learner.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 
 from .. import files
+from ..engine import register_dataclass
+from ..problem.constants import SYMBOLS, Constants
 from ..problem.rounds import Round
+from .bounds.theorem import OutsideTheorem
 
-__all__ = ["Learner", "State", "Weighted", "first_round"]
+__all__ = [
+    "BASE", "QUANTITIES", "Assumes", "Guarantee", "Learner", "MultiplierState", "Observed", "OutsideTheorem", "Setting",
+    "State", "first_round", "learner_dataclass", "smallest",
+]  # fmt: skip
+
+QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
+"""What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is the clipped sum of the
+largest constraint, and the peak its largest value in a round; the squared violation is summed over all constraints; the
+excess is the signed sum of the worst constraint."""
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass_transform(frozen_default=True)
+def learner_dataclass(kind: Class) -> Class:
+    """Make a class a learner: a frozen dataclass whose fields are parameters, registered as a JAX pytree.
+
+    Fields are traced, so changing or sweeping them never recompiles; a field with `metadata={"static": True}` is a flag
+    that is compiled in. Use this decorator and not `jax.tree_util.register_dataclass`, with which two classes that have
+    the same fields can run each other's compiled code.
+    """
+    made: Any = dataclass(frozen=True)(kind)
+    return register_dataclass(made)
 
 
 class State(NamedTuple):
-    """What the next round needs of a learner without multipliers."""
+    """The state of a learner without multipliers."""
 
     x: jax.Array
     """The decision to play in round t."""
     t: jax.Array
-    """The round, from 1."""
+    """The round, counted from 1."""
 
 
-class Weighted(NamedTuple):
-    """What the next round needs of a learner that keeps a multiplier for each constraint."""
+class MultiplierState(NamedTuple):
+    """The state of a learner that keeps one multiplier per constraint."""
 
     x: jax.Array
     t: jax.Array
@@ -35,8 +67,8 @@ class Learner(ABC):
     """A method with its parameters: a frozen dataclass, registered as a pytree whose leaves are the parameters.
 
     A learner owns no loop, prints nothing, does not score itself and never sees the stream. Changing a parameter, or
-    sweeping it with vmap, never recompiles. `tuned` and its sisters compute parameters from theory; plain construction
-    takes them as given.
+    sweeping it with vmap, never recompiles. `tuned` and similar constructors compute parameters from theory; plain
+    construction takes them as given. Subclasses use the decorator `taut.learner_dataclass`.
     """
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -45,17 +77,154 @@ class Learner(ABC):
 
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:
-        """The state before round 1: `state.x` is the decision to play, `count` the number of constraints."""
+        """Return the state before round 1: `state.x` is the decision to play, `count` the number of constraints."""
 
     @abstractmethod
     def step(self, state: Any, round: Round) -> Any:
-        """Round t is revealed: prepare x_{t+1}."""
+        """Return the state for round t + 1, given what round t reveals."""
 
     def multiplier(self, state: Any, round: Round) -> jax.Array:
-        """lambda_t, one entry a constraint; zero for a learner that has none."""
+        """Return lambda_t, one entry per constraint; zero for a learner that has none."""
         return jnp.zeros_like(round.constraints(state.x).values)
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
+        """Yield one entry per theorem and quantity: a number with its assumptions, or the reason why there is none.
+
+        The default is no guarantee. `setting.evaluate` computes an entry from a formula.
+        """
+        return ()
+
+
+class Assumes(StrEnum):
+    """Assumptions other than the value of a constant; assumptions about constants have the name of the constant."""
+
+    CONVEX_LOSSES = "convex losses"
+    CONVEX_CONSTRAINTS = "convex constraints"
+    DOMAIN = "domain"
+    """The domain contains the feasible set."""
+    CENTRE_FEASIBLE = "centre feasible"
+    PROJECTION = "projection"
+    """The set that is projected on is the feasible set."""
+    FIXED_CONSTRAINTS = "fixed constraints"
+    AFFINE_CONSTRAINTS = "affine constraints"
+    STOCHASTIC = "independent, identically distributed rounds"
+
+
+BASE = (Assumes.CONVEX_LOSSES, Assumes.CONVEX_CONSTRAINTS, Assumes.DOMAIN)
+"""What nearly every theorem assumes."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """One bound on one quantity with all that it rests on, or the reason why a theorem gives none."""
+
+    quantity: str
+    bound: float | None
+    source: str
+    assumptions: tuple[str, ...] = ()
+    reason: str = ""
+    """Why there is no bound; empty if there is one."""
+    expected: bool = False
+    """Whether the bound is on the expectation over seeds; it says nothing about a single seed."""
+
+    @classmethod
+    def none(cls, quantity: str, source: str, reason: str) -> Guarantee:
+        """Record that a theorem gives no bound, and why."""
+        return cls(quantity, None, source, (), reason)
+
+    def become(self, quantity: str, bound: float | None = None, source: str | None = None) -> Guarantee:
+        """Return what this guarantee implies for another quantity, with the same assumptions."""
+        return Guarantee(
+            quantity, self.bound if bound is None else bound, source or self.source, self.assumptions, self.reason,
+            self.expected,
+        )  # fmt: skip
+
+
+def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
+    """Return the smallest finite bound on each quantity, in the order of `QUANTITIES`."""
+    best: dict[str, Guarantee] = {}
+    for one in found:
+        if one.bound is None or not math.isfinite(one.bound):
+            continue
+        known = best.get(one.quantity)
+        if known is None or known.bound is None or one.bound < known.bound:
+            best[one.quantity] = one
+    return {quantity: best[quantity] for quantity in QUANTITIES if quantity in best}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a run observed in all its rounds, for bounds that depend on it. Maxima and sums are over rounds.
+
+    With several seeds every entry is the largest over the seeds, so that a bound computed from it holds for each seed.
+    """
+
+    loss_slope: float
+    """The largest |df_t(x_t)|."""
+    squared_slopes: float
+    """The sum over rounds of |df_t(x_t)|^2."""
+    first_squared_slope: float
+    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What bounds need to know about a problem and a run, besides the learner's own parameters."""
+
+    constants: Constants
+    diameter: float
+    """Largest distance between two points of the domain."""
+    constraints_fixed: bool = True
+    """Whether the constraints are the same in every round."""
+    initial_violation: float | None = None
+    """max_i [g_i(x_1)]_+, if it is known."""
+    constraints_affine: bool = False
+    """Whether every constraint is known to be affine in the decision."""
+    observed: Observed | None = None
+    """What a finished run observed; `None` before a run."""
+    path_length: float | None = None
+    """Sum of |u_{t+1} - u_t| of a moving comparator; `None` for a fixed one."""
+
+    def evaluate(
+        self,
+        quantity: str,
+        formula: Callable[..., float],
+        source: str,
+        needs: Iterable[str] = (),
+        assumptions: Iterable[str] = BASE,
+        *,
+        expected: bool = False,
+        **numbers: Any,
+    ) -> Guarantee:
+        """Evaluate a bound, or say why there is none.
+
+        Arguments:
+            quantity: one of `QUANTITIES`.
+            formula: a function of keyword arguments, usually from `taut.bounds`. It raises `OutsideTheorem` for
+                parameters that the theorem does not cover.
+            source: the theorem.
+            needs: the constants that the formula takes. Each becomes an assumption of the guarantee.
+            assumptions: what else the theorem assumes.
+            expected: whether the bound is on the expectation over seeds.
+            numbers: all other arguments of the formula.
+        """
+        needs = tuple(needs)
+        missing = [n for n in needs if self._value(n) is None]
+        if missing:
+            listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
+            return Guarantee.none(quantity, source, f"{listed} is not known")
+        try:
+            bound = formula(**{name: self._value(name) for name in needs}, **numbers)
+        except OutsideTheorem as error:
+            return Guarantee.none(quantity, source, str(error))
+        rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
+        return Guarantee(quantity, float(bound), source, rests, "", expected)
+
+    def _value(self, name: str) -> Any:
+        value = getattr(self.constants, name)
+        return None if name == "strong_convexity" and value == 0 else value
 
 
 def first_round() -> jax.Array:
-    """t = 1, in a type that does not depend on the user's settings."""
+    """Return t = 1, in a type that does not depend on the user's settings."""
     return jnp.asarray(1, jnp.int32)

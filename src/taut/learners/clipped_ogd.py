@@ -11,27 +11,28 @@ Nothing in the proofs asks g to be fixed, so all of it holds for constraints tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .. import arguments
-from ..engine import register_dataclass
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
-from .base import Learner, State, first_round
-from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule, check_positive
+from .base import BASE, Assumes, Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from .card import STRONG, Card, Growth
+from .doubling import Doubling
+from .schedules import Constant, Inverse, InverseRoot, PowerLaw, Schedule, as_schedule, check_positive
 
 __all__ = ["ClippedOGD"]
 
 RULES = ("scale-aware", "paper", "bound-optimal")
 
 
-@register_dataclass
-@dataclass(frozen=True)
+@learner_dataclass
 class ClippedOGD(Learner):
     r"""x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) ).
 
@@ -143,6 +144,46 @@ class ClippedOGD(Learner):
         feasibility = pull(jnp.maximum(excess, 0) * (1 / sigma))  # eta_t * sum_i lambda_i d[g_i]_+
         return State(round.project(x - eta * round.gradient(x) - feasibility), t + 1)
 
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield Theorem 1 or 2 for these parameters, and what follows from an error bound or a smooth constraint."""
+        sigma, law = float(self.sigma), self.eta.power_law()
+        found: list[Guarantee] = []
+        if law is None or not ((law.shift == 0 and law.beta < 1) or (law.shift == 1 and law.beta == 1)):
+            why = f"a step eta / t^beta with beta < 1, or 1 / (H (t + 1)), is needed; got {self.eta!r}"
+            yield Guarantee.none("regret", "Theorems 1 and 2", why)
+            return
+        if law.beta == 1:
+            found += _strongly_convex(1 / law.scale, sigma, setting, horizon)
+            found += _error_bound({"strong_convexity": 1 / law.scale}, sigma, setting, horizon)
+        else:
+            found += (
+                _fixed_step(law.scale, sigma, setting, horizon)
+                if law.beta == 0
+                else _decaying_step(law, sigma, setting, horizon)
+            )
+            found += _error_bound({"eta": law.scale, "beta": law.beta}, sigma, setting, horizon)
+        start = setting.initial_violation
+        if (
+            law.beta == 0
+            and setting.constraints_fixed
+            and setting.constants.constraint_count == 1
+            and start is not None
+        ):
+            needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_smoothness")
+            found.append(
+                setting.evaluate(
+                    "peak violation", bounds.smooth_peak_violation, "Lemma 1", needs, (*BASE, Assumes.CENTRE_FEASIBLE),
+                    eta=law.scale, sigma=sigma, initial_violation=start, centre_feasible=start == 0,
+                )
+            )  # fmt: skip
+        yield from found
+        for one in found:
+            if one.quantity == "squared violation" and one.bound is not None:
+                peak = bounds.peak_from_squared(squared_violation=one.bound)
+                yield one.become("peak violation", peak, f"{one.source}, square root")
+            if one.quantity == "violation":
+                yield one.become("excess")  # a signed sum is never above the clipped one
+
     def multiplier(self, state: State, round: Round) -> jax.Array:
         """lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, which the paper leaves undefined."""
         excess = round.constraints(state.x).values
@@ -153,3 +194,123 @@ class ClippedOGD(Learner):
 def _sigma(slope: float, count: int, alpha: float) -> float:
     slope = arguments.positive("constraint_lipschitz", slope)
     return (count + 1) * slope**2 / (2 * (1 - alpha))
+
+
+CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
+
+
+def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Theorem 1 and Propositions 2 and 3."""
+    step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
+    losses, rests = _loss_range(setting)
+    yield setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step)
+    yield setting.evaluate(
+        "squared violation", bounds.clipped_squared_violation, "Theorem 1", CONSTANTS, rests, **step, **losses
+    )
+    yield setting.evaluate(
+        "violation", bounds.clipped_violation, "Propositions 2 and 3", CONSTANTS, rests, **step, **losses
+    )
+
+
+def _decaying_step(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Theorem 1 for eta_t = eta / t^beta, beta < 1."""
+    source = "Theorem 1, anytime"
+    step: dict[str, Any] = {"horizon": horizon, "eta": law.scale, "beta": law.beta, "sigma": sigma, "form": "sharp"}
+    losses, rests = _loss_range(setting)
+    yield setting.evaluate(
+        "regret", bounds.clipped_anytime_regret, source, CONSTANTS, **step, diameter=setting.diameter
+    )
+    for quantity, formula in (
+        ("squared violation", bounds.clipped_anytime_squared_violation),
+        ("violation", bounds.clipped_anytime_violation),
+    ):
+        yield setting.evaluate(quantity, formula, source, CONSTANTS, rests, **step, **losses)
+
+
+def _strongly_convex(modulus: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Theorem 2 for eta_t = 1 / (H (t + 1))."""
+    if modulus > setting.constants.strong_convexity * (1 + 1e-12):
+        known = setting.constants.strong_convexity
+        why = f"the step is 1 / (H (t + 1)) with H = {modulus:g}, but the losses are known to have H = {known:g}"
+        yield Guarantee.none("regret", "Theorem 2", why)
+        return
+    step: dict[str, Any] = {"horizon": horizon, "strong_convexity": modulus, "sigma": sigma, "form": "sharp"}
+    losses, rests = _loss_range(setting)
+    strong = (*BASE, "strong_convexity")
+    yield setting.evaluate("regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step)
+    for quantity, formula, source in (
+        ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
+        ("violation", bounds.strong_clipped_violation, "Theorem 2"),
+    ):
+        yield setting.evaluate(quantity, formula, source, CONSTANTS, (*rests, "strong_convexity"), **step, **losses)
+
+
+def _error_bound(step: dict[str, Any], sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Sharper bounds where the violation measures the distance to the feasible set (fixed constraints only)."""
+    known = setting.constants
+    kappa, rests, source = known.error_bound, "error_bound", "error bound"
+    if kappa is None and known.slater is not None:
+        kappa = bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter)
+        rests, source = "slater", "error bound from Slater's condition"
+    if kappa is None or not setting.constraints_fixed or setting.initial_violation is None:
+        return
+    for quantity, formula in (
+        ("peak violation", bounds.error_bound_peak_violation),
+        ("violation", bounds.error_bound_violation),
+        ("squared violation", bounds.error_bound_squared_violation),
+    ):
+        yield setting.evaluate(
+            quantity, formula, source, CONSTANTS[1:], (*BASE, rests), horizon=horizon, sigma=sigma, error_bound=kappa,
+            initial_distance=setting.initial_violation / kappa, **step,
+        )  # fmt: skip
+
+
+def _loss_range(setting: Setting) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The loss range as an argument, and the assumptions with it; an unknown one is replaced by 2 R G_f."""
+    known = setting.constants.loss_range
+    return {"loss_range": known}, BASE if known is None else (*BASE, "loss_range")
+
+
+def _doubled(constants: Constants, beta: float = 0.5, alpha: float = 0.5, warm: bool = False) -> Doubling:
+    """Build the doubling trick around `ClippedOGD.tuned`."""
+    return Doubling.of(lambda length: ClippedOGD.tuned(constants, length, beta, alpha), warm)
+
+
+_PAPER = "Yuan & Lamperski, NeurIPS 2018"
+_HALF = {
+    "regret": Growth("T^max(b,1-b)", 0.5),
+    "violation": Growth("T^(1-b/2)", 0.75),
+    "squared violation": Growth("T^(1-b)", 0.5),
+}
+_ROOT = {
+    "regret": Growth("sqrt T", 0.5),
+    "violation": Growth("T^(3/4)", 0.75),
+    "squared violation": Growth("sqrt T", 0.5),
+}
+
+CARDS = (
+    Card(
+        "clipped-ogd", ClippedOGD.tuned, "Clipped-OGD", f"{_PAPER}, Theorem 1", needs=CONSTANTS, needs_horizon=True,
+        growth=_HALF | {"peak violation": Growth("T^(-b/3)", -1 / 6, "there is one smooth fixed constraint")},
+    ),
+    Card(
+        "clipped-ogd-paper", partial(ClippedOGD.tuned, rule="paper"), "Clipped-OGD (literal step)",
+        f"{_PAPER}, section 5", needs=CONSTANTS, needs_horizon=True, growth=_HALF,
+    ),
+    Card(
+        "clipped-ogd-strong", ClippedOGD.strongly_convex, "Our-strong", f"{_PAPER}, Theorem 2", "strongly convex",
+        STRONG, needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
+        growth={
+            "regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5),
+            "squared violation": Growth("log T", 0.0),
+        },
+    ),
+    Card(
+        "clipped-ogd-anytime", ClippedOGD.anytime, "Clipped-OGD (anytime)",
+        f"{_PAPER}, with a step that falls like 1/sqrt(t)", needs=CONSTANTS, growth=_ROOT,
+    ),
+    Card(
+        "clipped-ogd-doubling", _doubled, "Clipped-OGD (doubling)", f"{_PAPER}, with the doubling trick",
+        needs=CONSTANTS, growth=_ROOT,
+    ),
+)  # fmt: skip

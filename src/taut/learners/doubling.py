@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import register_dataclass
 from ..problem.rounds import Round
-from .base import Learner
+from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
 
 __all__ = ["Doubling", "Epoch"]
 
@@ -32,8 +31,7 @@ class Epoch(NamedTuple):
     start: jax.Array
 
 
-@register_dataclass
-@dataclass(frozen=True)
+@learner_dataclass
 class Doubling(Learner):
     r"""Epochs of 2^k rounds, each played by the learner tuned for the horizon 2^k.
 
@@ -119,6 +117,28 @@ class Doubling(Learner):
         inner = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, inner)
         length = jnp.left_shift(jnp.asarray(1, jnp.int32), epoch + self.first)
         return Epoch(inner.x, inner, epoch, jnp.where(over, length, state.left - 1), state.start)
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the sum of the bounds of all epochs, and their maximum for the peak."""
+        parts: dict[str, list[Guarantee]] = {quantity: [] for quantity in QUANTITIES}
+        epochs, begun = 0, 0
+        while begun < horizon:
+            length = min(2 ** (self.first + epochs), horizon - begun)
+            inner = jax.tree.map(lambda leaf, k=epochs: float(np.asarray(leaf)[k]), self.epochs)
+            here = setting
+            if self.warm and begun:  # the epoch starts where the last one ended
+                far = setting.constants.with_values(radius=setting.diameter)
+                here = replace(setting, constants=far, initial_violation=None, observed=None)
+            for quantity, one in smallest(inner.guarantees(here, length)).items():
+                parts[quantity].append(one)
+            begun += length
+            epochs += 1
+        for quantity, found in parts.items():
+            if len(found) == epochs:  # otherwise an epoch has no bound
+                values = [one.bound for one in found if one.bound is not None]
+                bound = max(values) if quantity == "peak violation" else sum(values)
+                rests = tuple(dict.fromkeys(name for one in found for name in one.assumptions))
+                yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests)
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """That of the running epoch's learner."""

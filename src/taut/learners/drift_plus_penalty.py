@@ -7,24 +7,24 @@ Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .. import arguments
-from ..engine import register_dataclass
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Learner, Weighted, first_round
+from . import bounds
+from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .card import Card, Growth
 from .schedules import check_positive
 
 __all__ = ["DriftPlusPenalty"]
 
 
-@register_dataclass
-@dataclass(frozen=True)
+@learner_dataclass
 class DriftPlusPenalty(Learner):
     r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.
 
@@ -55,18 +55,46 @@ class DriftPlusPenalty(Learner):
         horizon = arguments.count("horizon", horizon)
         return cls(math.sqrt(horizon), float(horizon))
 
-    def init(self, x1: jax.Array, count: int) -> Weighted:
+    def init(self, x1: jax.Array, count: int) -> MultiplierState:
         """Play x1 first, with empty queues."""
-        return Weighted(x1, first_round(), jnp.zeros((count,), x1.dtype))
+        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
-    def step(self, state: Weighted, round: Round) -> Weighted:
+    def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """First the decision with Q_t, then the queues with the decision just made."""
         x, t, queue = state
         excess, pull, push = round.constraints(x)
         penalty, proximity = (jnp.asarray(p, x.dtype) for p in (self.penalty, self.proximity))
         x_next = round.project(x - (penalty * round.gradient(x) + pull(queue)) / (2 * proximity))
-        return Weighted(x_next, t + 1, jnp.maximum(queue + excess + push(x_next - x), 0))
+        return MultiplierState(x_next, t + 1, jnp.maximum(queue + excess + push(x_next - x), 0))
 
-    def multiplier(self, state: Weighted, round: Round) -> jax.Array:
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the bounds of Yu, Neely & Wei, with and without a Slater point."""
+        source = "Yu, Neely & Wei"
+        needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count", "constraint_range")
+        numbers: dict[str, Any] = {
+            "horizon": horizon, "penalty": float(self.penalty), "proximity": float(self.proximity),
+            "diameter": setting.diameter,
+        }  # fmt: skip
+        yield setting.evaluate("regret", bounds.drift_plus_penalty_regret, source, needs, **numbers)
+        reach = setting.constants.loss_range
+        rests = BASE if reach is None else (*BASE, "loss_range")
+        excess = bounds.drift_plus_penalty_excess
+        yield setting.evaluate(
+            "excess", excess, f"{source}, no Slater point", needs, rests, **numbers, loss_range=reach
+        )
+        yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers, loss_range=reach)
+
+    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Q_t / V, the multiplier in units of the loss."""
         return state.multiplier / jnp.asarray(self.penalty, state.x.dtype)
+
+
+CARDS = (
+    Card(
+        "drift-plus-penalty", DriftPlusPenalty.tuned, "Drift-plus-penalty", "Yu, Neely & Wei, NeurIPS 2017",
+        assumptions=("convex losses and constraints", "the domain contains the feasible set", "Slater's condition"),
+        oracles=frozenset({"gradient", "values", "pullback", "pushforward", "project"}),
+        cost="P, m values, 1 pull-back, 1 push-forward", needs_horizon=True,
+        growth={"regret": Growth("sqrt T", 0.5), "excess": Growth("sqrt T", 0.5, "Slater's condition holds")},
+    ),
+)  # fmt: skip

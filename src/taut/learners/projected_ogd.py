@@ -6,23 +6,23 @@ x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import jax
 
 from .. import arguments
-from ..engine import register_dataclass
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Learner, State, first_round
+from . import bounds
+from .base import QUANTITIES, Assumes, Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from .card import Card, Growth
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
 __all__ = ["ProjectedOGD"]
 
 
-@register_dataclass
-@dataclass(frozen=True)
+@learner_dataclass
 class ProjectedOGD(Learner):
     r"""x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) ), with an exact projection on the feasible set S.
 
@@ -74,8 +74,47 @@ class ProjectedOGD(Learner):
         x, t = state
         return State(self.feasible.project(x - self.eta(t, x.dtype) * round.gradient(x)), t + 1)
 
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the regret bound of Zinkevich or of Hazan et al.; there is no violation if S is the feasible set."""
+        for quantity in QUANTITIES[1:]:
+            yield Guarantee(quantity, 0.0, "projection onto the feasible set", (str(Assumes.PROJECTION),))
+        law, known, across = self.eta.power_law(), setting.constants, float(self.feasible.diameter)
+        rests = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION)
+        if law is None or law.shift != 0:
+            yield Guarantee.none("regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}")
+        elif law.beta < 1:
+            yield setting.evaluate(
+                "regret", bounds.projected_regret, "Zinkevich, Theorem 1", ("loss_lipschitz",), rests, horizon=horizon,
+                eta=law.scale, beta=law.beta, radius=across, diameter=across,
+            )  # fmt: skip
+        elif law.beta == 1 and 1 / law.scale <= known.strong_convexity * (1 + 1e-12):
+            yield setting.evaluate(
+                "regret", bounds.hazan_regret, "Hazan et al., Theorem 1", ("loss_lipschitz",),
+                (*rests, "strong_convexity"), horizon=horizon, strong_convexity=1 / law.scale,
+            )  # fmt: skip
+        else:
+            why = f"the losses must be strongly convex with H = {1 / law.scale:g}; known is {known.strong_convexity:g}"
+            yield Guarantee.none("regret", "Hazan et al., Theorem 1", why)
+
 
 def _checked(feasible: Domain) -> Domain:
     if not isinstance(feasible, Domain):
         raise TypeError(f"feasible: got {feasible!r}; expected a taut domain with an exact projection")
     return feasible
+
+
+_EXACT = ("convex losses", "the projection onto the feasible set is exact")
+
+CARDS = (
+    Card(
+        "projected-ogd", ProjectedOGD.zinkevich, "Projected OGD", "Zinkevich, ICML 2003", assumptions=_EXACT,
+        oracles=frozenset({"gradient"}), cost="PS", needs=("loss_lipschitz",), growth={"regret": Growth("sqrt T", 0.5)},
+    ),
+    Card(
+        "projected-ogd-strong", ProjectedOGD.strongly_convex, "Projected OGD, strongly convex",
+        "Hazan, Agarwal & Kale, Machine Learning 69, 2007", "strongly convex",
+        ("strongly convex losses", "the projection onto the feasible set is exact"),
+        oracles=frozenset({"gradient"}), cost="PS", needs=("loss_lipschitz", "strong_convexity"),
+        growth={"regret": Growth("log T", 0.0)},
+    ),
+)  # fmt: skip

@@ -10,23 +10,26 @@ With `clipped` the Lagrangian has [g_i]_+ in place of g_i, in both lines (the pa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import field
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .. import arguments
-from ..engine import register_dataclass
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Learner, Weighted, first_round
-from .schedules import Constant, Inverse, Reciprocal, Schedule, as_schedule, power
+from . import bounds
+from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .card import STRONG, Card, Growth
+from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, as_schedule, power
 
 __all__ = ["SaddlePoint"]
 
 
-@register_dataclass
-@dataclass(frozen=True)
+@learner_dataclass
 class SaddlePoint(Learner):
     r"""x - eta_t (df + lambda dg), lambda <- [lambda + mu_t (g - theta_t lambda)]_+, simultaneously.
 
@@ -111,11 +114,11 @@ class SaddlePoint(Learner):
     def _adaptive(cls, eta: Schedule, theta: Schedule, clipped: bool) -> SaddlePoint:
         return cls(eta, Reciprocal(theta, 1.0), theta, clipped)
 
-    def init(self, x1: jax.Array, count: int) -> Weighted:
+    def init(self, x1: jax.Array, count: int) -> MultiplierState:
         """Play x1 first, with multipliers at zero."""
-        return Weighted(x1, first_round(), jnp.zeros((count,), x1.dtype))
+        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
-    def step(self, state: Weighted, round: Round) -> Weighted:
+    def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """Both updates use x_t and lambda_t."""
         x, t, weight = state
         excess, pull, _ = round.constraints(x)
@@ -125,9 +128,68 @@ class SaddlePoint(Learner):
             excess = jnp.maximum(excess, 0)
         eta, mu, theta = (schedule(t, x.dtype) for schedule in (self.eta, self.mu, self.theta))
         x_next = round.project(x - eta * (round.gradient(x) + pull(pulled)))
-        return Weighted(x_next, t + 1, jnp.maximum(weight + mu * (excess - theta * weight), 0))
+        return MultiplierState(x_next, t + 1, jnp.maximum(weight + mu * (excess - theta * weight), 0))
 
-    def multiplier(self, state: Weighted, round: Round) -> jax.Array:
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the theorem of Mahdavi et al. or of Jenatton et al. that covers these schedules, or say why none does."""
+        eta, mu, theta = (schedule.power_law() for schedule in (self.eta, self.mu, self.theta))
+        found: list[Guarantee] = []
+        if eta is not None and mu is not None and theta is not None and eta.beta == mu.beta == theta.beta == 0:
+            found += self._mahdavi(eta.scale, mu.scale, theta.scale, setting, horizon)
+        elif theta is not None and theta.shift == 0 and self.mu == Reciprocal(self.theta, 1.0):
+            found += self._jenatton(eta, theta, setting, horizon)
+        else:
+            why = "the steps are neither constant with eta = mu, nor powers of t with mu_t = 1 / (theta_t (t + 1))"
+            found.append(Guarantee.none("regret", "Mahdavi et al., Jenatton et al.", why))
+        yield from found
+        for one in found:
+            if one.quantity == "violation":
+                yield one.become("excess")  # a signed sum is never above the clipped one
+
+    def _mahdavi(self, eta: float, mu: float, theta: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        source = "Mahdavi et al., Theorem 4"
+        if eta != mu:
+            yield Guarantee.none("regret", source, f"eta and mu must be equal; got {eta:g} and {mu:g}")
+            return
+        numbers: dict[str, Any] = {"horizon": horizon, "eta": eta, "delta": theta / eta}
+        yield setting.evaluate("regret", bounds.mahdavi_regret, source, _RANGED, **numbers)
+        quantity, formula = "excess", bounds.mahdavi_excess
+        if self.clipped:
+            quantity, formula, source = "violation", bounds.mahdavi_total_violation, "Proposition 4"
+        reach = setting.constants.loss_range
+        rests = BASE if reach is None else (*BASE, "loss_range")
+        yield setting.evaluate(quantity, formula, source, _RANGED, rests, **numbers, loss_range=reach)
+
+    def _jenatton(self, eta: PowerLaw | None, theta: PowerLaw, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        source = "Proposition 5" if self.clipped else "Jenatton et al., Theorem 1"
+        known, quantity = setting.constants, "violation" if self.clipped else "excess"
+        if known.constraint_count != 1 or eta is None or eta.shift != 0:
+            yield Guarantee.none("regret", source, "one aggregated constraint and a step eta / t^beta are needed")
+            return
+        numbers: dict[str, Any] = {"horizon": horizon, "theta": theta.scale, "beta": theta.beta}
+        reach: dict[str, Any] = {"loss_range": known.loss_range}
+        rests = (*BASE, "constraint_count") if known.loss_range is None else (*BASE, "constraint_count", "loss_range")
+        if eta.beta == 1 and 1 / eta.scale <= known.strong_convexity * (1 + 1e-12):
+            numbers |= {"strong_convexity": 1 / eta.scale}
+            rests = (*rests, "strong_convexity")
+            yield setting.evaluate(
+                "regret", bounds.jenatton_strong_regret, source, _RANGED[1:4],
+                (*BASE, "constraint_count", "strong_convexity"), **numbers,
+            )  # fmt: skip
+            yield setting.evaluate(
+                quantity, bounds.jenatton_strong_excess, source, _RANGED[:4], rests, **numbers, **reach
+            )
+        elif eta.beta == theta.beta:
+            numbers |= {"eta": eta.scale, "diameter": setting.diameter}
+            yield setting.evaluate(
+                "regret", bounds.jenatton_regret, source, _RANGED[:4], (*BASE, "constraint_count"), **numbers
+            )
+            yield setting.evaluate(quantity, bounds.jenatton_excess, source, _RANGED[:4], rests, **numbers, **reach)
+        else:
+            why = "eta and theta must fall with the same power of t, or eta as 1 / (H t) for H-strongly convex losses"
+            yield Guarantee.none("regret", source, why)
+
+    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """lambda_t."""
         return state.multiplier
 
@@ -142,3 +204,44 @@ def _one_constraint(constants: Constants) -> tuple[float, float]:
             "use taut.max_of(problem)"
         )
     return radius, arguments.positive("loss_lipschitz", max(loss_slope, slope))
+
+
+_MAHDAVI = "Mahdavi, Jin & Yang, JMLR 13, 2012"
+_JENATTON = "Jenatton, Huang & Archambeau, ICML 2016"
+_YUAN = "Yuan & Lamperski, NeurIPS 2018"
+_RANGED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count")
+_SINGLE = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
+_POWER = Growth("T^max(b,1-b)", 0.5)
+_COST = "P, 1 value, 1 pull-back"
+
+CARDS = (
+    Card(
+        "ogd", partial(SaddlePoint.mahdavi, clipped=False), "OGD", f"{_MAHDAVI}, Theorem 4", needs=_RANGED,
+        needs_horizon=True, growth={"regret": Growth("sqrt T", 0.5), "excess": Growth("T^(3/4)", 0.75)},
+    ),
+    Card(
+        "ogd-clipped", partial(SaddlePoint.mahdavi, clipped=True), "OGD, clipped", f"{_YUAN}, Proposition 4",
+        needs=_RANGED, needs_horizon=True,
+        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(3/4)", 0.75)},
+    ),
+    Card(
+        "a-ogd", partial(SaddlePoint.jenatton, clipped=False), "A-OGD", _JENATTON, needs=_SINGLE, aggregated=True,
+        cost=_COST, growth={"regret": _POWER, "excess": Growth("T^(1-b/2)", 0.75)},
+    ),
+    Card(
+        "a-ogd-clipped", partial(SaddlePoint.jenatton, clipped=True), "A-OGD, clipped", f"{_YUAN}, Proposition 5",
+        needs=_SINGLE, aggregated=True, cost=_COST,
+        growth={"regret": _POWER, "violation": Growth("T^(1-b/2)", 0.75)},
+    ),
+    Card(
+        "a-ogd-strong", partial(SaddlePoint.jenatton_strongly_convex, clipped=False), "A-OGD, strongly convex",
+        _JENATTON, "strongly convex", STRONG, needs=(*_SINGLE, "strong_convexity"), aggregated=True, cost=_COST,
+        growth={"regret": Growth("T^b", 0.5), "excess": Growth("T^(1-b/2)", 0.75)},
+    ),
+    Card(
+        "a-ogd-strong-clipped", partial(SaddlePoint.jenatton_strongly_convex, clipped=True),
+        "A-OGD, strongly convex, clipped", f"{_YUAN}, Proposition 5", "strongly convex", STRONG,
+        needs=(*_SINGLE, "strong_convexity"), aggregated=True, cost=_COST,
+        growth={"regret": Growth("T^b", 0.5), "violation": Growth("T^(1-b/2)", 0.75)},
+    ),
+)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,19 @@ from .. import arguments, files
 from ..engine import register_dataclass
 
 __all__ = [
-    "Constant", "Inverse", "InverseRoot", "Power", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
+    "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
 ]  # fmt: skip
 
 
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
+
+
+class PowerLaw(NamedTuple):
+    """The numbers of a schedule scale / (t + shift)^beta."""
+
+    scale: float
+    beta: float
+    shift: float
 
 
 class Schedule:
@@ -31,6 +39,10 @@ class Schedule:
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The value at round t, in the decision's float type."""
         raise TypeError("abstract")
+
+    def power_law(self) -> PowerLaw | None:
+        """Return the numbers of a schedule scale / (t + shift)^beta, or `None` for any other schedule."""
+        return None
 
 
 @register_dataclass
@@ -46,6 +58,10 @@ class Constant(Schedule):
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The same number in every round."""
         return jnp.asarray(self.value, dtype)
+
+    def power_law(self) -> PowerLaw:
+        """Return beta = 0."""
+        return PowerLaw(float(self.value), 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,10 @@ class InverseRoot(_Scaled):
         """Falls like 1/sqrt(t)."""
         return jnp.asarray(self.scale, dtype) / jnp.sqrt(self._time(t, dtype))
 
+    def power_law(self) -> PowerLaw:
+        """Return beta = 1/2."""
+        return PowerLaw(float(self.scale), 0.5, float(self.shift))
+
 
 @register_dataclass
 @dataclass(frozen=True)
@@ -79,6 +99,10 @@ class Inverse(_Scaled):
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like 1/t."""
         return jnp.asarray(self.scale, dtype) / self._time(t, dtype)
+
+    def power_law(self) -> PowerLaw:
+        """Return beta = 1."""
+        return PowerLaw(float(self.scale), 1.0, float(self.shift))
 
 
 @register_dataclass
@@ -96,6 +120,10 @@ class Power(_Scaled):
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like t^-exponent."""
         return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(self.exponent, dtype)
+
+    def power_law(self) -> PowerLaw:
+        """Return beta = exponent."""
+        return PowerLaw(float(self.scale), float(self.exponent), float(self.shift))
 
 
 @register_dataclass

@@ -41,7 +41,6 @@ from .error_bound import (
     error_bound_squared_violation,
     error_bound_violation,
 )
-from .exponents import EXPONENT_KINDS, Exponents, exponents
 from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
 from .peak import (
     log_sum_exp_gap,
@@ -64,11 +63,11 @@ from .saddle_point import (
     mahdavi_total_violation,
 )
 from .strong import strong_clipped_regret, strong_clipped_squared_violation, strong_clipped_violation
+from .theorem import OutsideTheorem
 
 __all__ = [
-    "EXPONENT_KINDS",
     "ClippedParameters",
-    "Exponents",
+    "OutsideTheorem",
     "clipped_anytime_regret",
     "clipped_anytime_squared_violation",
     "clipped_anytime_violation",
@@ -92,7 +91,6 @@ __all__ = [
     "error_bound_peak_violation",
     "error_bound_squared_violation",
     "error_bound_violation",
-    "exponents",
     "hazan_regret",
     "jenatton_excess",
     "jenatton_key_inequality",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from ... import arguments
+from .theorem import OutsideTheorem
 
 __all__ = [
     "doubling_bound",
@@ -49,7 +50,9 @@ def tightening_cost(
     slater = arguments.positive("slater", slater)
     margin = arguments.non_negative("margin", margin)
     if margin > slater:
-        raise ValueError(f"margin: got {margin:g}; expected at most slater = {slater:g}, else nothing may be feasible")
+        raise OutsideTheorem(
+            f"margin: got {margin:g}; expected at most slater = {slater:g}, else nothing may be feasible"
+        )
     each = arguments.non_negative("loss_lipschitz", loss_lipschitz) * arguments.positive("diameter", diameter)
     if loss_range is not None:
         each = min(each, arguments.non_negative("loss_range", loss_range))

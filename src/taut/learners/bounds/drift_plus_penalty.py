@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from ... import arguments
 from .step_sums import diameter_of, range_of_losses
+from .theorem import OutsideTheorem
 
 __all__ = [
     "drift_plus_penalty_excess",
@@ -172,7 +173,7 @@ class _Game:
 def _margin(slater: float, constraint_range: float) -> float:
     margin = arguments.positive("slater", slater)
     if margin > constraint_range:
-        raise ValueError(
+        raise OutsideTheorem(
             f"slater: got {margin:g}; expected at most constraint_range = {constraint_range:g}, which bounds |g|"
         )
     return margin

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ... import arguments
 from .step_sums import Steps
+from .theorem import OutsideTheorem
 
 __all__ = [
     "error_bound_contraction",
@@ -185,7 +186,7 @@ def _recursion(
     constraint_lipschitz: float, constraint_count: int, error_bound: float,
 ) -> _Recursion:  # fmt: skip
     if (eta is None) == (strong_convexity is None):
-        raise ValueError(
+        raise OutsideTheorem(
             f"eta: got {eta!r} with strong_convexity={strong_convexity!r}; expected exactly one of the two"
         )
     if strong_convexity is not None:
@@ -204,6 +205,6 @@ def _shrinkage(sigma: float, constraint_lipschitz: float, constraint_count: int,
     )
     part = arguments.count("constraint_count", constraint_count) * lipschitz**2
     if sigma <= part / 2:
-        raise ValueError(f"sigma: got {sigma:g}; expected more than m G_g^2 / 2 = {part / 2:g}")
+        raise OutsideTheorem(f"sigma: got {sigma:g}; expected more than m G_g^2 / 2 = {part / 2:g}")
     kappa = min(arguments.positive("error_bound", error_bound), lipschitz)
     return min(kappa**2 * (2 - part / sigma) / sigma, 1.0)

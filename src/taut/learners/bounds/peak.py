@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ... import arguments
+from .theorem import OutsideTheorem
 
 __all__ = [
     "log_sum_exp_gap",
@@ -43,7 +44,7 @@ def smooth_peak_violation(
     reach = arguments.positive("radius", radius) * (1 if centre_feasible and first == 0 else 2)
     level = max(math.cbrt(2 * constant * sigma * reach**2 * eta) + constant * eta, first)
     if smoothness * level > sigma:
-        raise ValueError(
+        raise OutsideTheorem(
             f"constraint_smoothness: got {smoothness:g}; expected at most sigma / {level:g} = {sigma / level:g}, "
             "else the feasibility step may overshoot; a longer horizon (smaller eta) or a larger sigma helps"
         )

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from ... import arguments
 from .step_sums import Steps, diameter_of, range_of_losses
+from .theorem import OutsideTheorem
 
 __all__ = [
     "jenatton_excess",
@@ -41,7 +42,7 @@ def mahdavi_least_delta(*, eta: float, constraint_lipschitz: float, constraint_c
     count = arguments.count("constraint_count", constraint_count)
     part = (count + 1) * arguments.non_negative("constraint_lipschitz", constraint_lipschitz) ** 2
     if 8 * eta**2 * part > 1 + _ROUNDING:
-        raise ValueError(
+        raise OutsideTheorem(
             f"eta: got {eta:g}; expected at most {1 / math.sqrt(8 * part):g} = 1 / sqrt(8 (m + 1) G_g^2), "
             "else no delta satisfies delta >= (m + 1) G_g^2 + 2 delta^2 eta^2"
         )
@@ -123,7 +124,7 @@ def _check_delta(eta: float, delta: float, constraint_lipschitz: float, constrai
     count = arguments.count("constraint_count", constraint_count)
     part = (count + 1) * arguments.non_negative("constraint_lipschitz", constraint_lipschitz) ** 2
     if delta * (1 + _ROUNDING) < part + 2 * delta**2 * eta**2:
-        raise ValueError(
+        raise OutsideTheorem(
             f"delta: got {delta:g}; expected delta >= (m + 1) G_g^2 + 2 delta^2 eta^2, which is "
             f"{part + 2 * delta**2 * eta**2:g} here; 2 (m + 1) G_g^2 = {2 * part:g} satisfies it once "
             f"8 eta^2 (m + 1) G_g^2 = {8 * eta**2 * part:g} is at most 1"
@@ -217,7 +218,7 @@ def jenatton_key_inequality(
 
 def _check_theta(theta: float, least: float, formula: str) -> None:
     if arguments.positive("theta", theta) * (1 + _ROUNDING) < least:
-        raise ValueError(f"theta: got {theta:g}; expected at least {formula} = {least:g}")
+        raise OutsideTheorem(f"theta: got {theta:g}; expected at least {formula} = {least:g}")
 
 
 def _dual_cost(rounds: int, theta: float, beta: float, constraint_range: float) -> float:

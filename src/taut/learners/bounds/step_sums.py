@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ... import arguments
+from .theorem import OutsideTheorem
 
 __all__ = ["FORMS", "Split", "Steps", "diameter_of", "range_of_losses"]
 
@@ -87,7 +88,7 @@ class Split:
         factor, name = (count, "m") if form == "sharp" else (count + 1, "(m + 1)")
         least = factor * constraint**2 / 2
         if sigma <= least:
-            raise ValueError(
+            raise OutsideTheorem(
                 f"sigma: got {sigma:g}; expected more than {name} G^2 / 2 = {least:g}, else the feasibility step "
                 f"overshoots and the theorem (form {form!r}) says nothing"
             )

@@ -160,4 +160,4 @@ def domain_from_dict(description: Mapping[str, Any]) -> Domain:
         raise ValueError(f"description: got {dict(description)!r}; expected an entry {missing}") from None
 
 
-files.add_format(ROLE, Domain, Domain.to_dict, domain_from_dict)
+files.add_format(ROLE, Domain, lambda domain: domain.to_dict(), domain_from_dict)

@@ -1,0 +1,145 @@
+"""Cards: what the registry knows about a method, and how it builds the method for a problem."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .. import arguments
+from ..problem.constants import Constants
+from .base import QUANTITIES, Learner
+
+if TYPE_CHECKING:
+    from ..problem.domains import Domain
+    from ..problem.problem import Problem
+
+__all__ = ["STRONG", "Card", "Growth"]
+
+STRONG = ("strongly convex losses", "convex constraints", "the domain contains the feasible set")
+"""The usual assumptions of a method for strongly convex losses."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a bound grows with the horizon T, at the default parameters."""
+
+    text: str
+    """Such as "T^max(b,1-b)"; b is the trade-off beta."""
+    exponent: float
+    """The power of T at the default parameters, logarithms apart."""
+    condition: str = ""
+    """When the bound holds, beyond the card's assumptions."""
+
+    def __str__(self) -> str:
+        return f"O({self.text})" + (f" if {self.condition}" if self.condition else "")
+
+
+_FILLED = ("constants", "horizon", "problem", "domain", "feasible")
+"""Parameters of a constructor that are filled in from the problem and the horizon; all others are options."""
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity, so that a card can be a key
+class Card:
+    """What the registry knows about a method: how to build it from a problem, and what is known about it."""
+
+    name: str
+    make: Callable[..., Learner]
+    """A constructor. Its parameters named constants, horizon, problem, domain and feasible are filled in; the others are
+    the method's options."""
+    title: str = ""
+    """The usual name, as figures show it."""
+    reference: str = ""
+    losses: str = "convex"
+    """ "convex" or "strongly convex"."""
+    assumptions: tuple[str, ...] = ("convex losses and constraints", "the domain contains the feasible set")
+    oracles: frozenset[str] = frozenset({"gradient", "values", "pullback", "project"})
+    """Of "loss", "gradient", "values", "pullback", "pushforward", "project", "minimise"."""
+    growth: Mapping[str, Growth] = field(default_factory=dict)
+    """Growth of each quantity that has a bound."""
+    cost: str = "P, m values, 1 pull-back"
+    """Work per round besides the loss gradient: "P" is a projection onto the domain, "PS" one onto the feasible set."""
+    needs: tuple[str, ...] = ()
+    """Constants that the constructor needs."""
+    needs_horizon: bool = False
+    aggregated: bool = False
+    """Whether the method plays a single constraint only; use `taut.max_of` for several."""
+    fixed_constraints: bool = False
+    """Whether the method applies only to constraints that are the same in every round."""
+    feedback: tuple[str, ...] = ("full",)
+    """The kinds of feedback that the guarantees cover."""
+    request_first: bool = False
+    """Whether the round's data are revealed before the decision."""
+    known_failures: Mapping[str, str] = field(default_factory=dict)
+    """Checks of `taut.testing.check_learner` that this method fails, each with its reason."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"name: got {self.name!r}; expected the method's name, a string")
+        if not callable(self.make):
+            raise TypeError(f"make: got {self.make!r}; expected a constructor that returns a learner")
+        object.__setattr__(self, "title", self.title or self.name)
+        object.__setattr__(self, "oracles", frozenset(self.oracles))
+        unknown = set(self.growth) - set(QUANTITIES)
+        if unknown:
+            raise ValueError(f"growth: got {sorted(unknown)}; expected quantities among {', '.join(QUANTITIES)}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's own options and their defaults."""
+        given = inspect.signature(self.make).parameters.values()
+        return {p.name: p.default for p in given if p.name not in _FILLED and p.kind is not p.VAR_KEYWORD}
+
+    @property
+    def needs_feasible(self) -> bool:
+        """Whether the method projects onto the feasible set itself."""
+        return "feasible" in inspect.signature(self.make).parameters
+
+    @property
+    def regret(self) -> str:
+        """The growth of regret in words."""
+        return str(self.growth["regret"]) if "regret" in self.growth else "no bound"
+
+    @property
+    def violation(self) -> str:
+        """The growth of all kinds of violation in words."""
+        short = {"violation": "clipped", "squared violation": "squared", "peak violation": "peak", "excess": "signed"}
+        found = [f"{word} {self.growth[name]}" for name, word in short.items() if name in self.growth]
+        return ", ".join(found) or ("none" if self.needs_feasible else "no bound")
+
+    def build(
+        self,
+        problem: Problem | Constants | None = None,
+        horizon: int | None = None,
+        *,
+        feasible: Domain | None = None,
+        **options: Any,
+    ) -> Learner:
+        """Build the learner for a problem (or for its constants alone), with its own options."""
+        known = self.options
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            listed = ", ".join(known) or "none"
+            raise TypeError(f"{unknown[0]}: {self.name} has no such option; its options are: {listed}")
+        constants = problem if isinstance(problem, Constants) else getattr(problem, "constants", None)
+        filled: dict[str, Any] = {
+            "constants": constants, "horizon": horizon, "feasible": feasible,
+            "problem": None if isinstance(problem, Constants) else problem, "domain": getattr(problem, "domain", None),
+        }  # fmt: skip
+        wanted = inspect.signature(self.make).parameters
+        for name, hint in (
+            ("horizon", "the number of rounds, for example horizon=1000"),
+            ("feasible", "the feasible set as a domain with an exact projection"),
+            ("constants", "a problem, or its constants"),
+            ("problem", "a problem"),
+            ("domain", "a problem"),
+        ):
+            required = name in wanted and (wanted[name].default is inspect.Parameter.empty)
+            if required and filled[name] is None:
+                raise ValueError(f"{name}: got None; expected {hint}, which {self.name} needs")
+        if horizon is not None:
+            arguments.count("horizon", horizon)
+        if not self.needs_horizon:
+            filled["horizon"] = None
+        return self.make(**{n: filled[n] for n in wanted if n in _FILLED and filled[n] is not None}, **options)

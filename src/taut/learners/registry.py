@@ -1,0 +1,155 @@
+"""The registry: every method by name, those of this package and those of others.
+
+A package registers a method by an entry point in the group `taut.learners` whose object is a `Card`; its name is the name
+of the method. In a script or notebook `taut.register_learner` does the same.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..problem.constants import Constants
+from . import clipped_ogd, drift_plus_penalty, projected_ogd, saddle_point
+from .base import Learner
+from .card import Card
+
+if TYPE_CHECKING:
+    from ..problem.domains import Domain
+    from ..problem.problem import Problem
+
+__all__ = ["GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner"]
+
+GROUP = "taut.learners"
+FAMILIES = (clipped_ogd, saddle_point, projected_ogd, drift_plus_penalty)
+"""The files of this package that hold methods, in the order in which tables show them."""
+
+
+class Registry(Mapping[str, Card]):
+    """All methods by name. Entry points of other packages are loaded when the registry is first read."""
+
+    def __init__(self, cards: Iterator[Card]) -> None:
+        self._cards = {card.name: card for card in cards}
+        self._loaded = False
+
+    def __getitem__(self, name: str) -> Card:
+        self._load()
+        try:
+            return self._cards[name]
+        except KeyError:
+            raise KeyError(f"learner: got {name!r}; expected one of {', '.join(self._cards)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(tuple(self._cards))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._cards)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} learners: {', '.join(self)}>"
+
+    def add(self, card: Card, replace: bool = False) -> None:
+        """Add a method. A name that is taken is refused, unless `replace` is set and the method is not one of taut's."""
+        self._load()
+        if not isinstance(card, Card):
+            raise TypeError(f"card: got {card!r}; expected a taut.Card")
+        known = self._cards.get(card.name)
+        if known is not None and (not replace or known.name in _own_names()):
+            raise ValueError(f"name: got {card.name!r}, which is already registered; expected another name")
+        self._cards[card.name] = card
+
+    def remove(self, name: str) -> None:
+        """Remove a method that `add` added."""
+        if name in _own_names():
+            raise ValueError(f"name: got {name!r}, a method of taut; expected one that was added")
+        del self._cards[name]
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True  # first, so that an entry point may read the registry
+        for point in importlib.metadata.entry_points(group=GROUP):
+            try:
+                card = point.load()
+                if not isinstance(card, Card) or card.name != point.name:
+                    raise TypeError(f"expected a taut.Card named {point.name!r}, got {card!r}")
+                if card.name in self._cards:
+                    raise ValueError(f"the name {card.name!r} is already registered")
+            except Exception as error:  # a broken package of somebody else must not break taut
+                package = point.dist.name if point.dist else "an unknown package"
+                warnings.warn(f"learner {point.name!r} of {package} is ignored: {error}", stacklevel=3)
+            else:
+                self._cards[card.name] = card
+
+
+def _own_names() -> set[str]:
+    return {card.name for family in FAMILIES for card in family.CARDS}
+
+
+LEARNERS = Registry(card for family in FAMILIES for card in family.CARDS)
+"""Every method by name."""
+
+
+def learner(
+    name: str,
+    problem: Problem | Constants | None = None,
+    *,
+    horizon: int | None = None,
+    feasible: Domain | None = None,
+    **options: Any,
+) -> Learner:
+    """Build a method by its name.
+
+    Arguments:
+        name: a name of `taut.LEARNERS`.
+        problem: the problem, whose constants tune the method. `taut.Constants` alone suffice for most methods.
+        horizon: number of rounds, for methods that need it.
+        feasible: the feasible set as a domain, for methods that project onto it.
+        options: the method's own options, such as beta=0.5; `taut.LEARNERS[name].options` lists them.
+
+    >>> import taut
+    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1)
+    >>> taut.learner("clipped-ogd", known, horizon=20_000, beta=0.5)
+    ClippedOGD(eta=Constant(value=0.005), sigma=4.000000000000001)
+    """
+    return _card(name).build(problem, horizon, feasible=feasible, **options)
+
+
+def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
+    """Return the learner that a name stands for, tuned to the problem and the horizon; anything else unchanged."""
+    if isinstance(value, Card):
+        return value.build(problem, horizon if value.needs_horizon else None)
+    if not isinstance(value, str):
+        return value
+    return as_learner(_card(value), problem, horizon)
+
+
+def register_learner(card: Card | None = None, /, **fields: Any) -> Any:
+    """Add a method to the registry: `register_learner(card)`, or as a decorator of a learner class or a constructor.
+
+    Decorating a class registers its constructor `tuned` if it has one, else the class itself:
+
+        @taut.register_learner(name="mirror-descent", reference="...")
+        @taut.learner_dataclass
+        class MirrorDescent(taut.Learner): ...
+    """
+    if card is not None:
+        LEARNERS.add(card, replace=True)
+        return card
+
+    def decorate(kind: Callable[..., Learner]) -> Callable[..., Learner]:
+        make = getattr(kind, "tuned", kind) if isinstance(kind, type) else kind
+        LEARNERS.add(Card(make=make, **fields), replace=True)
+        return kind
+
+    return decorate
+
+
+def _card(name: str) -> Card:
+    if not isinstance(name, str) or name not in LEARNERS:
+        raise ValueError(f"learner: got {name!r}; expected one of {', '.join(LEARNERS)}")
+    return LEARNERS[name]
