@@ -1,7 +1,7 @@
-"""All benchmarks, each in a process of its own: python -m benchmarks [--only NAME] [--quick] [--json].
+"""Run all benchmarks, each in its own process: python -m benchmarks [--only NAME] [--quick] [--json].
 
-Results are written to benchmarks/results. cooper and PyOL are installed from the package index into an environment of their
-own, and skipped with a message where that fails.
+Results are written to benchmarks/results. cooper and PyOL are installed from the package index into separate
+environments; if that fails, they are skipped with a message.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ OPTIONS = {"speed": ["--outside"]}
 
 
 def main() -> int:
-    """Run the parts one after the other; the first that fails decides the exit code."""
+    """Run the parts one after the other. If one fails, stop and return its exit code."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--only", choices=sorted(PARTS))
-    words.add_argument("--quick", action="store_true", help="the core alone")
+    words.add_argument("--quick", action="store_true", help="run only the core")
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
     wanted = [asked.only] if asked.only else ["core"] if asked.quick else list(PARTS)

@@ -1,4 +1,4 @@
-"""Where the time goes: what a call costs before its first round, what a round costs after that, and what it consists of."""
+"""Profile of a simulation: overhead per call, time per round, and operations per round in the compiled code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAYED = (
 
 
 def measure(repeats: int) -> list[dict[str, Any]]:
-    """One row for each game that has a target against C."""
+    """Return one row per simulation that has a target relative to C."""
     rows = []
     for name, seeds in PLAYED:
         case = next(case for case in cases.suite() if case.name == name)
@@ -27,7 +27,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
 
 
 def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
-    """A call of one round; a round as the difference between whole and half games; operations and passes a round."""
+    """Measure a call with one round, and the time per round as the difference between a whole and a half simulation."""
     half = case.horizon // 2
     took = interleaved(
         {

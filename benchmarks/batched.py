@@ -1,4 +1,4 @@
-"""NumPy again, but with all seeds in one array: the usual way to make the loop over rounds pay."""
+"""A NumPy loop over rounds with all seeds in one array, which reduces the overhead per round and seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .cases import Case
 from .played import Array, Play, Played
 
 Step = Callable[[Array, Array], tuple[Array, Array, Array, Callable[[Array], Array]]]
-"""(x, z), both with a leading seed axis -> losses, gradients, values (seed, m), and the pull-back of weights."""
+"""(x, z), both with a leading seed axis -> losses, gradients, values (seed, m), and the vector-Jacobian product."""
 
 
 def _toy(case: Case) -> Step:
@@ -77,7 +77,7 @@ STEPS: dict[str, Callable[[Case], Step]] = {
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
-    """Round after round, all seeds at once."""
+    """Return a function that simulates all seeds together."""
     data = np.ascontiguousarray(np.moveaxis(case.data(seeds)[:, :rounds], 1, 0))
     eta, sigma = case.steps
     radius, step, aggregated, count = case.radius, STEPS[case.kind](case), case.scored < case.count, case.scored

@@ -1,4 +1,4 @@
-"""The problems of the suite, each with its stream, its learner and its numbers for the hand-written loops."""
+"""The problems of the suite, each with its stream, its learner and the numbers that the hand-written loops need."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem with a Clipped-OGD learner. `data(seeds)` has the shape (seed, round, ...)."""
+    """A problem with its stream and a Clipped-OGD learner."""
 
     name: str
     kind: str
-    """The hand-written loop that plays it."""
+    """Name of the hand-written loop for this problem."""
     problem: taut.Problem
     horizon: int
     draw: Callable[[np.random.Generator, int], Array]
     size: int
-    """d, as the hand-written loops count it."""
+    """d, in the sense of the hand-written loops."""
     count: int = 1
-    """m, likewise."""
+    """m, in the sense of the hand-written loops."""
     scored: int = 1
-    """Constraints that are scored one by one."""
+    """Number of constraints whose totals are kept; 1 if the constraints are aggregated."""
     fixed: Array = field(default_factory=lambda: np.zeros(1))
     start: Array | None = None
     slow: int = 200
-    """Rounds that a contender without a compiled loop plays."""
+    """Number of rounds for implementations without a compiled loop."""
 
     @property
     def radius(self) -> float:
-        """Of the ball that is projected on."""
+        """Radius of the ball that is the domain."""
         return float(self.problem.domain.radius)
 
     @property
     def first(self) -> Array:
-        """x_1."""
+        """The first decision x_1."""
         return np.zeros(self.problem.domain.shape) if self.start is None else self.start
 
     @property
     def learner(self) -> taut.ClippedOGD:
-        """Tuned for the horizon of the case, whatever prefix a slow contender plays."""
+        """The learner, tuned for the horizon of the case even if an implementation simulates only a prefix."""
         return taut.ClippedOGD.tuned(self.problem.constants, self.horizon)
 
     @property
     def steps(self) -> tuple[float, float]:
-        """eta and sigma as plain numbers."""
+        """eta and sigma as floats."""
         return float(self.learner.eta.value), float(self.learner.sigma)
 
     def data(self, seeds: int) -> Array:
-        """The same rounds for the same seed, however many are asked for."""
+        """Return the streams with shape (seed, round, ...). The stream of a seed does not depend on the number of seeds."""
         return np.stack([_drawn(self, seed) for seed in range(seeds)])
 
 
@@ -73,7 +73,7 @@ def forget() -> None:
 
 
 def toy(horizon: int = 20_000) -> Case:
-    """The paper's first: a linear loss on the l1 ball in the plane."""
+    """First problem of the paper: a linear loss on the l1 ball in two dimensions."""
 
     def draw(rng: np.random.Generator, rounds: int) -> Array:
         c = rng.uniform(size=(rounds, 2)) * [1.2, 1.0]
@@ -89,10 +89,10 @@ def toy(horizon: int = 20_000) -> Case:
 
 
 def doubly_stochastic(d: int, horizon: int) -> Case:
-    """The paper's second: approximate permutation matrices by a doubly stochastic one.
+    """Second problem of the paper: approximate permutation matrices by a doubly stochastic matrix.
 
-    Play starts at a random matrix. From the centre all row sums are equal but for rounding, for the rest of the game, and
-    the rounding of each contender would choose which of the tied constraints count as active.
+    The first decision is a random matrix. From the centre, all row sums would stay equal up to rounding, and the rounding
+    errors of each implementation would decide which of the tied constraints are active.
     """
 
     def draw(rng: np.random.Generator, rounds: int) -> Array:
@@ -124,7 +124,7 @@ def doubly_stochastic(d: int, horizon: int) -> Case:
 
 
 def dispatch(horizon: int = 20_000) -> Case:
-    """The paper's third: three generators, an emission cap, limits, all max-aggregated; demand with a daily cycle."""
+    """Third problem of the paper: three generators, an emission cap and limits, aggregated by their maximum."""
     a, b = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
     emission, limit = np.array([0.26, 0.38, 0.37]), np.array([20.0, 15.0, 18.0])
     xi, cap = 0.5, 100.0
@@ -150,9 +150,9 @@ def dispatch(horizon: int = 20_000) -> Case:
 
 
 def logistic(d: int, groups: int, horizon: int) -> Case:
-    """Online logistic regression; the norm of each group of coefficients is limited, each with its own multiplier.
+    """Online logistic regression with one constraint per group of coefficients: a limit on the norm of the group.
 
-    The decision is a matrix with a row for each group (a vector if there is one): no reshaping in every round.
+    The decision is a matrix with one row per group, or a vector if there is one group, so that no round reshapes it.
     """
     limit = 2.0 / math.sqrt(groups)
     shape = (d,) if groups == 1 else (groups, d // groups)
@@ -176,7 +176,7 @@ def logistic(d: int, groups: int, horizon: int) -> Case:
 
 
 def polyhedron(d: int, m: int, horizon: int) -> Case:
-    """A linear loss over a polyhedron with dense rows, max-aggregated."""
+    """A linear loss over a polyhedron with dense rows, aggregated by their maximum."""
     rng = np.random.default_rng(7)
     rows = rng.normal(size=(m, d))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -196,7 +196,7 @@ def polyhedron(d: int, m: int, horizon: int) -> Case:
 
 
 def suite() -> tuple[Case, ...]:
-    """Every problem, in the order of the table. Ten coefficients make at most five groups of two."""
+    """Return all problems in the order of the table. With ten coefficients there are at most five groups of two."""
     return (
         toy(),
         doubly_stochastic(10, 20_000),

@@ -1,4 +1,4 @@
-"""The compiled code of a game, taken where `taut.simulate` calls it and read as text: what a round really does."""
+"""The compiled code of a simulation as text, to count the operations and the passes over memory per round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Taken(Exception):
 
 
 def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
-    """XLA's text of the chunk that `taut.simulate` would play; nothing is played."""
+    """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
 
     def spy(*arguments: Any) -> Any:
         raise _Taken(original.lower(*arguments).compile().as_text())
@@ -32,11 +32,11 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
         return str(taken.args[0])
     finally:
         taut.play.chunks.play = original
-    raise AssertionError("simulate played without a compiled chunk")
+    raise AssertionError("taut.simulate did not call the compiled chunk")
 
 
 def parsed(text: str) -> Any:
-    """The round's body, the fused computations it calls, and the program's entry."""
+    """Return the body of the loop over rounds, the fused computations that it calls, and the entry of the program."""
     text = re.sub(r", metadata=\{[^}]*\}", "", text)
     parts = {_name(part): part for part in re.split(r"\n(?=%|ENTRY)", text) if part[0] in "%E"}
     loops = re.findall(r" while\(.*body=%([\w.\-]+)", text)
@@ -48,13 +48,13 @@ def parsed(text: str) -> Any:
 
 
 def operations(body: str) -> list[str]:
-    """Names of what is executed one after the other in a round."""
+    """Return the names of the operations that one round executes."""
     names = re.findall(r"^\s+(?:ROOT )?%[\w.\-]+ = (?:\([^=]*\)|\S+) ([\w\-]+)\(", body, re.M)
     return [name for name in names if name not in GIVEN]
 
 
 def passes(body: str, size: int) -> int:
-    """How many of them walk through as many numbers as all decisions have, or more; records are written in one place."""
+    """Count the operations that read or write at least as many numbers as all decisions have, without the records."""
     count = 0
     for line in body.splitlines():
         found = re.match(r"\s+(?:ROOT )?%[\w.\-]+ = (\S+) (?:fusion|copy)\(([^)]*)\)", line)

@@ -1,4 +1,4 @@
-"""The core's promises in one table: ratios taken in one run, median of five, contenders taking turns on one core.
+"""Targets of the core in one table: ratios of medians of five, timed alternately in one run on one core.
 
 Run: python -m benchmarks.core [--json]
 """
@@ -30,12 +30,12 @@ from .timing import interleaved  # noqa: E402
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
     rows = [*_games(), _live(), *_long_games(), _imports()]
-    report("core", rows, asked.json, "core: ratios of medians of five, one core, one run")
+    report("core", rows, asked.json, "Core: ratios of medians of five, one core, one run")
 
 
 def _row(what: str, value: float, limit: float, unit: str, below: bool = True) -> dict[str, Any]:
@@ -68,22 +68,24 @@ def _games() -> list[dict[str, Any]]:
         plays = {"C": native.prepare(case, 10, case.horizon), "taut": ours.prepare(case, 10, case.horizon)}
         _same(plays)
         took = interleaved(plays)
-        rows.append(_row(f"{case.name}, 10 seeds, a seed-round", took["taut"].median / took["C"].median, limit, "x C"))
+        rows.append(
+            _row(f"{case.name}, 10 seeds, per round and seed", took["taut"].median / took["C"].median, limit, "x C")
+        )
     return rows
 
 
 def _same(plays: dict[str, Any]) -> None:
-    """Every contender plays the same game to the same numbers before it is timed."""
+    """Check that all implementations give the same results before they are timed."""
     results = {name: play() for name, play in plays.items()}
     reference = results["C"]
     for name, result in results.items():
         gap = difference(reference, result)
         if gap > 1e-9:
-            raise SystemExit(f"{name} and C disagree by {gap:.3g}: they do not do the same work")
+            raise SystemExit(f"{name} and C differ by {gap:.3g}, so they do not do the same work")
 
 
 class _NumpyPlayer:
-    """A step in NumPy that checks its data and keeps the same totals."""
+    """A NumPy implementation that checks its data and keeps the same totals as `taut.Player`."""
 
     def __init__(self, eta: float, sigma: float) -> None:
         self.x, self.eta, self.sigma = np.zeros(2), eta, sigma
@@ -125,18 +127,18 @@ def _live() -> dict[str, Any]:
     took = interleaved({name: session(player) for name, player in players.items()}, floor=0.0)
     gap = float(np.abs(players["taut"].decision - players["NumPy"].decision).max())
     if gap > 1e-9:
-        raise SystemExit(f"player and NumPy step disagree by {gap:.3g}")
-    return _row("Player.observe and decision, d=2", took["taut"].median / took["NumPy"].median, 4, "x a NumPy step")
+        raise SystemExit(f"taut.Player and the NumPy step differ by {gap:.3g}")
+    return _row("Player.observe and decision, d=2", took["taut"].median / took["NumPy"].median, 4, "x the NumPy step")
 
 
 def _long_games() -> list[dict[str, Any]]:
-    # The median of three, taken in turns.
+    # The median of three, measured alternately.
     pairs = [[long_game(n) for n in (10**6, 10**7)] for _ in range(3)]
     ratio = float(np.median([long["seconds"] / short["seconds"] for short, long in pairs]))
     memory = max(long["bytes"] for _, long in pairs) / 1e9
     return [
         _row("peak memory, T = 10,000,000, totals only", memory, 1, "GB"),
-        _row("time of T = 10,000,000 over T = 1,000,000", ratio, 12, "x"),
+        _row("time of T = 10,000,000 against T = 1,000,000", ratio, 12, "x"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Says which heavy libraries `import taut` loads."""
+"""Print which heavy libraries `import taut` loads."""
 
 import sys
 

@@ -1,22 +1,22 @@
-"""The figure that README shows: everybody's time a round on every problem, and how taut and C grow."""
+"""Draw the figure in README: time per round of all implementations, and growth of the time of taut and C."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; each contender has a marker of its own as well.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; each implementation also has its own marker.
 SHOWN = {
     "C": ("#000000", "_"), "taut, one stream": ("#0072B2", "o"), "taut, 10 seeds": ("#0072B2", "s"),
     "Numba": ("#E69F00", "v"), "optax in a scan": ("#009E73", "^"), "NumPy, 10 seeds in one array": ("#CC79A7", "D"),
     "NumPy": ("#D55E00", "x"), "PyOL": ("#56B4E9", "P"), "cooper": ("#999999", "X"),
-    "CVXPY, a projection a round": ("#F0E442", "*"),
+    "CVXPY, one projection per round": ("#F0E442", "*"),
 }  # fmt: skip
 SWEEPS = {"T": "rounds T, toy", "seeds": "seeds, toy", "d": "d, logistic", "m": "m, polyhedron"}
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 
 
 def draw(found: dict[str, Any]) -> Any:
-    """A matplotlib figure."""
+    """Return a matplotlib figure."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -27,7 +27,7 @@ def draw(found: dict[str, Any]) -> Any:
     _scaling(right, found["scaling"])
     machine = found["machine"]
     figure.suptitle(
-        "Clipped-OGD in taut runs at a small multiple of hand-written C, and needs no loop written by hand\n"
+        "Clipped-OGD in taut takes a small multiple of the time of hand-written C\n"
         f"float64, one core of {machine['processor']}; {machine['compiler']}; jax {machine['jax']}; "
         f"medians of {found['repeats']}",
         fontsize=10,
@@ -38,7 +38,7 @@ def draw(found: dict[str, Any]) -> Any:
 def _contenders(axes: Any, contenders: dict[str, Any]) -> None:
     problems = list(contenders)
     for k, (name, (colour, marker)) in enumerate(SHOWN.items()):
-        aside = 0.07 * (k - len(SHOWN) / 2)  # side by side, or those that are equally fast would hide each other
+        aside = 0.07 * (k - len(SHOWN) / 2)  # side by side, so that equally fast implementations do not hide each other
         points = [
             (i + aside, contenders[p][name]["median"])
             for i, p in enumerate(problems)
@@ -50,12 +50,12 @@ def _contenders(axes: Any, contenders: dict[str, Any]) -> None:
             )
             axes.plot(*zip(*points, strict=True), marker, color=colour, label=name, markersize=7, **edge)
     axes.set_yscale("log")
-    axes.set_ylabel("nanoseconds a round\n(a round of one seed, where several are played)")
+    axes.set_ylabel("nanoseconds per round\n(and per seed, if there are several)")
     axes.set_xticks(range(len(problems)), problems, rotation=35, ha="right", fontsize=8)
     axes.set_ylim(top=axes.get_ylim()[1] * 60)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8, ncols=3, loc="upper left")
-    axes.set_title("the same trajectories, played by each", fontsize=10)
+    axes.set_title("time per round; all implementations compute the same trajectories", fontsize=10)
 
 
 def _row(contenders: dict[str, Any], problem: str, name: str) -> dict[str, Any]:
@@ -75,8 +75,8 @@ def _scaling(axes: Any, scaling: dict[str, Any]) -> None:
             )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("size, over the smallest of its sweep")
-    axes.set_ylabel("time of a whole call, over C's at the smallest size")
-    axes.set_title("growth: taut (solid, first exponent) and C (dashed)", fontsize=10)
+    axes.set_xlabel("size relative to the smallest size")
+    axes.set_ylabel("time per call, relative to C at the smallest size")
+    axes.set_title("growth of the time: taut (solid, first exponent), C (dashed)", fontsize=10)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, loc="lower right")

@@ -1,9 +1,9 @@
-"""What hindsight costs: 10 seeds x 12 prefixes of 20,000 rounds at once, against a fresh CVXPY problem for each.
+"""Time of `taut.hindsight` for 10 seeds x 12 prefixes of 20,000 rounds, against one new CVXPY problem per prefix.
 
-Run with `python -m benchmarks.hindsight [--json]`. The contender is handed the aggregated objective for nothing: only building and
-solving its 120 problems is timed. Ours is the whole of `taut.hindsight`: the pass over the stream, the check that every
-round is what it was taken for, the solves and the proofs. Both take turns (A B A B ...), each turn gives one ratio, and the
-median counts. The first call, which compiles, is shown apart.
+Run with `python -m benchmarks.hindsight [--json]`. For CVXPY only building and solving the 120 problems is timed; the sums over
+the stream are given. For taut the whole of `taut.hindsight` is timed: the pass over the stream, the check of the structure of
+every round, the solves and the optimality proofs. The two are timed alternately (A B A B ...). Each pair gives one ratio, and
+the median ratio is reported. The first call, which compiles, is shown separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET = 1 / 3
 
 
 class Case(NamedTuple):
-    """A problem with its stream, and the fresh CVXPY problem of a prefix's sums."""
+    """A problem with its stream, and a function that solves a prefix with CVXPY from the sums over its rounds."""
 
     name: str
     problem: Any
@@ -41,16 +41,16 @@ class Case(NamedTuple):
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
-    title = f"hindsight of {SEEDS} seeds x {len(PREFIXES)} prefixes of {ROUNDS:,} rounds, seconds"
+    title = f"Hindsight for {SEEDS} seeds x {len(PREFIXES)} prefixes of {ROUNDS:,} rounds, seconds"
     report("hindsight", [compare(case) for case in (toy(), doubly_stochastic())], asked.json, title)
 
 
 def compare(case: Case) -> dict[str, Any]:
-    """Medians of turns taken by ours and theirs."""
+    """Return the medians of the alternating measurements."""
     first, _ = timed(lambda: ours(case))
     turns = [(timed(lambda: ours(case)), timed(lambda: theirs(case))) for _ in range(TURNS)]
     best, values = turns[0][0][1], turns[0][1][1]
@@ -80,7 +80,7 @@ def theirs(case: Case) -> Any:
 
 
 def aggregation(case: Case) -> None:
-    """The pass over the stream alone."""
+    """Run only the pass over the stream."""
     from taut.judge.hindsight.newton import Objective
     from taut.judge.hindsight.scaling import Frame
     from taut.problem.streams import as_stream
@@ -137,7 +137,7 @@ def doubly_stochastic() -> Case:
 
 
 def _sums(y: Any) -> Any:
-    """Sums over the prefixes, without a second array of the stream's size."""
+    """Return the sums over the prefixes without allocating a second array of the size of the stream."""
     edges = [0, *PREFIXES]
     parts = [y[:, start:stop].sum(axis=1) for start, stop in pairwise(edges)]
     return np.cumsum(np.stack(parts, axis=1), axis=1)

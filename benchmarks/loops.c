@@ -1,14 +1,14 @@
-/* Clipped-OGD written out by hand, one function for each problem of the suite: what taut is measured against.
+/* Hand-written Clipped-OGD with one function per problem of the suite, with which taut is compared.
  *
  *     x <- Pi_B( x - eta df(x) - (1/sigma) sum_i [g_i(x)]_+ dg_i(x) ),   B = the ball of the given radius around 0
  *
- * Every function has the same arguments and keeps the same score as taut does: loss and largest excess of every round,
- * and the totals of each constraint (signed, clipped, squared, peak). A problem that aggregates its constraints by their
- * maximum follows the mean of the active gradients, as taut does; it then has one constraint to score.
+ * All functions have the same arguments and compute the same quantities as taut: loss and largest excess per round, and
+ * the totals per constraint (signed, clipped, squared, peak). If a problem aggregates its constraints by their maximum, the
+ * gradient is the mean of the active gradients, as in taut, and there is one constraint.
  *
- *     data    one row for each round            fixed   numbers of the problem itself
- *     x       the decision, first and last      loss, worst   one entry for each round
- *     totals  loss, then excess[k], violation[k], squared[k], peak[k] of the k scored constraints,
+ *     data    one row per round                 fixed   numbers of the problem itself
+ *     x       the decision, first and last      loss, worst   one entry per round
+ *     totals  loss, then excess[k], violation[k], squared[k], peak[k] of the k constraints,
  *             then excess, violation, squared of the largest (only if k > 1)
  */
 #include <math.h>
@@ -21,7 +21,7 @@
 
 static inline double clip(double v) { return v > 0 ? v : 0; }
 
-/* One constraint to score: everything stays in registers. */
+/* Totals of one constraint, kept in registers. */
 typedef struct { double loss, excess, violation, squared, peak; } Score;
 
 static inline double scored(Score *s, double l, double g) {
@@ -139,7 +139,7 @@ void dispatch(ARGUMENTS) {
     written(&s, totals);
 }
 
-/* f = log(1 + exp(-<z, x>)), g_i = |x_group(i)| - fixed[0] for m equal groups, each with a multiplier of its own. */
+/* f = log(1 + exp(-<z, x>)), g_i = |x_group(i)| - fixed[0] for m equal groups, each with its own multiplier. */
 void logistic(ARGUMENTS) {
     long size = d / m;
     double weight[m], *excess = totals + 1, *violation = excess + m, *squared = violation + m, *peak = squared + m;

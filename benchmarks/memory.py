@@ -1,4 +1,4 @@
-"""Peak memory and time of long games, totals only and with records, each in a process of its own."""
+"""Peak memory and time of long simulations, with totals only and with records, each in its own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = {
 
 
 def measure() -> list[dict[str, Any]]:
-    """One row a game on the toy: rounds, what is recorded, seconds, peak memory of the process in bytes."""
+    """Return one row per simulation of the toy problem: rounds, recorded quantities, seconds, peak memory in bytes."""
     rows = []
     for rounds, recorded in GAMES:
         rows.append({"rounds": rounds, "recorded": recorded, **long_game(rounds, recorded)})
@@ -30,13 +30,13 @@ def measure() -> list[dict[str, Any]]:
 
 
 def long_game(rounds: int, recorded: str = "totals") -> dict[str, float]:
-    """Seconds and bytes; peak memory only grows, so each game has its own process."""
+    """Return seconds and bytes. Peak memory never decreases, so each simulation has its own process."""
     found: dict[str, float] = json.loads(setting.start("benchmarks.memory", str(rounds), recorded))
     return found
 
 
 def _play(rounds: int, recorded: str) -> dict[str, float]:
-    """The stream is made chunk by chunk, so that what is measured is what taut keeps."""
+    """Simulate with a stream that is generated chunk by chunk, so that only the memory of taut is measured."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -60,7 +60,7 @@ def _play(rounds: int, recorded: str) -> dict[str, float]:
 
 
 def _peak() -> float:
-    """Bytes. `ru_maxrss` would do elsewhere, but on Linux a process inherits that of the one that started it."""
+    """Return the peak memory in bytes. On Linux `ru_maxrss` is inherited from the parent process and cannot be used."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

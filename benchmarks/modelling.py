@@ -1,7 +1,7 @@
-"""What translation costs: the paper's three problems written in CVXPY against the same written in jax.numpy.
+"""Time of the paper's three problems translated from CVXPY, against the same problems written in jax.numpy.
 
-Run with `python -m benchmarks.modelling [--json]`. Both versions are played by the same learner through `taut.simulate`, in turns:
-A B A B ... Each turn gives one ratio, so that a busy moment of the machine hits both; the median ratio counts.
+Run with `python -m benchmarks.modelling [--json]`. Both versions are simulated with the same learner, alternately: A B A B ...
+Each pair gives one ratio, so that other load on the machine affects both versions; the median ratio is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TARGET = 1.3
 
 
 class Case(NamedTuple):
-    """One problem in both languages, with its stream (seed, round, ...)."""
+    """One problem in both versions, with its stream (seed, round, ...)."""
 
     name: str
     written: Any
@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Translated over hand-written: the median of the turns and their quartiles; nanoseconds a round of both."""
+    """Ratio of translated to hand-written time (median and quartiles), and nanoseconds per round of both."""
 
     name: str
     seeds: int
@@ -41,7 +41,7 @@ class Ratio(NamedTuple):
 
 
 def cases(seeds: int) -> list[Case]:
-    """The paper's three problems, aggregated as the paper plays them."""
+    """Return the three problems of the paper, aggregated as in the paper."""
     import jax.numpy as jnp
 
     import taut
@@ -57,7 +57,7 @@ def cases(seeds: int) -> list[Case]:
     square = doubly_stochastic.problem(aggregated=False)
     square = taut.Problem(distance, square.constraints, square.domain, square.constants)
     day = 33 + 6 * np.sin(2 * np.pi * np.arange(20_000) / 288) + random.normal(size=(seeds, 20_000))
-    # From the centre all row sums would stay equal, and rounding alone would choose the active constraints.
+    # From the centre all row sums would stay equal, and rounding errors would decide which constraints are active.
     start = random.normal(size=(10, 10)) / 10
     return [
         Case("toy", toy.problem(), toy.model(), toy.costs(seeds, 20_000), None),
@@ -67,7 +67,7 @@ def cases(seeds: int) -> list[Case]:
 
 
 def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
-    """Turns of both versions, after one that compiles, which also compares their results."""
+    """Time both versions alternately, after a first call that compiles and whose results are compared."""
     import taut
 
     rounds = case.data.shape[1]
@@ -92,7 +92,7 @@ def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     import jax
 
     words = argparse.ArgumentParser(description=__doc__)
@@ -100,7 +100,12 @@ def main() -> None:
     asked = words.parse_args()
     jax.config.update("jax_enable_x64", True)
     rows = [_row(measure(case, seeds)) for seeds in (1, 10) for case in cases(seeds)]
-    report("modelling", rows, asked.json, "games translated from CVXPY over the same in jax.numpy, ns a round")
+    report(
+        "modelling",
+        rows,
+        asked.json,
+        "Problems translated from CVXPY against the same problems in jax.numpy, ns per round",
+    )
 
 
 def _row(one: Ratio) -> dict[str, Any]:

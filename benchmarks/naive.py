@@ -1,4 +1,4 @@
-"""What one writes first: a NumPy loop over rounds, a few lines for each problem."""
+"""A plain NumPy loop over rounds, with a few lines per problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .cases import Case
 from .played import Array, Play, Played
 
 Step = Callable[[Array, Any], tuple[float, Array, Array, Callable[[Array], Array]]]
-"""(x, z) -> loss, its gradient, constraint values, and the pull-back of weights."""
+"""(x, z) -> loss, its gradient, constraint values, and the vector-Jacobian product."""
 
 
 def _toy(case: Case) -> Step:
@@ -79,7 +79,7 @@ STEPS: dict[str, Callable[[Case], Step]] = {
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
-    """Seed after seed, round after round."""
+    """Return a function that simulates one seed after the other."""
     data = case.data(seeds)[:, :rounds]
     eta, sigma = case.steps
     radius, step, aggregated, count = case.radius, STEPS[case.kind](case), case.scored < case.count, case.scored

@@ -1,4 +1,4 @@
-"""Builds `loops.c` on the spot and calls it."""
+"""Compile `loops.c` and call its functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAGS = ("-O3", "-march=native", "-ffast-math", "-std=c11", "-shared", "-fPIC")
 
 @cache
 def library() -> Any:
-    """The compiled loops; rebuilt when the source is newer."""
+    """Return the compiled loops. They are built again if the source is newer."""
     source, built = HERE / "loops.c", HERE / "build" / "loops.so"
     if not built.exists() or built.stat().st_mtime < source.stat().st_mtime:
         built.parent.mkdir(exist_ok=True)
@@ -28,7 +28,7 @@ def library() -> Any:
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
-    """One seed after the other, each by one call."""
+    """Return a function that simulates one seed after the other, with one call per seed."""
     data = np.ascontiguousarray(case.data(seeds)[:, :rounds], float)
     eta, sigma = case.steps
     loss, worst = np.zeros((seeds, rounds)), np.zeros((seeds, rounds))
@@ -36,7 +36,7 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
     x = np.zeros((seeds, *case.problem.domain.shape))
     fixed = np.ascontiguousarray(case.fixed, float)
 
-    kept = (data, fixed)  # pointers keep nothing alive
+    kept = (data, fixed)  # the calls hold only pointers, so keep the arrays alive here
 
     def pointer(array: Any) -> ctypes.c_void_p:
         return ctypes.c_void_p(array.ctypes.data)

@@ -1,4 +1,4 @@
-"""The loops of `loops.c` in Numba, with its fast-math switched on: what a Python user would write to get C's speed."""
+"""The loops of `loops.c` in Numba with fast-math, as a Python user would write them to get the speed of C."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ LOOPS = {
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
-    """One seed after the other."""
+    """Return a function that simulates one seed after the other."""
     data = np.ascontiguousarray(case.data(seeds)[:, :rounds])
     eta, sigma = case.steps
     loss, worst = np.zeros((seeds, rounds)), np.zeros((seeds, rounds))

@@ -1,6 +1,6 @@
-"""optax in a `lax.scan`, with a multiplier made by hand: what a JAX user without taut would write.
+"""optax in a `lax.scan` with a hand-written multiplier, as a JAX user without taut would write it.
 
-The same loss and constraint functions, `optax.sgd` on the gradient of the Lagrangian, `optax.projections` for the ball.
+It uses the same loss and constraint functions, `optax.sgd` on the gradient of the Lagrangian, and `optax.projections`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .played import Play, Played
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
-    """All seeds by vmap."""
+    """Return a function that simulates all seeds by vmap."""
     data = jax.device_put(case.data(seeds)[:, :rounds])
     eta, sigma = case.steps
     stated, loss = case.problem.constraints, case.problem.loss
-    stated = getattr(stated, "inner", stated)  # optax knows no transforms: the maximum is taken below
+    stated = getattr(stated, "inner", stated)  # the maximum over the constraints is taken below
     aggregated = case.scored < case.count
     optimiser = optax.sgd(eta)
 

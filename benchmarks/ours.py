@@ -1,4 +1,4 @@
-"""taut as a contender: the whole `taut.simulate` call, with its checks, totals and records."""
+"""The implementation in taut: a whole `taut.simulate` call with its checks, totals and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .played import Play, Played
 def prepare(
     case: Case, seeds: int, rounds: int, record: Sequence[str] = ("loss", "excess"), floating: str = "float64"
 ) -> Play:
-    """One stream without a seed axis, or several seeds at once; the type of x_1 is that of the whole game."""
+    """Return a function that simulates one stream, or several seeds together. The type of x_1 sets the precision."""
     data = jax.device_put(case.data(seeds)[:, :rounds].astype(floating))  # aligned, so read in place
     x1 = case.start if floating == "float64" else case.first.astype(floating)
     stream = data[0] if seeds == 1 else data

@@ -1,8 +1,9 @@
-"""Other libraries on the toy, in an environment of their own: cooper (CPU torch) and PyOL. Optional.
+"""Other libraries on the toy problem, in separate environments: cooper (CPU torch) and PyOL. They are optional.
 
-The environment is made from the package index at the first call, in `benchmarks/build`, and skipped with a message if that
-fails. Both libraries are made to play Clipped-OGD: cooper by its quadratic penalty, since a round of Clipped-OGD is a
-gradient step on f + sum_i [g_i]_+^2 / (2 sigma eta); PyOL, which knows no constraints, by a multiplier made by hand.
+The environments are created in `benchmarks/build` from the package index at the first call. If that fails, the library is
+skipped with a message. Both libraries run Clipped-OGD. For cooper this is its quadratic penalty, because a round of
+Clipped-OGD is a gradient step on f + sum_i [g_i]_+^2 / (2 sigma eta). PyOL has no constraints, so the multiplier is written
+by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PACKAGES = {"cooper": "cooper-optim==1.0.1", "PyOL": "PyOL==0.0.3"}
 
 
 def measure(case: Any, rounds: int, install: bool) -> dict[str, dict[str, Any]]:
-    """For each library: nanoseconds a round and its losses; or why it was skipped."""
+    """Return for each library nanoseconds per round and its losses, or the reason why it was skipped."""
     import numpy as np
 
     found: dict[str, dict[str, Any]] = {}
@@ -51,13 +52,13 @@ def _python(name: str) -> str:
 
 
 def _installed(name: str, install: bool) -> str:
-    """Empty if the library can be used, else why not."""
+    """Return an empty text if the library can be used, otherwise the reason why not."""
     if Path(_python(name)).exists() and _works(_python(name), "-c", f"import {name.lower()}"):
         return ""
     if not install:
-        return "not installed (ask with --outside)"
+        return "not installed (use --outside to install it)"
     if not _works(sys.executable, "-m", "venv", str(HOME / name)):
-        return "no environment could be made"
+        return "the environment could not be created"
     if not _works(_python(name), "-m", "pip", "install", "-q", PACKAGES[name]):
         return f"{PACKAGES[name]} could not be installed"
     return ""

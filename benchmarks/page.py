@@ -1,4 +1,4 @@
-"""A run of the suite as the measured part of docs/performance.md, and its figure: no number there is typed by hand."""
+"""Write the results of a run into docs/performance.md and draw its figure, so that no number there is typed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def write(found: dict[str, Any]) -> None:
-    """Replace what stands between the two marks, and draw docs/benchmark.png."""
+    """Replace the text between the two marks and draw docs/benchmark.png."""
     draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=110)
     middle = "\n\n".join([_head(found), *map(_markdown, sections(found))])
     text = re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{middle}\n{END}", PAGE.read_text(), flags=re.DOTALL)
@@ -27,7 +27,7 @@ def _head(found: dict[str, Any]) -> str:
     rest = ", ".join(f"{key} {value}" for key, value in machine.items())
     return (
         f"Written by `python -m benchmarks.speed --page` on {processor} ({system}; {rest}). "
-        f"Medians of {found['repeats']}, contenders taking turns."
+        f"Each value is the median of {found['repeats']} samples; the implementations were timed alternately."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a contender returns, and the check that all of them did the same work."""
+"""The result of an implementation, and the comparison of two results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Played(NamedTuple):
-    """The last decision, loss and largest excess of each round, and the clipped total of each scored constraint."""
+    """The last decision, loss and largest excess per round, and the violation per constraint."""
 
     x: Array
     loss: Array
@@ -23,7 +23,7 @@ Play = Callable[[], Played]
 
 
 def difference(one: Played, other: Played) -> float:
-    """The largest difference over the rounds that both played; of last decisions and totals too if they played as many."""
+    """Return the largest difference over common rounds, and of final decisions and totals if the horizons are equal."""
     rounds = min(one.loss.shape[1], other.loss.shape[1])
     seeds = min(one.loss.shape[0], other.loss.shape[0])
     pairs = [

@@ -1,4 +1,4 @@
-"""Projecting on the feasible set in every round with CVXPY: what the paper avoids."""
+"""Projected gradient descent with one CVXPY projection onto the feasible set per round, which the paper avoids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SETS = {
 
 
 def prepare(case: Case, rounds: int) -> Callable[[], Array]:
-    """Projected OGD with the steps of the case; returns the decisions. The problem is built once, its data change."""
+    """Return a function that runs projected OGD and returns the decisions. The CVXPY problem is built once."""
     import cvxpy as cp
 
     shape = case.problem.domain.shape
@@ -73,7 +73,7 @@ def _slopes(case: Case) -> Callable[[Array, Any], Array]:
 
 
 def check(case: Case, decisions: Array) -> float:
-    """How far the decisions leave the feasible set; on the toy also from exact projections by taut."""
+    """Return the largest violation of the decisions, and on the toy problem also the difference to exact projections."""
     from .naive import STEPS
 
     step, zero = STEPS[case.kind](case), case.data(1)[0, 0]

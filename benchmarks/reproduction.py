@@ -1,7 +1,7 @@
-"""The simulations of `taut reproduce all` at full size against the same work in a plain NumPy loop.
+"""The simulations of `taut reproduce all` against the same simulations in a plain NumPy loop.
 
-taut plays everything (compiled before the clock starts); the NumPy loop plays a sample of rounds of every learner, and
-its time is extrapolated to all rounds. Run: python -m benchmarks.reproduction
+taut runs all rounds; compilation is not timed. The NumPy loop runs a sample of rounds per learner, and its time is
+extrapolated to all rounds. Run: python -m benchmarks.reproduction
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def main() -> None:
     for row in rows:
         row["ratio"] = row["numpy"] / row["taut"]
     report(
-        "reproduction", rows, asked.json, "all simulations of the reproduction, seconds; the NumPy loop extrapolated"
+        "reproduction",
+        rows,
+        asked.json,
+        "All simulations of the reproduction in seconds; the NumPy loop is extrapolated",
     )
 
 
@@ -55,7 +58,7 @@ def compare(
     name: str, game: taut.Problem, data: Array, contestants: tuple[Contestant, ...], grid: tuple[int, ...], seeds: int,
     functions: dict[str, Callable[..., Any]],
 ) -> dict[str, Any]:  # fmt: skip
-    """Seconds for all learners over all horizons."""
+    """Return the seconds for all learners and horizons."""
     games = [(one, T) for one in contestants for T in (grid[-1:] if one.anytime else grid)]
 
     def play(one: Contestant, T: int) -> None:
@@ -77,7 +80,7 @@ def compare(
 
 
 def dispatched() -> dict[str, Any]:
-    """The dispatch experiment with all its choices."""
+    """Return the seconds for the dispatch experiment with all its choices."""
     total: dict[str, Any] = {"experiment": "dispatch", "rounds": 0, "taut": 0.0, "numpy": 0.0}
     for choice in dispatch.CHOICES:
         d = demand.rescaled(demand.packaged(), choice.mean_demand)
@@ -89,7 +92,7 @@ def dispatched() -> dict[str, Any]:
 
 
 def _naive_seconds(learner: Any, game: taut.Problem, data: Array, functions: dict[str, Callable[..., Any]]) -> float:
-    """Seconds a round of the loop that people write: one learner, one stream, scores kept in lists."""
+    """Return seconds per round of a plain loop: one learner, one stream, losses and excesses in lists."""
     best = np.inf
     for _ in range(3):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a part of the suite found: kept in benchmarks/results, printed as a table or as JSON."""
+"""Store the results of a part of the suite in benchmarks/results and print them as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def keep(part: str, found: Any) -> None:
 
 
 def report(part: str, rows: Sequence[dict[str, Any]], as_json: bool, title: str) -> None:
-    """Keep rows of one kind with the machine they were measured on, and print them."""
+    """Store rows together with a description of the machine, and print them."""
     found = {"machine": setting.machine(), "rows": list(rows)}
     keep(part, found)
     if as_json:

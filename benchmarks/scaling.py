@@ -1,4 +1,4 @@
-"""How time grows with rounds, dimension, constraints and seeds, for taut and for C, with fitted exponents."""
+"""Growth of the time with rounds, seeds, dimension and constraints for taut and C, with fitted exponents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SWEEPS: dict[str, tuple[str, Callable[[int], tuple[Case, int]], tuple[int, ...]]
 
 
 def measure(repeats: int, quick: bool) -> dict[str, dict[str, Any]]:
-    """For each sweep: sizes, seconds of taut and C, and the exponent of the larger half (a straight line has 1)."""
+    """Return for each sweep the sizes, the seconds of taut and C, and the exponent over the larger sizes."""
     found = {}
     for variable, (what, make, sizes) in SWEEPS.items():
         chosen = sizes[: 3 if quick else None]

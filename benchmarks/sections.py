@@ -1,4 +1,4 @@
-"""What the suite found, as sections of plain cells: shown in the terminal by `tables`, written to the docs by `page`."""
+"""The results of the suite as sections with tables of text. `tables` prints them, `page` writes them to the docs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 ROWS = (
     "C", "C, 10 seeds", "taut, one stream", "taut, 10 seeds", "taut, 100 seeds", "Numba", "optax in a scan",
     "optax in a scan, 10 seeds", "NumPy", "NumPy, 10 seeds in one array", "NumPy, 100 seeds in one array",
-    "CVXPY, a projection a round", "cooper", "PyOL",
+    "CVXPY, one projection per round", "cooper", "PyOL",
 )  # fmt: skip
 
 
 class Section(NamedTuple):
-    """A table with its title, and a sentence below it."""
+    """A table with a title and a note below it."""
 
     title: str
     head: list[str]
@@ -22,7 +22,7 @@ class Section(NamedTuple):
 
 
 def sections(found: dict[str, Any]) -> Iterator[Section]:
-    """All that a run, quick or whole, has something to say about."""
+    """Yield the sections for which the run has results; a quick run has fewer."""
     makers = {
         "targets": _targets, "contenders": _contenders, "profile": _profile, "threads": _threads, "records": _records,
         "float32": _float32, "memory": _memory, "scaling": _scaling, "startup": _startup,
@@ -37,7 +37,7 @@ def _targets(targets: list[dict[str, Any]]) -> Section:
     for row in targets:
         wanted = f"{'at most' if row['below'] else 'at least'} {row['limit']:g}"
         rows.append([row["what"], f"{row['value']:.2f} {row['unit']}", wanted, "yes" if row["met"] else "NO"])
-    return Section("Targets", ["what", "measured", "wanted", "met"], rows)
+    return Section("Targets", ["what", "measured", "target", "met"], rows)
 
 
 def _contenders(contenders: dict[str, Any]) -> Section:
@@ -47,10 +47,10 @@ def _contenders(contenders: dict[str, Any]) -> Section:
         if any("median" in row for row in found):
             rows.append([name, *(_against_c(row) for row in found)])
     skipped = {name: row["skipped"] for rows in contenders.values() for name, row in rows.items() if "skipped" in row}
-    note = "Median, half the way from the fastest to the slowest sample, and times C: one stream against one, seeds "
-    note += "against seeds."
+    note = "Each cell shows the median, half the range of the samples in percent, and the ratio to C. One stream is "
+    note += "compared with one stream of C, several seeds with 10 seeds of C."
     note += "".join(f" {name} was skipped: {why}." for name, why in skipped.items())
-    return Section("Nanoseconds a round", ["", *contenders], rows, note)
+    return Section("Nanoseconds per round", ["", *contenders], rows, note)
 
 
 def _against_c(row: dict[str, Any]) -> str:
@@ -61,7 +61,8 @@ def _against_c(row: dict[str, Any]) -> str:
 
 
 def _profile(profile: list[dict[str, Any]]) -> Section:
-    head = ["problem", "seeds", "a call of one round, us", "a further round, ns", "times C", "operations", "passes"]
+    head = ["problem", "seeds", "one call with one round, us", "each further round, ns", "ratio to C"]
+    head += ["operations per round", "passes per round"]
     rows = []
     for row in profile:
         times = [f"{1e6 * row['call']:.0f}", _short(1e9 * row["round"]), f"{row['ratio']:.2f}"]
@@ -71,16 +72,16 @@ def _profile(profile: list[dict[str, Any]]) -> Section:
 
 def _threads(threads: dict[str, Any]) -> Section:
     rows = [[name, f"{row['faster']:.2f}x", f"{row['C faster']:.2f}x"] for name, row in threads.items()]
-    return Section("Two cores", ["20 runs in two threads over one", "taut", "hand-written C"], rows)
+    return Section("Two cores", ["speed-up of 20 runs by a second thread", "taut", "hand-written C"], rows)
 
 
 def _records(records: dict[str, Any]) -> Section:
-    head = ["10 seeds, ns a round", "totals only", "all metrics", "decisions and multipliers too"]
-    return Section("What recording costs", head, _medians(records, ("totals", "metrics", "everything")))
+    head = ["10 seeds, ns per round", "totals only", "all metrics", "all metrics, decisions and multipliers"]
+    return Section("Cost of recording", head, _medians(records, ("totals", "metrics", "everything")))
 
 
 def _float32(found: dict[str, Any]) -> Section:
-    return Section("32 bits", ["ns a round", "64 bits", "32 bits"], _medians(found, ("float64", "float32")))
+    return Section("float32", ["ns per round", "float64", "float32"], _medians(found, ("float64", "float32")))
 
 
 def _medians(found: dict[str, Any], columns: tuple[str, ...]) -> list[list[str]]:
@@ -88,7 +89,7 @@ def _medians(found: dict[str, Any], columns: tuple[str, ...]) -> list[list[str]]
 
 
 def _memory(memory: list[dict[str, Any]]) -> Section:
-    head = ["rounds, toy", "recorded", "seconds", "peak memory of the process, MB"]
+    head = ["rounds of the toy problem", "recorded", "seconds", "peak memory of the process, MB"]
     rows = []
     for row in memory:
         rows.append([f"{row['rounds']:,}", row["recorded"], f"{row['seconds']:.2f}", f"{row['bytes'] / 1e6:.0f}"])
@@ -100,12 +101,12 @@ def _scaling(scaling: dict[str, Any]) -> Section:
     for row in scaling.values():
         sizes = f"{row['sizes'][0]:,} to {row['sizes'][-1]:,}"
         rows.append([row["what"], sizes, *(f"{row['exponents'][name]:.2f}" for name in ("taut", "C"))])
-    return Section("Growth", ["sweep", "sizes", "exponent of taut", "exponent of C"], rows)
+    return Section("Growth of the time", ["varied", "sizes", "exponent of taut", "exponent of C"], rows)
 
 
 def _startup(startup: dict[str, Any]) -> Section:
     rows = [[name, f"{row['compile']:.2f}", f"{row['from the cache']:.2f}"] for name, row in startup.items()]
-    return Section("First calls", ["", "first start, s", "second start, from the cache, s"], rows)
+    return Section("First calls", ["", "first process, s", "second process with the cache, s"], rows)
 
 
 def _short(value: float) -> str:

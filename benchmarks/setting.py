@@ -1,4 +1,4 @@
-"""One core, one thread, 64 bits: settings that must be made before NumPy or JAX are imported."""
+"""Settings that must be made before NumPy or JAX is imported (one core, one thread), and a description of the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_N
 
 
 def one_core() -> int:
-    """Pin this process, and every thread it will start, to one core; tell BLAS and XLA not to want more."""
+    """Pin this process and its threads to one core, and limit BLAS and XLA to one thread."""
     for name in SINGLE:
         os.environ[name] = "1"
     if "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
@@ -24,7 +24,7 @@ def one_core() -> int:
 
 
 def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
-    """Run `python -m module` in a fresh process, on all cores of the machine unless `cores` says which; its output."""
+    """Run `python -m module` in a new process on the given cores (default: all) and return its output."""
     wanted = cores or set(range(os.cpu_count() or 1))
     widen = f"import os, runpy, sys; os.sched_setaffinity(0, {wanted}); sys.argv = {[module, *arguments]}; "
     command = [sys.executable, "-c", f"{widen}runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"]
@@ -32,7 +32,7 @@ def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """Describe the machine and the versions of the software."""
     import jax
     import numpy
 

@@ -1,4 +1,4 @@
-"""taut against everything a user could pick instead; targets, scaling, start-up, threads. One core unless said.
+"""taut against its alternatives: time per round, targets, growth, first calls, threads. One core is used unless stated.
 
 Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--page]
 """
@@ -33,17 +33,21 @@ TARGETS = (
     ("logistic d=1000 m=1", "taut, one stream", 1.5), ("logistic d=1000 m=20", "taut, one stream", 1.5),
     ("polyhedron d=100 m=1000", "taut, one stream", 1.5),
 )  # fmt: skip
-"""Problem, row, times C at most."""
+"""Problem, row, and the largest allowed ratio to C."""
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print the results and write them to files."""
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--json", action="store_true", help="print JSON alone")
-    words.add_argument("--quick", action="store_true", help="three problems, three repetitions, no scaling or start-up")
-    words.add_argument("--only", help="problems whose name contains this, and nothing else")
-    words.add_argument("--outside", action="store_true", help="install cooper and PyOL in an environment of their own")
-    words.add_argument("--page", action="store_true", help="write this run into docs/performance.md and its figure")
+    words.add_argument("--json", action="store_true", help="print only JSON")
+    words.add_argument(
+        "--quick", action="store_true", help="three problems, three repetitions, no growth and no first calls"
+    )
+    words.add_argument("--only", help="measure only the problems whose name contains this text")
+    words.add_argument("--outside", action="store_true", help="install cooper and PyOL in a separate environment")
+    words.add_argument(
+        "--page", action="store_true", help="write the results into docs/performance.md and draw its figure"
+    )
     asked = words.parse_args()
     found = measure(asked.quick, asked.only, asked.outside)
     keep("speed", found)
@@ -64,16 +68,16 @@ def main() -> None:
 
 
 def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
-    """Everything that was asked for, in one run."""
+    """Run all requested measurements."""
     repeats = 3 if quick else 5
     names = [case.name for case in cases.suite() if (only or "") in case.name and (not quick or case.name in QUICK)]
     found: dict[str, Any] = {"machine": setting.machine(), "repeats": repeats, "contenders": {}}
     for name in names:
         print(f"  {name}", file=sys.stderr)
-        case = next(case for case in cases.suite() if case.name == name)  # made anew, so that its data are freed
+        case = next(case for case in cases.suite() if case.name == name)  # created again, so that its data can be freed
         rows = contenders.measure(case, repeats, name in HUNDRED)
         if not quick:
-            rows["CVXPY, a projection a round"] = contenders.project(case, rows["C"]["median"])
+            rows["CVXPY, one projection per round"] = contenders.project(case, rows["C"]["median"])
         found["contenders"][name] = rows
         cases.forget()
     if "toy" in names and not only:
@@ -94,7 +98,7 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
 
 
 def _records(repeats: int) -> dict[str, Any]:
-    """The cost of recording: everything that metrics need, and all decisions and multipliers too, over totals alone."""
+    """Measure the cost of recording: totals only, all that metrics need, and also decisions and multipliers."""
     found = {}
     everything = ("loss", "excess", "decisions", "multipliers")
     for case in (cases.toy(), cases.doubly_stochastic(10, 5000)):
@@ -106,7 +110,7 @@ def _records(repeats: int) -> dict[str, Any]:
 
 
 def _float32(repeats: int) -> dict[str, Any]:
-    """Games in 32 bits over the same in 64, totals with their rounding error carried along."""
+    """Measure simulations in float32 and in float64. In float32, totals use compensated summation."""
     found = {}
     games = ((cases.toy(), 10), (cases.doubly_stochastic(10, 5000), 10), (cases.logistic(1000, 1, 5000), 1))
     for case, seeds in games:
@@ -134,16 +138,16 @@ def _targets(found: dict[str, Any]) -> list[dict[str, Any]]:
             faster = table["NumPy"]["median"] / table["taut, one stream"]["median"]
             add(f"{problem}, one stream, against naive NumPy", faster, 50, "x faster", below=False)
     for name, row in found.get("threads", {}).items():
-        add(f"two cores over one, 20 runs: {name}", row["faster"], 1.7, "x faster", below=False)
+        add(f"two cores against one, 20 runs: {name}", row["faster"], 1.7, "x faster", below=False)
     for name, row in found.get("records", {}).items():
         ratio = row["metrics"]["median"] / row["totals"]["median"]
-        add(f"{name}, 10 seeds, all metrics recorded over totals only", ratio, 1.5, "x")
+        add(f"{name}, 10 seeds, all metrics recorded against totals only", ratio, 1.5, "x")
     compiled = {name: row for name, row in found.get("startup", {}).items() if name != "import taut"}
     if compiled:
         slowest = max(compiled, key=lambda name: compiled[name]["compile"])
-        add(f"compile, slowest ({slowest})", compiled[slowest]["compile"], 1, "s")
+        add(f"compilation, slowest ({slowest})", compiled[slowest]["compile"], 1, "s")
         slowest = max(compiled, key=lambda name: compiled[name]["from the cache"])
-        add(f"second start from the cache, slowest ({slowest})", compiled[slowest]["from the cache"], 0.3, "s")
+        add(f"second process with the cache, slowest ({slowest})", compiled[slowest]["from the cache"], 0.3, "s")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What a first call costs: importing, compiling, and compiling again from the persistent cache, each in a fresh process."""
+"""Time of the import and of first calls, without and with the persistent compilation cache, each in a new process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LEARNERS = ("clipped-ogd-anytime", "clipped-ogd-doubling", "ogd", "a-ogd", "drif
 
 
 def compile_times(repeats: int) -> dict[str, dict[str, float]]:
-    """Seconds, for each problem: of the first call, without a cache, and as a second start from the persistent cache.
+    """Return for each problem the seconds of the first call in a process, without and with the persistent cache.
 
-    The first call traces, compiles and plays one round; what a second call takes is taken off.
+    The first call traces, compiles and simulates a few rounds; the time of a second call is subtracted.
     """
     cold: list[dict[str, float]] = []
     warm: list[dict[str, float]] = []

@@ -1,4 +1,4 @@
-"""The suite's results in the terminal."""
+"""Print the results of the suite in the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .sections import Section, sections
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print everything that was measured; problems below each other, where they do not fit beside each other."""
+    """Print all measurements. Tables that are too wide are split."""
     console = Console(width=150)
     console.print(", ".join(f"{key}: {value}" for key, value in found["machine"].items()))
     for section in sections(found):
@@ -25,7 +25,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def _columns(section: Section, most: int = 7) -> list[tuple[list[str], list[list[str]]]]:
-    """A wide table cut into several, each with the first column."""
+    """Split a wide table into several, each with the first column."""
     starts = range(1, len(section.head), most - 1)
     cuts = [[0, *range(start, min(start + most - 1, len(section.head)))] for start in starts]
     return [([section.head[k] for k in cut], [[row[k] for k in cut] for row in section.rows]) for cut in cuts]

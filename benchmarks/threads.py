@@ -1,6 +1,6 @@
-"""Two cores over one: twenty independent runs, one after the other and in two threads, in a process that has both.
+"""Speed-up by a second core: twenty independent runs, one after the other and in two threads.
 
-Hand-written C in the same two threads says what the two cores of this machine are good for.
+Hand-written C in the same two threads shows what speed-up the machine allows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ REPEATS = 9
 
 
 def measure() -> dict[str, object]:
-    """Medians, taken in turns, on the toy with 10 seeds and on doubly stochastic matrices."""
+    """Return medians for the toy problem with 10 seeds and for doubly stochastic matrices, timed alternately."""
     import jax
 
     jax.config.update("jax_enable_x64", True)

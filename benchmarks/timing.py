@@ -1,4 +1,4 @@
-"""Timing: contenders take turns, so that a busy moment of the machine hits all of them, and the median counts."""
+"""Alternating measurements, so that other load on the machine affects all implementations; the median is reported."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Timing(NamedTuple):
     high: float
 
     def per(self, units: float) -> Timing:
-        """Nanoseconds a unit of work."""
+        """Return nanoseconds per unit of work."""
         return Timing(*(value * 1e9 / units for value in self))
 
 
 def interleaved(calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.05) -> dict[str, Timing]:
-    """Time every call `repeats` times in turn: A B C A B C ... A sample repeats a call until it lasts `floor` seconds."""
+    """Time all calls `repeats` times alternately: A B C A B C ... A sample repeats a call for at least `floor` seconds."""
     loops = {}
     for name, call in calls.items():
-        call()  # warm: compiled, in cache
+        call()  # compile, and fill caches
         loops[name] = max(1, min(1000, round(floor / max(_once(call, 1), 1e-9))))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):

@@ -1,7 +1,7 @@
-"""An emission-capped dispatcher: three generators follow California's demand, five minutes at a time, under a cap.
+"""Economic dispatch: three generators serve California's demand in steps of five minutes under an emission cap.
 
-The demand of the next five minutes is not known when the set-points are fixed. The emission cap is quadratic, and
-projecting on it in every step is what the learner avoids: it only ever clips to the generators' limits.
+The demand of the next five minutes is not known when the set-points are fixed. The emission cap is quadratic. The learner
+does not project onto it; it only clips decisions to the limits of the generators.
 
 Run with `python examples/dispatch.py [figure.png]`.
 """
@@ -24,11 +24,11 @@ COLOURS = ["#0072B2", "#E69F00", "#009E73"]
 
 COST, SLOPE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
 EMISSION, CAP, LIMIT = np.array([0.26, 0.38, 0.37]), 100.0, np.array([20.0, 15.0, 18.0])
-STEPS_A_DAY = 288
+STEPS_PER_DAY = 288
 
 
-def game(most: float) -> Any:
-    """Quadratic fuel costs, a price on imbalance, the cap, and limits that become the domain."""
+def dispatch_problem(most: float) -> Any:
+    """Return the problem: quadratic fuel costs, a cost of imbalance, the cap, and limits that become the domain."""
     x = cp.Variable(3, name="x", bounds=[np.zeros(3), LIMIT])
     demand = cp.Parameter(name="demand", bounds=[0, most])
     fuel = cp.sum(0.5 * cp.multiply(COST, cp.square(x)) + cp.multiply(SLOPE, x))
@@ -40,8 +40,8 @@ def game(most: float) -> Any:
 
 @styled
 def figure(run: Any, demand: Any, best: Any) -> Any:
-    """Output against demand, emissions against the cap, regret."""
-    x, days = run.decisions[0], np.arange(len(demand)) / STEPS_A_DAY
+    """Draw output and demand, emissions and their cap, and regret."""
+    x, days = run.decisions[0], np.arange(len(demand)) / STEPS_PER_DAY
     made, (left, middle, right) = new_figure(3, narrow=False)
     left.stackplot(days, x.T, colors=COLOURS)
     for i, height in enumerate(np.cumsum(x[-1]) - x[-1] / 2):
@@ -51,7 +51,7 @@ def figure(run: Any, demand: Any, best: Any) -> Any:
     left.set(title="(a) output and demand", xlabel="day", ylabel="MW, scaled")
     middle.plot(days, run.excess[0] + CAP, color=COLOURS[0], linewidth=0.8)
     middle.axhline(CAP, color="black", linestyle="--", linewidth=1)
-    middle.set(title="(b) emissions, dashed: the cap", xlabel="day", ylabel="emissions per step")
+    middle.set(title="(b) emissions and their cap (dashed)", xlabel="day", ylabel="emissions per step")
     right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
     right.axhline(0, color="black", linewidth=0.7)
     right.set(title="(c) regret", xlabel="day", ylabel="cost beyond the best fixed set-points")
@@ -59,13 +59,13 @@ def figure(run: Any, demand: Any, best: Any) -> Any:
 
 
 def main(path: Path) -> None:
-    """Play ten days, print the certificate, draw."""
+    """Simulate ten days, print the certificate and draw the figure."""
     jax.config.update("jax_enable_x64", True)
     demand = rescaled(packaged(), 33.0)
-    problem = game(float(demand.max()))
+    problem = dispatch_problem(float(demand.max()))
     learner = taut.ClippedOGD.tuned(problem.constants, horizon=len(demand))
     run = taut.simulate(learner, problem, {"demand": demand}, record=("loss", "excess", "decisions"))
-    certificate = run.certificate()  # hindsight is solved from the same expressions
+    certificate = run.certificate()  # the best fixed decision is computed from the same expressions
     print(certificate)
     x = certificate.best.decision[0]
     fuel = np.sum(0.5 * COST * x**2 + SLOPE * x)

@@ -1,8 +1,8 @@
-"""A portfolio that learns from day to day, near its index and never too concentrated.
+"""A portfolio that is adapted every day, stays close to an index and is not too concentrated.
 
-Two limits are set by the mandate: reaching the portfolio from the index must not take more than 15 % turnover, and the two
-largest positions together must not exceed 50 %. The index drifts, so the first limit changes every day and is known only
-after the day's decision.
+The mandate sets two limits: the turnover from the index to the portfolio must not exceed 15 %, and the two largest positions
+together must not exceed 50 %. The weights of the index change with prices, so the first constraint changes every day and is
+known only after the day's decision.
 
 Run with `python examples/portfolio.py [figure.png]`.
 """
@@ -22,14 +22,14 @@ from taut.play.style import new_figure, styled
 
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"]
 RISK = 0.1
-"""The price of a day's variance."""
+"""Cost per unit of daily variance."""
 
 DAYS, STOCKS, TURNOVER, LARGEST_TWO = 1500, 5, 0.15, 0.5
 QUARTER = 60
 
 
 def market(seed: int = 0) -> tuple[Any, Any, Any]:
-    """Daily returns in percent (day, stock), their covariance, and the index weights, equal at the start of a quarter."""
+    """Return daily returns in percent (day, stock), their covariance, and index weights, equal at the start of a quarter."""
     random = np.random.default_rng(seed)
     factors = random.normal(size=(STOCKS, 2)) * 0.5
     covariance = factors @ factors.T + np.diag(random.uniform(0.3, 1.0, STOCKS))
@@ -41,8 +41,8 @@ def market(seed: int = 0) -> tuple[Any, Any, Any]:
     return np.clip(returns, -3, 3), covariance, index
 
 
-def game(covariance: Any) -> Any:
-    """Minus the day's return, plus a price for risk; the simplex keeps the portfolio fully invested."""
+def portfolio_problem(covariance: Any) -> Any:
+    """Return the problem: minus the day's return plus a cost of risk; the simplex keeps the portfolio fully invested."""
     weights = cp.Variable(STOCKS, name="weights", nonneg=True)
     returns = cp.Parameter(STOCKS, name="returns", bounds=[-3, 3])
     index = cp.Parameter(STOCKS, name="index", bounds=[0, 1])
@@ -55,7 +55,7 @@ def game(covariance: Any) -> Any:
 
 @styled
 def figure(run: Any, index: Any, best: Any) -> Any:
-    """The weights, the two limits, and regret."""
+    """Draw the weights, the two limits, and regret."""
     weights, days = run.decisions[0], np.arange(DAYS)
     turnover = np.abs(weights - index).sum(axis=1) / 2
     largest = np.sort(weights, axis=1)[:, -2:].sum(axis=1)
@@ -71,18 +71,23 @@ def figure(run: Any, index: Any, best: Any) -> Any:
         middle.plot(days, values, color=colour, linewidth=0.8)
         middle.axhline(limit, color=colour, linestyle="--", linewidth=1)
         middle.text(days[-1], limit + 0.02, label, ha="right", va="bottom", color=colour)
-    middle.set(title="(b) the mandate's limits, dashed", xlabel="day", ylabel="share of the portfolio", ylim=(0, 0.6))
+    middle.set(
+        title="(b) the two constraints and their limits (dashed)",
+        xlabel="day",
+        ylabel="share of the portfolio",
+        ylim=(0, 0.6),
+    )
     right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
     right.axhline(0, color="black", linewidth=0.7)
-    right.set(title="(c) regret", xlabel="day", ylabel="percent, against the best fixed weights")
+    right.set(title="(c) regret", xlabel="day", ylabel="percent, relative to the best fixed weights")
     return made
 
 
 def main(path: Path) -> None:
-    """Play six years, print the certificate, draw."""
+    """Simulate six years, print the certificate and draw the figure."""
     jax.config.update("jax_enable_x64", True)
     returns, covariance, index = market()
-    problem = game(covariance)
+    problem = portfolio_problem(covariance)
     data = {"returns": returns, "index": index}
     learner = taut.ClippedOGD.tuned(problem.constants, horizon=DAYS)
     run = taut.simulate(learner, problem, data, record=("loss", "excess", "decisions"))

@@ -1,4 +1,4 @@
-"""Command line: thin, and proven equal to the library. Every command has --json; errors are one sentence."""
+"""The command line. Every command calls one function of the library and has --json. Errors are one sentence."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def main() -> None:
-    """Run the command line: float64, compiled code cached between calls, one-sentence errors with exit code 1."""
+    """Run the command line with float64 and a persistent compilation cache. Errors print one sentence and exit with 1."""
     debug = "--debug" in sys.argv
-    sys.argv[:] = [word for word in sys.argv if word != "--debug"]  # wherever it stands
+    sys.argv[:] = [word for word in sys.argv if word != "--debug"]  # accepted before and after the command
     try:
         _prepare()
         app()
     except KeyboardInterrupt:
-        _complain("interrupted; finished experiments are kept, call again to continue")
+        _complain("interrupted; finished experiments are kept, run the same command again to continue")
         sys.exit(130)
     except Exception as error:
         if debug:
@@ -60,7 +60,7 @@ def _root(
 
 @app.command()
 def learners(json_out: Json = False) -> None:
-    """List every learner: setting, guarantee, cost a round, reference."""
+    """List all learners with their setting, guarantees, cost per round and reference."""
     from .learners import LEARNERS
 
     if json_out:
@@ -79,24 +79,36 @@ def learners(json_out: Json = False) -> None:
         return
     from rich.table import Table
 
-    table = Table(title="learners: b is the trade-off beta, P a projection on the domain, PS one on the feasible set")
-    for column in ("name", "losses", "regret", "violation", "a round", "horizon?", "reference"):
+    table = Table(
+        title="Learners (b: the parameter beta; P: projection onto the domain; PS: projection onto the feasible set; "
+        "m: number of constraints)"
+    )
+    for column in ("name", "losses", "regret", "violation", "cost per round", "needs horizon", "reference"):
         table.add_column(column, overflow="fold")
     for m in LEARNERS.values():
         table.add_row(m.name, m.losses, m.regret, m.violation, m.cost, "yes" if m.needs_horizon else "no", m.reference)
     _print(table)
 
 
-_Radius = Annotated[float, typer.Option("--radius", "-R", help="R, radius of the domain.")]
-_LossSlope = Annotated[float, typer.Option("--loss-lipschitz", "-f", help="G_f, bound on loss gradients.")]
-_Slope = Annotated[float, typer.Option("--constraint-lipschitz", "-g", help="G_g, bound on constraint gradients.")]
-_Count = Annotated[int, typer.Option("--constraints", "-m", help="m, number of constraints.")]
-_Reach = Annotated[float | None, typer.Option("--constraint-range", help="D, bound on |g|; default 2 R G_g.")]
-_LossReach = Annotated[float | None, typer.Option("--loss-range", help="F, range of a loss; default 2 R G_f.")]
-_Modulus = Annotated[float, typer.Option("--strong-convexity", "-H", help="H, modulus of the losses.")]
-_Slater = Annotated[float | None, typer.Option("--slater", help="Margin of a strictly feasible decision.")]
+_Radius = Annotated[float, typer.Option("--radius", "-R", help="R, the radius of the domain.")]
+_LossSlope = Annotated[
+    float, typer.Option("--loss-lipschitz", "-f", help="G_f, a bound on the norm of the loss gradients.")
+]
+_Slope = Annotated[
+    float, typer.Option("--constraint-lipschitz", "-g", help="G_g, a bound on the norm of the constraint gradients.")
+]
+_Count = Annotated[int, typer.Option("--constraints", "-m", help="m, the number of constraints.")]
+_Reach = Annotated[float | None, typer.Option("--constraint-range", help="D, a bound on |g|. The default is 2 R G_g.")]
+_LossReach = Annotated[
+    float | None, typer.Option("--loss-range", help="F, the range of a loss. The default is 2 R G_f.")
+]
+_Modulus = Annotated[
+    float, typer.Option("--strong-convexity", "-H", help="H, the modulus of strong convexity of the losses.")
+]
+_Slater = Annotated[float | None, typer.Option("--slater", help="epsilon, such that some decision has g <= -epsilon.")]
 _Error = Annotated[
-    float | None, typer.Option("--error-bound", help="kappa: [g]_+ >= kappa x distance to the feasible set.")
+    float | None,
+    typer.Option("--error-bound", help="kappa, such that max(g, 0) >= kappa times the distance to the feasible set."),
 ]
 
 
@@ -115,7 +127,7 @@ def bound(
     error_bound: _Error = None,
     json_out: Json = False,
 ) -> None:
-    """Print every guarantee of a learner as a number, for given constants and horizon."""
+    """Print the bounds of a learner for the given constants and horizon."""
     from . import arguments
     from .judge.guarantees import guarantees
     from .learners import LEARNERS, Setting
@@ -142,7 +154,7 @@ def bound(
         return
     from rich.table import Table
 
-    table = Table("quantity", "bound", "by", title=f"{learner}, T = {horizon}", caption=repr(made))
+    table = Table("quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made))
     for one in found:
         table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
     _print(table)
@@ -158,11 +170,15 @@ def recommend(
     strong_convexity: _Modulus = 0.0,
     slater: _Slater = None,
     error_bound: _Error = None,
-    per_round: Annotated[bool, typer.Option("--per-round", help="Every single round matters.")] = False,
-    weight: Annotated[float, typer.Option("--weight", help="What a unit of violation costs in units of loss.")] = 1.0,
+    per_round: Annotated[
+        bool, typer.Option("--per-round", help="Rank by the peak violation instead of the total.")
+    ] = False,
+    weight: Annotated[
+        float, typer.Option("--weight", help="The cost of one unit of violation in units of loss.")
+    ] = 1.0,
     json_out: Json = False,
 ) -> None:
-    """Say which learner to use for a problem with these constants, and why."""
+    """Recommend a learner for a problem with these constants and give the reasons."""
     import jax.numpy as jnp
 
     from .judge.recommend import recommend as advise
@@ -175,8 +191,8 @@ def recommend(
         constraint_range=2 * radius * constraint_lipschitz, strong_convexity=strong_convexity, slater=slater,
         error_bound=error_bound,
     )  # fmt: skip
-    game = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(constraints) - 1.0, Ball(radius, shape=1), known)
-    advice = advise(game, horizon, per_round=per_round, weight=weight)
+    problem = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(constraints) - 1.0, Ball(radius, shape=1), known)
+    advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())
     else:
@@ -186,11 +202,14 @@ def recommend(
 @app.command()
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")] = "all",
-    out: Annotated[Path, typer.Option("--out", help="Folder for results, figures and report.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter horizons.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", help="Random sequences to average over.")] = 10,
+    out: Annotated[Path, typer.Option("--out", help="The folder for results, figures and report.")] = Path(
+        "reproduction"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer and shorter horizons.")] = False,
+    seeds: Annotated[int, typer.Option("--seeds", help="The number of random sequences to average over.")] = 10,
     demand: Annotated[
-        list[Path] | None, typer.Option("--demand", help="Demand file(s) for dispatch: ISO-NE reports or CSV.")
+        list[Path] | None,
+        typer.Option("--demand", help="A file with the demand for dispatch: an ISO-NE report or CSV. Can be repeated."),
     ] = None,
     json_out: Json = False,
 ) -> None:
@@ -204,10 +223,10 @@ def reproduce(
 
 @app.command()
 def figures(
-    folder: Annotated[Path, typer.Argument(help="Folder that `taut reproduce` wrote.")] = Path("reproduction"),
+    folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path("reproduction"),
     json_out: Json = False,
 ) -> None:
-    """Draw the figures and the report again from stored results, without simulating."""
+    """Draw the figures and write the report again from stored results, without simulating."""
     from .paper.figures import draw_all
     from .paper.report import write_report
 
@@ -221,22 +240,22 @@ def figures(
 
 @app.command()
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and sizes.")] = False,
-    only: Annotated[str | None, typer.Option("--only", help="One part of the suite.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only the core.")] = False,
+    only: Annotated[str | None, typer.Option("--only", help="Run only this part of the suite.")] = None,
     json_out: Json = False,
 ) -> None:
-    """Time taut against everything a user could pick instead (in a checkout of the repository)."""
+    """Compare the speed of taut with its alternatives (needs a checkout of the repository)."""
     import subprocess
 
     suite = Path.cwd() / "benchmarks"
     if not (suite / "__main__.py").is_file():
-        raise FileNotFoundError("benchmarks: not found here; expected to be called in a checkout of taut's repository")
+        raise FileNotFoundError("benchmarks/ was not found; run this command in a checkout of taut's repository")
     flags = [*(["--quick"] if quick else []), *(["--only", only] if only else []), *(["--json"] if json_out else [])]
     raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
 
 
 def _prepare() -> None:
-    """Before the first array: 64 bits, and compiled code kept between calls where the user has not said where."""
+    """Enable float64, and a persistent compilation cache unless the user has configured one. Call before any JAX array."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
