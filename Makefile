@@ -39,5 +39,8 @@ chromium:
 clean:
 	rm -rf .venv reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
 
+# Write the table of learners between its two marks in README.md.
 readme: .venv/ready
-	$(BIN)/python -m taut.learners.table README.md
+	$(BIN)/taut learners --markdown > README.table
+	sed -e '/<!-- learners: begin -->/,/<!-- learners: end -->/{//!d;}' -e '/<!-- learners: begin -->/r README.table' README.md > README.new
+	mv README.new README.md && rm README.table

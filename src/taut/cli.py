@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from .learners import Card
 
 app = typer.Typer(
     name="taut",
@@ -59,35 +63,59 @@ def _root(
 
 
 @app.command()
-def learners(json_out: Json = False) -> None:
+def learners(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")] = False,
+    json_out: Json = False,
+) -> None:
     """List all learners with their setting, guarantees, cost per round and reference."""
     from .learners import LEARNERS
 
+    cards = list(LEARNERS.values())
     if json_out:
-        names = ("title", "losses", "regret", "violation", "cost", "reference", "needs_horizon", "aggregated")
-        _say(
-            [
-                {
-                    "name": m.name,
-                    **{n: getattr(m, n) for n in names},
-                    "assumptions": list(m.assumptions),
-                    "oracles": sorted(m.oracles),
-                }
-                for m in LEARNERS.values()
-            ]
-        )
-        return
-    from rich.table import Table
+        _say([_described(card) for card in cards])
+    elif markdown:
+        typer.echo(learners_markdown(cards))
+    else:
+        from rich.table import Table
 
-    table = Table(
-        title="Learners (b: the parameter beta; P: projection onto the domain; PS: projection onto the feasible set; "
-        "m: number of constraints)"
-    )
-    for column in ("name", "losses", "regret", "violation", "cost per round", "needs horizon", "reference"):
-        table.add_column(column, overflow="fold")
-    for m in LEARNERS.values():
-        table.add_row(m.name, m.losses, m.regret, m.violation, m.cost, "yes" if m.needs_horizon else "no", m.reference)
-    _print(table)
+        table = Table(
+            title="Learners (b: the parameter beta; P: projection onto the domain; PS: projection onto the feasible set; "
+            "m: number of constraints)"
+        )
+        for column in _COLUMNS:
+            table.add_column(column, overflow="fold")
+        for card in cards:
+            table.add_row(*_cells(card))
+        _print(table)
+
+
+_COLUMNS = ("learner", "losses", "regret", "violation", "cost per round", "needs horizon", "reference")
+
+
+def learners_markdown(cards: Iterable[Card]) -> str:
+    """Return a table of learners in Markdown, with one row per card. Growth rates are shown with their conditions."""
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    rows += [(f"`{name}`", *rest) for name, *rest in map(_cells, cards)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cells(card: Card) -> tuple[str, ...]:
+    horizon = "yes" if card.needs_horizon else "no"
+    return card.name, card.losses, card.regret, card.violation, card.cost, horizon, card.reference
+
+
+def _described(card: Card) -> dict[str, Any]:
+    plain = ("name", "title", "losses", "regret", "violation", "cost", "reference", "needs_horizon", "aggregated")
+    return {
+        **{name: getattr(card, name) for name in plain},
+        "assumptions": list(card.assumptions),
+        "oracles": sorted(card.oracles),
+        "needs": list(card.needs),
+        "growth": {
+            quantity: {"order": growth.text, "exponent": growth.exponent, "condition": growth.condition}
+            for quantity, growth in card.growth.items()
+        },
+    }
 
 
 _Radius = Annotated[float, typer.Option("--radius", "-R", help="R, the radius of the domain.")]
