@@ -59,9 +59,3 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     assert decision["slope"] == pytest.approx([1.0, -0.5], abs=0.25)
     assert decision["offset"] == pytest.approx(0.5, abs=0.25)
     assert "the model's own program" in names["best"].solver
-
-
-def test_links_of_the_guide_exist():
-    text = (ROOT / "docs" / "modelling.md").read_text()
-    for target in re.findall(r"`((?:examples|benchmarks)/\w+\.py)`", text):
-        assert (ROOT / target).exists()

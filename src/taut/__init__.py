@@ -1,12 +1,12 @@
 """taut: online decisions under constraints that must really hold.
 
-Describe a game once (loss, constraints, domain); play it with any learner, in a compiled simulation or live, one round
-at a time; get regret, every kind of violation, the best decision in hindsight and the guarantee, side by side.
+Define a problem once (loss, constraints, domain). Run any learner on it, in a compiled simulation or live, one round at a
+time. A certificate compares regret and all kinds of violation with the bounds that theory gives.
 """
 
 from . import engine as _engine
 
-_engine.prepare()  # before the first array starts XLA
+_engine.prepare()  # before the first JAX array starts XLA
 
 from . import bounds, metrics  # noqa: E402
 from .engine import VERSION as __version__  # noqa: E402

@@ -1,4 +1,4 @@
-"""Checks of what a user hands over: every message names the argument, what came and what was expected."""
+"""Checks of users' arguments. Every message names the argument, the value and what was expected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["count", "finite", "fraction", "non_negative", "one_of", "positive", 
 
 
 def real(name: str, value: Any) -> float:
-    """The finite real number `value`, as a float."""
+    """Return `value` as a float; it must be a finite real number."""
     if isinstance(value, (bool, str, bytes)) or value is None:
         raise TypeError(f"{name}: got {value!r}; expected a finite real number")
     try:
@@ -25,7 +25,7 @@ def real(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """The number `value`, which must be above zero."""
+    """Return `value` as a float; it must be positive."""
     number = real(name, value)
     if number <= 0:
         raise ValueError(f"{name}: got {number:g}; expected a positive number")
@@ -33,7 +33,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def non_negative(name: str, value: Any) -> float:
-    """The number `value`, which must not be below zero."""
+    """Return `value` as a float; it must not be negative."""
     number = real(name, value)
     if number < 0:
         raise ValueError(f"{name}: got {number:g}; expected a number that is not negative")
@@ -41,7 +41,7 @@ def non_negative(name: str, value: Any) -> float:
 
 
 def fraction(name: str, value: Any) -> float:
-    """The number `value`, which must lie strictly between 0 and 1."""
+    """Return `value` as a float; it must be strictly between 0 and 1."""
     number = real(name, value)
     if not 0 < number < 1:
         raise ValueError(f"{name}: got {number:g}; expected a number strictly between 0 and 1")
@@ -49,7 +49,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def count(name: str, value: Any, least: int = 1) -> int:
-    """The whole number `value`, at least `least`."""
+    """Return `value` as an integer; it must be at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (numbers.Integral, np.integer)):
         whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
         if not whole:
@@ -61,14 +61,14 @@ def count(name: str, value: Any, least: int = 1) -> int:
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """The word `value`, which must be among `choices`."""
+    """Return `value`, which must be one of `choices`."""
     if value not in choices:
         raise ValueError(f"{name}: got {value!r}; expected one of {', '.join(map(repr, choices))}")
     return str(value)
 
 
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """The array `value` as NumPy, whose entries must all be finite numbers."""
+    """Return `value` as a NumPy array; all its entries must be finite real numbers."""
     array = np.asarray(value)
     if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)):
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")

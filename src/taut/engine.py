@@ -1,4 +1,4 @@
-"""JAX: the one setting that taut needs, the width of floats, dataclasses as pytrees; and the version of taut."""
+"""JAX set-up: the XLA flag, the compilation cache, the precision of floats, dataclasses as pytrees; taut's version."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Array = np.ndarray[Any, Any]
 
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
-"""For games alone: that pass turns sums and maxima of 32 numbers and more into windows, which are not vectorised."""
+"""For compiled simulations only. This pass rewrites reductions of 32 or more numbers into windows that are not vectorised."""
 FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
 
 
 def prepare() -> bool:
-    """Ask XLA's CPU backend to compile whole loops, and say whether the request was made.
+    """Set the flag that makes XLA's CPU backend compile whole loops. Return True if the flag was set.
 
-    The backend compiles a `while` loop into one function only while the loop's buffers are small (1 KiB by
-    default); otherwise it dispatches every operation of every round, up to seven times slower. The threshold is
-    read when the backend starts, so nothing is done once it runs, nor when `XLA_FLAGS` already has an opinion.
+    The backend compiles a `while` loop into one function only if the loop's buffers are small (1 KiB by default).
+    Otherwise it dispatches every operation of every round, which is up to seven times slower. The threshold is read when
+    the backend starts, so nothing is set if it is already running, or if `XLA_FLAGS` already has backend options.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" in flags or _backend_is_up():
@@ -43,17 +43,17 @@ def prepare() -> bool:
 
 
 def cache(folder: str | Path) -> None:
-    """Keep compiled games in `folder`, so that the next process starts without compiling them again."""
+    """Keep compiled code in `folder`, so that the next process does not compile the same simulations again."""
     from jax.experimental.compilation_cache import compilation_cache
 
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    compilation_cache.reset_cache()  # or a folder in use before would stay in use
+    compilation_cache.reset_cache()  # otherwise a folder that was set before would stay in use
 
 
 def _backend_is_up() -> bool:
-    # There is no public question for this; if the private one moves, set the flag: at worst it has no effect.
+    # JAX has no public function for this. If the private one is not found, the flag is set; at worst it has no effect.
     try:
         from jax._src import xla_bridge
 
@@ -63,16 +63,16 @@ def _backend_is_up() -> bool:
 
 
 def default_float() -> jax.numpy.dtype:
-    """The float type that the user's JAX settings give to plain numbers."""
+    """Return the float type that JAX gives to Python numbers under the user's configuration."""
     return jax.dtypes.canonicalize_dtype(np.float64)
 
 
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """A context in which JAX computes in 64 bits, whatever the user's setting.
+    """Return a context in which JAX computes in float64, whatever the user's configuration.
 
-    Compiled code is forgotten when the width changes: JAX remembers NumPy constants of a user's functions in the width they
-    were first seen in, and would mix the two.
+    Compiled code is discarded when the precision changes, because JAX caches NumPy constants of a user's functions in the
+    precision of their first use and would mix the two.
     """
     if jax.config.read("jax_enable_x64"):
         yield
@@ -98,20 +98,21 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def register_dataclass(kind: Kind) -> Kind:
-    """Register a dataclass whose fields are leaves or subtrees, or static if their metadata say `{"static": True}`.
+    """Register a dataclass as a pytree. Fields are leaves or subtrees, or static if their metadata say `{"static": True}`.
 
-    Use this one, not `jax.tree_util.register_dataclass`: with that one the structures of two classes with the same fields
-    compare equal (jaxlib 0.10.2; only their hashes differ). `jax.jit` finds a program by 7 bits of the hash and then by
-    equality, so one class in 128 silently runs the program of another: steps of 1/t for 1/sqrt(t), squares for a maximum.
+    Use this function instead of `jax.tree_util.register_dataclass`. With the latter, the tree structures of two classes
+    with the same fields compare equal (jaxlib 0.10.2; only their hashes differ). `jax.jit` looks up a program by 7 bits of
+    the hash and then by equality, so one class in 128 silently runs the program of another, for example with steps of 1/t
+    instead of 1/sqrt(t).
 
-    A tree is rebuilt from its fields alone, without `__init__` and `__post_init__`: what these checked and converted was so
-    when the tree was taken apart, leaves may be tracers or placeholders by then, and every compiled call would pay for it.
-    What a `__post_init__` puts elsewhere than into fields is lost; compute that when it is asked for.
+    A value is rebuilt from its fields only, without calling `__init__` and `__post_init__`: its fields were checked when
+    the original was created, they can be tracers now, and every compiled call would be slower. Attributes that
+    `__post_init__` sets and that are not fields are lost; compute them on demand instead.
     """
     static = tuple(f.name for f in fields(kind) if f.metadata.get("static"))
     names = tuple(f.name for f in fields(kind) if f.name not in static)
     keys = tuple(map(GetAttrKey, names))
-    put = object.__setattr__  # the class may be frozen
+    put = object.__setattr__  # the dataclass can be frozen
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(getattr(value, name) for name in names), tuple(getattr(value, name) for name in static)

@@ -1,8 +1,8 @@
-"""Files: classes by name, values as JSON, arrays as npz. Every write is atomic; nothing is ever unpickled.
+"""Files: classes by name, values as JSON, arrays as npz. Every write is atomic, and pickle is never used.
 
 A class of taut is stored under its bare name, any other class under its module and qualified name, as in `lab:Mirror`. A
-module that runs as a script is called `__main__`, whatever its name is when it is imported, so `__main__` matches every
-module. Older files have bare names for all classes; they mean taut's class if there is one, else the only class of that name.
+module that runs as a script is named `__main__`, so that name matches every module. Files of earlier versions contain bare
+names for all classes; a bare name means taut's class if there is one, otherwise the only class with that name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 PARAMETERS = "parameters"
-"""The role of learners and schedules: dataclasses that a file describes by class name and fields."""
+"""The role of learners and schedules, which are dataclasses that a file describes by class name and fields."""
 SCRIPT = "__main__"
 
 _classes: list[tuple[str, type]] = []
@@ -44,17 +44,17 @@ def add_format(tag: str, kind: type, pack: Callable[[Any], Any], unpack: Callabl
 
 
 def class_name(kind: type) -> str:
-    """The name under which a file stores a class."""
+    """Return the name under which files store a class."""
     return kind.__name__ if _is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def class_names(role: str = PARAMETERS) -> tuple[str, ...]:
-    """The names of all known classes of a role."""
+    """Return the names of all known classes of a role."""
     return tuple(sorted({class_name(kind) for known, kind in _classes if known == role and kind.__name__[0] != "_"}))
 
 
 def find_class(name: str, role: str = PARAMETERS) -> Any:
-    """The class of a role that a file calls `name`: the newest if it was defined again, `None` if there is none."""
+    """Return the class of a role that a file calls `name`, the newest if it was redefined, or None if there is none."""
     found = {class_name(kind): kind for known, kind in _classes if known == role}
     if name in found:
         return found[name]
@@ -79,7 +79,7 @@ def _could_be(kind: type, name: str) -> bool:
 
 
 def pack(value: Any) -> Any:
-    """A learner, schedule, domain or constants as JSON-able values; floats keep every bit."""
+    """Convert a learner, schedule, domain or constants to values for JSON. Floats keep their exact value."""
     for tag, (known, describe, _) in _formats.items():
         if isinstance(value, known):
             return {tag: describe(value)}
@@ -100,7 +100,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(packed: Any) -> Any:
-    """The value that `pack` described."""
+    """Return the value that `pack` described."""
     if not isinstance(packed, dict):
         return packed
     for tag, (_, _, restore) in _formats.items():
@@ -116,12 +116,12 @@ def unpack(packed: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two packed values are equal to the last bit; an older file may use another name for the same class."""
+    """Return True if two packed values are exactly equal. Files of earlier versions can use other names for a class."""
     return json.dumps(_renamed(a), sort_keys=True) == json.dumps(_renamed(b), sort_keys=True)
 
 
 def _renamed(packed: Any) -> Any:
-    """The same description with today's class names."""
+    """Return the same description with current class names."""
     if isinstance(packed, (list, tuple)):
         return [_renamed(entry) for entry in packed]
     if not isinstance(packed, dict):
@@ -135,13 +135,13 @@ def _renamed(packed: Any) -> Any:
 
 
 def flat(tree: Any) -> dict[str, Array]:
-    """The leaves of a state, numbered; random keys as their words."""
+    """Return the leaves of a state by number, with random keys as arrays of integers."""
     keys = (jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in jax.tree.leaves(tree))
     return {str(i): np.asarray(leaf) for i, leaf in enumerate(keys)}
 
 
 def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
-    """A state of the structure of `tree` with the leaves that `flat` numbered; ValueError if they do not fit."""
+    """Return a state with the structure of `tree` and the leaves that `flat` returned; ValueError if they do not match."""
     models, structure = jax.tree.flatten(tree)
     kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
     if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:
@@ -163,7 +163,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash at any moment, sees the old file or the new one, whole."""
+    """Write a file atomically: after a crash at any time, and for any reader, it has its old or its new content."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -178,7 +178,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Arrays with a JSON header, in one npz file, atomically."""
+    """Write arrays and a JSON header to one npz file, atomically."""
     buffer = io.BytesIO()
     parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
     np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **parts)
@@ -186,7 +186,7 @@ def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[st
 
 
 def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
-    """What `write_arrays` wrote, or an error that says what is wrong with the file, which the user calls `name`."""
+    """Read a file of `write_arrays`. Errors name the argument `name` and say what is wrong with the file."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected one that taut wrote")
