@@ -21,8 +21,8 @@ class _Taken(Exception):
 def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
 
-    def spy(*arguments: Any) -> Any:
-        raise _Taken(original.lower(*arguments).compile().as_text())
+    def spy(programs: Any, key: Any, *arguments: Any) -> Any:
+        raise _Taken(taut.play.loop.program(programs, key).lower(*arguments).compile().as_text())
 
     original = taut.play.chunks.play
     taut.play.chunks.play = spy

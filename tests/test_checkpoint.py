@@ -69,7 +69,7 @@ def test_resume_a_sweep_of_doubling_learners_with_totals_only(tmp_path):
     whole = play(failing(z, ROUNDS), learner=learners, record=())
     with pytest.raises(Stop):
         play(failing(z, 30), tmp_path, learner=learners, record=())
-    assert [file.name for file in tmp_path.iterdir()] == ["board.npz"]
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
     assert_bit_equal(play(failing(z, ROUNDS), tmp_path, learner=learners, record=()), whole)
 
 
@@ -79,13 +79,13 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
 
     options = {"key": jax.random.key(3), "seeds": 2}
     whole = play(reveal, **options)
-    chapters = []
+    written = []
     write = files.write_arrays
 
     def stop(path, header, arrays):
         write(path, header, arrays)
-        chapters.append(path.name)
-        if chapters.count("board.npz") == 3:
+        written.append(path.name)
+        if written.count("state.npz") == 3:
             raise Stop
 
     with monkeypatch.context() as patch:
@@ -93,17 +93,17 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
         with pytest.raises(Stop):
             play(reveal, tmp_path, **options)
     assert_bit_equal(play(reveal, tmp_path, **options), whole)
-    with pytest.raises(ValueError, match="written with another key;"):
+    with pytest.raises(ValueError, match=r"belongs to a call with a different key\."):
         play(reveal, tmp_path, **{**options, "key": jax.random.key(4)})
 
 
-def test_a_crash_between_records_and_board_loses_one_chunk_only(tmp_path, monkeypatch):
+def test_a_crash_between_records_and_state_loses_one_chunk_only(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z)
     write = files.write_arrays
 
     def crash(path, header, arrays):
-        if path.name == "board.npz" and header["done"] == 30:
+        if path.name == "state.npz" and header["done"] == 30:
             raise Stop
         write(path, header, arrays)
 
@@ -111,7 +111,7 @@ def test_a_crash_between_records_and_board_loses_one_chunk_only(tmp_path, monkey
         patch.setattr(files, "write_arrays", crash)
         with pytest.raises(Stop):
             play(z, tmp_path)
-    assert files.read_arrays(tmp_path / "board.npz")[0]["done"] == 20
+    assert files.read_arrays(tmp_path / "state.npz")[0]["done"] == 20
     assert (tmp_path / "records-30.npz").exists()
     assert_bit_equal(play(z, tmp_path), whole)
 
@@ -145,7 +145,7 @@ def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
     assert np.ptp(whole.decisions) > 0.1
 
 
-def test_seeds_played_in_vain_can_have_random_keys_too():
+def test_padded_seeds_can_have_random_keys_too():
     box = taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: x - 0.5, taut.Box(-np.ones(3), np.ones(3)))
     z = np.zeros((10, 20, 3))
     run = taut.simulate(Drunk(0.2), box, z, seeds=10)
@@ -186,7 +186,7 @@ def test_resume_after_kill_9_is_bit_identical(tmp_path):
     finally:
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-    done = files.read_arrays(folder / "board.npz")[0]["done"]
+    done = files.read_arrays(folder / "state.npz")[0]["done"]
     assert 40 <= done < 1900
     z = targets(rounds=2000)
     whole = play(lambda start, length: z[start : start + length], horizon=2000)
@@ -228,7 +228,7 @@ def moved(x, z):
 def test_another_call_is_refused_and_named(stopped, what, changes):
     before = {file.name: file.read_bytes() for file in stopped.iterdir()}
     with pytest.raises(
-        ValueError, match=rf"checkpoint: got .*, written with another .*{what}.*; expected this call's own"
+        ValueError, match=rf"The checkpoint in .* belongs to a call with a different .*{what}.*\. Use another"
     ):
         play(targets(rounds=ROUNDS), stopped, **changes)
     assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
@@ -238,17 +238,17 @@ def test_another_call_is_refused_and_named(stopped, what, changes):
 def test_another_stream_is_refused(stopped, changed):
     z = targets(rounds=ROUNDS)
     z[changed, 1] += 1e-9
-    with pytest.raises(ValueError, match=r"written with another .*stream"):
+    with pytest.raises(ValueError, match=r"belongs to a call with a different .*stream"):
         play(z, stopped)
 
 
 def test_a_checkpoint_of_another_version_is_refused(stopped, monkeypatch):
-    monkeypatch.setattr("taut.play.chunks.VERSION", "99.0")
-    with pytest.raises(ValueError, match="written with another version of taut or jax;"):
+    monkeypatch.setattr("taut.play.checkpoint.VERSION", "99.0")
+    with pytest.raises(ValueError, match="a call with a different version of taut or jax"):
         play(targets(rounds=ROUNDS), stopped)
 
 
-@pytest.mark.parametrize("name", ["board.npz", "records-20.npz"])
+@pytest.mark.parametrize("name", ["state.npz", "records-20.npz"])
 @pytest.mark.parametrize("part", [0.0, 0.6])
 def test_a_truncated_checkpoint_is_named(stopped, tmp_path, name, part):
     for file in stopped.iterdir():
@@ -263,16 +263,16 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint: got .*file, a file; expected a folder"):
         play(targets(rounds=ROUNDS), tmp_path / "file")
-    header, arrays = files.read_arrays(stopped / "board.npz")
-    files.write_arrays(tmp_path / "board.npz", {**header, "format": 99}, arrays)
-    with pytest.raises(ValueError, match="in format 99; expected format 2"):
+    header, arrays = files.read_arrays(stopped / "state.npz")
+    files.write_arrays(tmp_path / "state.npz", {**header, "format": 99}, arrays)
+    with pytest.raises(ValueError, match="in format 99; expected format 3"):
         play(targets(rounds=ROUNDS), tmp_path)
-    files.write_arrays(tmp_path / "board.npz", header, arrays)
+    files.write_arrays(tmp_path / "state.npz", header, arrays)
     with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):
         play(targets(rounds=ROUNDS), tmp_path)
 
 
 def test_drafts_of_a_killed_process_are_swept_away(tmp_path):
-    (tmp_path / ".board.npz.123.part").write_text("half a board")
+    (tmp_path / ".state.npz.123.part").write_text("half a state")
     play(targets(rounds=ROUNDS), tmp_path)
     assert not list(tmp_path.glob(".*"))

@@ -18,7 +18,8 @@ import zoo
 from taut import files
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
 from taut.play import loop
-from taut.problem.constraints import Linearisation, LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.problem.constraints import Linearisation
+from taut.problem.transforms import LogSumExp, Max, Smoothed, Squared, Tightened
 
 METHODS = tuple(taut.LEARNERS.values())
 EACH = pytest.mark.parametrize("method", METHODS, ids=games.pair_id)

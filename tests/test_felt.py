@@ -14,7 +14,7 @@ import pytest
 import games
 import taut
 import zoo
-from taut.problem.constraints import Tightened
+from taut.problem.transforms import Tightened
 
 EACH = pytest.mark.parametrize("method", taut.LEARNERS.values(), ids=games.pair_id)
 PAIRS = pytest.mark.parametrize(("method", "case"), games.PAIRS, ids=games.pair_id)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.play.xla import lowered, once
+from taut.play.xla import computed_once, rewritten
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5))
 
@@ -37,8 +37,8 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_same_numbers(name):
     function = FUNCTIONS[name]
-    wanted, (found, marked) = function(X), lowered(function)(X)
-    assert marked == []
+    wanted, (found, stored) = function(X), rewritten(function)(X)
+    assert stored == []
     assert jax.tree.structure(wanted) == jax.tree.structure(found)
     for one, other in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
         assert one.dtype == other.dtype
@@ -49,27 +49,29 @@ def test_under_transformations():
     def function(x):
         return jnp.sum(jnp.abs(x) ** 2) + jnp.max(x)
 
-    rewritten = lambda x: lowered(function)(x)[0]  # noqa: E731
+    changed = lambda x: rewritten(function)(x)[0]  # noqa: E731
     for transform in (jax.grad, jax.vmap, lambda f: jax.jit(jax.vmap(jax.grad(f)))):
-        np.testing.assert_allclose(transform(rewritten)(X), transform(function)(X), rtol=1e-13)
+        np.testing.assert_allclose(transform(changed)(X), transform(function)(X), rtol=1e-13)
 
 
 def test_data_in_a_closure():
     @jax.jit
     def outer(x, y):
-        return lowered(lambda u: jnp.sum(u * y))(x)[0]
+        return rewritten(lambda u: jnp.sum(u * y))(x)[0]
 
     np.testing.assert_allclose(outer(X, X), np.sum(X * X), rtol=1e-13)
 
 
-def test_marked_values_are_handed_out():
+def test_stored_values_are_handed_out():
     def function(x):
-        y = once(3 * x)
-        return jnp.sum(y), jax.lax.cond(x[0, 0, 0] > 0, once, lambda u: -u, x)  # what a branch marks stays there
+        y = computed_once(3 * x)
+        return jnp.sum(y), jax.lax.cond(
+            x[0, 0, 0] > 0, computed_once, lambda u: -u, x
+        )  # what a branch marks stays there
 
-    _, marked = lowered(jax.jit(function))(X)
-    assert len(marked) == 1
-    np.testing.assert_allclose(marked[0], 3 * X)
+    _, stored = rewritten(jax.jit(function))(X)
+    assert len(stored) == 1
+    np.testing.assert_allclose(stored[0], 3 * X)
 
 
 def test_constraints_in_parts_have_the_joined_maximum():

@@ -12,7 +12,7 @@ import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
 from taut import files
 from taut.play import metrics
-from taut.play.totals import PAGE
+from taut.play.totals import BLOCK
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 
@@ -23,7 +23,7 @@ def totals_of(player):
 
 def snapshot(player):
     """All that a player remembers, as bytes."""
-    arrays = files.flat(player._parcel.unwrap(player._arrays, player._played.stop))
+    arrays = files.flat(player._packing.unpack(player._arrays, player._played.stop))
     kept = {**arrays, **totals_of(player), "decision": player.decision}
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {"round": player.round}
 
@@ -55,7 +55,7 @@ def test_plays_what_simulate_plays(name):
 
 
 def test_totals_of_several_constraints_over_several_pages():
-    rounds = 2 * PAGE + 3
+    rounds = 2 * BLOCK + 3
     z = targets(rounds=rounds)
     one = taut.ClippedOGD(0.3, 20.0)
     run = taut.simulate(one, FOUR, z)
@@ -73,7 +73,7 @@ def test_totals_of_several_constraints_over_several_pages():
 
 
 def test_totals_do_not_depend_on_when_they_are_read():
-    z = targets(rounds=PAGE + 40)
+    z = targets(rounds=BLOCK + 40)
     asked, silent = taut.Player(CLIPPED, GAME), taut.Player(CLIPPED, GAME)
     for point in z:
         asked.observe(point)

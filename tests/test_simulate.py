@@ -14,7 +14,7 @@ import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, clipped_by_hand, distance, targets
 from taut.engine import register_dataclass
 from taut.learners import Learner, State
-from taut.play.loop import play
+from taut.play.loop import play, program
 
 ETA, SIGMA = 0.3, 5.0
 CLIPPED = taut.ClippedOGD(ETA, SIGMA)
@@ -288,9 +288,9 @@ def _loop(problem, score=None):
     """The optimised text of the compiled loop over rounds, everything recorded."""
     captured = {}
 
-    def spy(rules, *rest):
-        captured["text"] = play.lower(rules, *rest).compile().as_text()
-        return play(rules, *rest)
+    def spy(programs, key, *rest):
+        captured["text"] = program(programs, key).lower(*rest).compile().as_text()
+        return play(programs, key, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("taut.play.chunks.play", spy)
@@ -339,9 +339,9 @@ def test_compiled_game_has_no_buffer_of_records_unless_asked():
     for record in ((), ("loss",)):
         with pytest.MonkeyPatch.context() as patch:
 
-            def spy(rules, *rest, record=record):
-                sizes[record] = play.lower(rules, *rest).compile().memory_analysis()
-                return play(rules, *rest)
+            def spy(programs, key, *rest, record=record):
+                sizes[record] = program(programs, key).lower(*rest).compile().memory_analysis()
+                return play(programs, key, *rest)
 
             patch.setattr("taut.play.chunks.play", spy)
             taut.simulate(CLIPPED, GAME, targets(rounds=64), record=record, chunk=4096)

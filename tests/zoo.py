@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.problem.constraints import Tightened
+from taut.problem.transforms import Tightened
 
 ROUNDS, SEEDS = 120, 3
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..learners import QUANTITIES, Guarantee
 from ..play import metrics
-from ..play.replay import revealed
+from ..play.chunks import revealed_data
 from ..play.run import Run
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
@@ -218,7 +218,7 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
     if stream is not None and data is None:
         return as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
     if data is None and isinstance(run.stream, Adversary):
-        data = revealed(run)
+        data = revealed_data(run)
     # What an adversary revealed can be held to what a model says of its parameters only now.
     return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 

@@ -16,8 +16,9 @@ import numpy as np
 from ..judge.hindsight.newton import Found, Objective
 from ..judge.hindsight.scaling import Frame, least_over_domain, onto_domain
 from ..judge.hindsight.stream_sums import mean_losses, worst_rounds
-from ..problem.constraints import Constraints, Max, Squared
+from ..problem.constraints import Constraints
 from ..problem.streams import Stream
+from ..problem.transforms import Max, Squared
 from .conic import Answer, Conic
 from .inequalities import Excess
 from .round_programs import Rounds

@@ -1,7 +1,7 @@
-"""Staging: a chunk's data where the compiled game reads them in place.
+"""Host memory for a chunk's data, from which the compiled loop reads without a copy.
 
-XLA takes a NumPy array over without a copy if it lies at an address divisible by 64, as JAX's own arrays do. Any other
-array it copies into fresh memory, several times slower than NumPy copies it into memory that is in use already.
+XLA uses a NumPy array in place if its address is divisible by 64, as those of JAX's own arrays are. It copies any other
+array into fresh memory, which takes several times longer than NumPy needs to copy it into memory that is in use already.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["STAGE", "aligned", "in_place"]
+__all__ = ["BUFFERS", "aligned", "is_aligned"]
 
 ALIGNMENT = 64
 KEPT = 16 * 2**20
-"""Bytes of an array, at most, that are kept between games."""
+"""Arrays of at most so many bytes are kept between simulations."""
 Array = np.ndarray[Any, Any]
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array that XLA can take over; its entries are whatever was in memory."""
+    """Return an uninitialised array that XLA uses in place."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     offset = -memory.ctypes.data % ALIGNMENT
     return memory[offset : offset + size].view(dtype).reshape(shape)
 
 
-def in_place(array: Array) -> bool:
-    """Whether XLA can take the array over."""
+def is_aligned(array: Array) -> bool:
+    """Return whether XLA uses the array in place."""
     return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
 
 
-class Stage(threading.local):
-    """Memory for one chunk's data, a thread's own, used again for the next chunk and the next game.
+class Buffers(threading.local):
+    """Memory for the data of one chunk, one per thread, reused for the next chunk and the next simulation.
 
-    Fresh memory costs more than the copy itself, page by page. So data may be placed only when those placed before, in
-    the same thread, have been played.
+    Allocating memory costs more than copying into it. Data may be copied here only after the chunk whose data were copied
+    before, in the same thread, has been played.
     """
 
     def __init__(self) -> None:
         self._memory: dict[int, Array] = {}
 
-    def place(self, leaf: int, data: Array, length: int) -> Array:
-        """`data`, with axes seed and round, in an array of `length` rounds; those after its own hold no data."""
-        if data.shape[1] == length and in_place(data):
+    def copy(self, leaf: int, data: Array, length: int) -> Array:
+        """Return `data`, with axes seed and round, in an array of `length` rounds; the rounds after them are undefined."""
+        if data.shape[1] == length and is_aligned(data):
             return data
         shape = (data.shape[0], length, *data.shape[2:])
         size = math.prod(shape) * data.dtype.itemsize
@@ -54,9 +54,9 @@ class Stage(threading.local):
             memory = aligned((size,), np.uint8)
             if size <= KEPT:
                 self._memory[leaf] = memory
-        placed = memory[:size].view(data.dtype).reshape(shape)
-        placed[:, : data.shape[1]] = data
-        return placed
+        copied = memory[:size].view(data.dtype).reshape(shape)
+        copied[:, : data.shape[1]] = data
+        return copied
 
 
-STAGE = Stage()
+BUFFERS = Buffers()

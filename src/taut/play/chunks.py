@@ -1,263 +1,274 @@
-"""The table: a game laid out for the referee, chunk by chunk, and the finished run taken from it."""
+"""A simulation in chunks: prepare it, play one chunk after the other, and assemble the run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .. import arguments, files
+from .. import arguments
 from ..engine import VERSION
 from ..learners import Learner
-from ..problem.compatibility import count_constraints, entered, one_round
+from ..problem.compatibility import cast_data, count_constraints, round_shapes
 from ..problem.problem import Problem
-from ..problem.rounds import FullInformation
 from ..problem.streams import Adversary, Arrays, Stream
-from .buffers import STAGE, in_place
-from .checkpoint import digest
-from .loop import Board, Fixed, Layout, Records, Rules, Score, Sum, begin, play
-from .nonfinite import blame
-from .packing import Parcel, settled
-from .run import RECORDS, Run, Totals
+from .buffers import BUFFERS, is_aligned
+from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry, play
+from .nonfinite import raise_first_nonfinite
+from .packing import Packed, Packing, as_arrays
+from .programs import Programs, programs_of
+from .run import Run
+from .totals import ChunkTotals, Totals
 
-__all__ = ["Table"]
+__all__ = ["Simulation", "default_chunk_length", "revealed_data"]
 
-THINNED = ("decisions", "multipliers")
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
 Array = np.ndarray[Any, Any]
-Packed = tuple[jax.Array, ...]
-"""A learner's state as it travels."""
 
 
-class Table:
-    """The game laid out: rules, batched learner and first decision, and how a chunk is played."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Simulation:
+    """A simulation that is ready to be played. `prepare` makes one; `play_chunk` and `result` carry it out."""
 
-    def __init__(
-        self, learners: tuple[Learner, ...], swept: bool, problem: Problem, score: Problem | None, source: Stream,
-        record: frozenset[str], every: int, first: jax.Array, key: jax.Array | None, chunk: int | None,
-    ) -> None:  # fmt: skip
-        self.learners, self.problem, self.score, self.source, self.first = learners, problem, score, source, first
-        self.example = one_round(source, first, key)
-        self.kinds = _kinds(self.example)
-        ready = [settled(learner, first.dtype) for learner in learners]
-        count = count_constraints(problem, first, self.example, "stream")
-        scored = count if score is None else count_constraints(score, first, self.example, "stream")
-        fixed = Fixed(
-            problem.constraints, None if score is None else score.constraints, problem.domain,
-            _stacked(ready) if swept else ready[0], np.asarray(first),
-        )  # fmt: skip
-        parcel = Parcel.of(fixed, np.dtype(first.dtype))
-        self.fixed = parcel.pack(fixed)
-        seeds = source.seeds if source.seeds > 1 else 0
-        self.layout = Layout(parcel, len(learners) if swept else 0, seeds, count, scored)
-        self.plan = _plan(self.layout)
-        self.rules = Rules(
+    learners: tuple[Learner, ...]
+    swept: bool
+    """Whether the user gave several learners, so that results have an axis `learner`."""
+    problem: Problem
+    score: Problem | None
+    stream: Stream
+    every: int
+    first: jax.Array
+    random_keys: jax.Array | None
+    example: Any
+    """Shapes and types of one round's data."""
+    programs: Programs
+    key: CompileKey
+    inputs: Packed
+    placeholder_state: Packed
+    """Zeros in the shape of a state, for the first chunk."""
+    is_maximum: Array
+    """Which of the packed totals are maxima over rounds rather than sums."""
+
+    @classmethod
+    def prepare(
+        cls,
+        *,
+        learners: tuple[Learner, ...],
+        swept: bool,
+        problem: Problem,
+        score: Problem | None,
+        stream: Stream,
+        record: frozenset[str],
+        every: int,
+        first: jax.Array,
+        random_keys: jax.Array | None,
+        chunk: int | None,
+    ) -> Simulation:
+        """Check that learners, problem and data fit together, and lay them out for the compiled loop."""
+        programs = programs_of(problem)
+        example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
+        ready = [as_arrays(learner, first.dtype) for learner in learners]
+        count = count_constraints(problem, first, example, "stream")
+        inputs = Inputs(
+            constraints=problem.constraints,
+            scored_constraints=None if score is None else score.constraints,
+            domain=problem.domain,
+            learner=jax.tree.map(lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready),
+            x1=np.asarray(first),
+        )
+        batch = BatchShape(
+            learners=len(learners),
+            seeds=stream.seeds,
+            played=count,
+            scored=count if score is None else count_constraints(score, first, example, "stream"),
+        )
+        packing = Packing.of(inputs, np.dtype(first.dtype))
+        plan = programs.get((_plan, packing, batch), lambda: _plan(packing, batch))
+        thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
+        sizes = {"loss": 1, "excess": 1, "data": _size(example), "decisions": _size(first), "multipliers": count}
+        always = sum(sizes[name] for name in record if not RECORDS[name].thinned)
+        thinned = sum(sizes[name] for name in record if RECORDS[name].thinned)
+        revealed = 0 if stream.reacts else _size(example)
+        numbers = max(revealed, batch.learners * (always + thinned // thinning))
+        length = default_chunk_length(8 * batch.seeds * numbers)
+        if chunk is not None:
+            length = min(arguments.count("chunk", chunk), max(length, stream.horizon))
+        key = CompileKey(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
-            reveal=source.function if isinstance(source, Adversary) else None,
+            reveal=stream.function if isinstance(stream, Adversary) else None,
             record=record,
-            every=every,
-            length=self._length(record, every, chunk),
-            layout=self.layout,
-            state=self.plan.state,
-            score=self.plan.score,
+            every=thinning,
+            length=-(-length // thinning) * thinning,  # whole groups, so that every-th rounds never straddle chunks
+            batch=batch,
+            inputs=packing,
+            state=plan.state,
+            totals=plan.totals,
         )
-        self.key = jax.random.split(key, seeds) if key is not None and seeds else key
-
-    def _length(self, record: frozenset[str], every: int, chunk: int | None) -> int:
-        if chunk is None:
-            revealed = 0 if self.source.reacts else _size(self.example)
-            kept = len(record & {"loss", "excess"})
-            kept += (
-                _size(self.first) * ("decisions" in record) + self.layout.played * ("multipliers" in record)
-            ) // every
-            bytes_a_round = 8 * self.source.seeds * max(revealed, len(self.learners) * kept)
-            most = CHUNK_BYTES // max(1, bytes_a_round)
-            # Not a power of two: the seeds' rows would lie that far apart, and all fight for the same few lines of the cache.
-            chunk = (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
-        chunk = arguments.count("chunk", chunk)
-        return -(-chunk // every) * every  # whole groups, so that every-th rounds never straddle chunks
+        return cls(
+            learners=learners,
+            swept=swept,
+            problem=problem,
+            score=score,
+            stream=stream,
+            every=every,
+            first=first,
+            random_keys=random_keys,
+            example=example,
+            programs=programs,
+            key=key,
+            inputs=packing.pack(inputs),
+            placeholder_state=plan.placeholder_state,
+            is_maximum=plan.is_maximum,
+        )
 
     def block(self, start: int, rounds: int) -> Any:
-        """The chunk's data as they come, checked to be like the first round's; nothing if they depend on decisions."""
-        if self.source.reacts:
+        """Return the data of a chunk, checked to be like those of the first round; None if they depend on decisions."""
+        if self.stream.reacts:
             return None
-        data = self.source.block(start, rounds)
-        if not isinstance(self.source, Arrays) and _kinds(data, 2) != self.kinds:
+        data = self.stream.block(start, rounds)
+        if not isinstance(self.stream, Arrays) and _leaf_types(data, 2) != _leaf_types(self.example):
             raise ValueError(
                 f"stream: got {_described(data, 2)} for a round after round {start}; expected "
                 f"{_described(self.example)}, as for the first"
             )
         return data
 
-    def begin(self) -> Board:
-        """Before round 1. Between chunks the state is packed, and the totals are one vector, added up in 64 bits."""
-        return Board(self.plan.blank, np.zeros(self.plan.score.size))
+    def begin(self) -> Carry:
+        """Return the carry before round 1. Between chunks the state is packed, and the totals are one float64 vector."""
+        return Carry(self.placeholder_state, np.zeros(self.key.totals.size))
 
-    def play(self, board: Board, data: Any, start: int, rounds: int) -> tuple[Board, dict[str, Array]]:
-        """One chunk and what is to be recorded of it, or an error that names the first number that was not finite."""
-        laid_out, skipped = self._laid_out(data, start, rounds)
+    def play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> tuple[Carry, dict[str, Any]]:
+        """Play one chunk. Returns the carry after it and the records, or raises if a number is not finite."""
+        staged, skipped = self._stage(data, start, rounds)
         span = np.array([start, rounds, skipped], np.int32)
+        passed = (self.inputs, carry.state, staged, self.random_keys, span)
+        state, records = play(self.programs, self.key, *passed)
+        header = np.asarray(state[0])[: self.key.header]
+        totals = np.where(self.is_maximum, np.maximum(carry.totals, header[1:]), carry.totals + header[1:])
+        if not header[0] or not np.isfinite(totals).all():
+            raise_first_nonfinite(self.programs, self.key, passed, data)
+        trimmed = {name: _first_rows(values, self.key.rows(name, rounds)) for name, values in records.items()}
+        return Carry(state, totals), trimmed
 
-        def played(rules: Rules) -> tuple[Packed, Records]:
-            out: tuple[Packed, Records] = play(rules, self.fixed, board.state, laid_out, self.key, span)
-            return out
+    def _stage(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
+        """Return a chunk's data in the type and length that are compiled, and how many of its rounds to skip.
 
-        after, records = played(self.rules)
-        finite, scored = self._head(after)
-        totals = np.where(self.plan.peaks, np.maximum(board.score, scored), board.score + scored)
-        if not finite or not np.isfinite(totals).all():
-            blame(self.rules, lambda rules: self._replayed(*played(rules)), data, self.key, start, rounds)
-        kept = {name: getattr(records, name) for name in RECORDS if name in self.rules.record}
-        rows = {name: rounds // (self.rules.every if name in THINNED else 1) for name in kept}
-        lead = (slice(None),) * self.layout.lead
-        return Board(after, totals), {name: np.asarray(a)[(*lead, slice(rows[name]))] for name, a in kept.items()}
-
-    def _head(self, state: Packed) -> tuple[bool, Array]:
-        vector = np.asarray(state[0])
-        return bool(vector[0]), vector[1 : self.rules.head]
-
-    def _replayed(self, state: Packed, records: Records) -> tuple[Any, Records]:
-        return self.rules.state.unwrap(state, self.rules.head), records
-
-    def _laid_out(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
-        """A chunk's data in the game's type and of the compiled length, and how many of its rounds to skip.
-
-        Arrays that can be read in place are: the rounds before an incomplete chunk then complete it.
+        Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the rounds before it.
         """
-        length, floating = self.rules.length, self.first.dtype
+        length, floating = self.key.length, self.first.dtype
         leaves, structure = jax.tree.flatten(data)
-        arrays = [entered("stream", leaf, floating) for leaf in leaves]
+        arrays = [cast_data("stream", leaf, floating) for leaf in leaves]
         skipped = length - rounds
-        if isinstance(self.source, Arrays) and 0 < skipped <= start:
-            longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.source.block(start - skipped, length))]
-            if all(new.dtype == old.dtype and in_place(new) for new, old in zip(longer, arrays, strict=True)):
-                return self._seeded(structure, longer), skipped
-        return self._seeded(structure, [STAGE.place(i, array, length) for i, array in enumerate(arrays)]), 0
+        if isinstance(self.stream, Arrays) and 0 < skipped <= start:
+            longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.stream.block(start - skipped, length))]
+            if all(new.dtype == old.dtype and is_aligned(new) for new, old in zip(longer, arrays, strict=True)):
+                return jax.tree.unflatten(structure, longer), skipped
+        copied = [BUFFERS.copy(i, array, length) for i, array in enumerate(arrays)]
+        return jax.tree.unflatten(structure, copied), 0
 
-    def _seeded(self, structure: Any, leaves: list[Array]) -> Any:
-        return jax.tree.unflatten(structure, leaves if self.layout.seeds else [leaf[0] for leaf in leaves])
-
-    def result(self, board: Board, records: dict[str, Array]) -> Run:
-        """The finished run."""
-        vector, *apart = board.state
-        state = self.rules.state.unwrap((np.asarray(vector), *apart), self.rules.head)
-        score: Score = self.rules.score.unwrap((board.score,))
-
-        def dims(a: Any) -> Array:
-            array = np.asarray(a)
-            if self.layout.seeds:
-                return array
-            return array[:, None] if self.layout.learners else array[None]
-
-        def total(s: Sum) -> Array:
-            return dims(s.value if s.error is None else s.value + s.error)
-
-        by_constraint = {n: total(getattr(score, n)) for n in ("excess", "violation", "squared")}
-        worst = {
-            f"worst_{n}": by_constraint[n][..., 0] if self.layout.scored == 1 else total(getattr(score, f"worst_{n}"))
-            for n in by_constraint
-        }
+    def result(self, carry: Carry, records: dict[str, Array]) -> Run:
+        """Assemble the run."""
+        vector, *others = carry.state
+        state = self.key.state.unpack((np.asarray(vector), *others), self.key.header)
+        chunks: ChunkTotals = self.key.totals.unpack((carry.totals,))
+        totals = Totals.of(chunks)
+        kept = {"final": np.asarray(state.x), **records}
         return Run(
-            learner=self.learners if self.layout.learners else self.learners[0],
-            horizon=self.source.horizon,
-            seeds=self.source.seeds,
-            totals=Totals(loss=total(score.loss), peak=dims(score.peak), **by_constraint, **worst),
-            final=dims(state.x),
-            every=self.rules.every,
+            learner=self.learners if self.swept else self.learners[0],
+            horizon=self.stream.horizon,
+            seeds=self.stream.seeds,
+            totals=totals if self.swept else totals[0],
+            every=self.every,
             version=VERSION,
             first=np.asarray(self.first),
             problem=self.score or self.problem,
             played=self.problem,
-            stream=self.source,
-            key=self.key,
-            **{name: dims(a) for name, a in records.items()},
+            stream=self.stream,
+            key=self.random_keys,
+            **{name: array if self.swept else array[0] for name, array in kept.items()},
         )
 
-    def facts(self) -> dict[str, Any]:
-        """What a checkpoint must have been made by. Functions are known by their values at a few decisions."""
-        data = self.block(0, min(self.rules.length, self.source.horizon))
-        return {
-            "learner": [files.pack(learner) for learner in self.learners],
-            "problem (loss, constraints, domain)": [self.problem.domain.to_dict(), self._probed(data)],
-            "stream": digest(data),
-            "horizon": self.source.horizon,
-            "number of seeds": self.source.seeds,
-            "x1": digest(self.first),
-            "key": None if self.key is None else digest(jax.random.key_data(self.key)),
-            "record": sorted(self.rules.record),
-            "every": self.rules.every,
-            "chunk": self.rules.length,
-            "version of taut or jax": [VERSION, jax.__version__],
-        }
 
-    def _probed(self, data: Any) -> str:
-        score = self.score or self.problem
-        key = jax.random.key(0)
-        sampled = [self.problem.domain.sample(k) for k in jax.random.split(key)]
-        points = jnp.stack([jnp.asarray(x, self.first.dtype) for x in (self.first, *sampled)])
-        z = None if data is None else jax.tree.map(lambda a: a[0, 0], data)
-        functions = (self.rules.loss, self.rules.scored_loss, self.rules.reveal)
-        games = (self.problem.constraints, score.constraints, self.problem.domain)
-        return digest(_probe(functions, games, points, z, key))
+def default_chunk_length(bytes_per_round: int) -> int:
+    """Return the number of rounds to play at a time, so that data or records of a chunk take about 8 MiB.
+
+    The length is a power of two plus 8. With a power of two, the rows of all seeds would lie that far apart in memory and
+    compete for the same few lines of the processor's cache.
+
+    >>> default_chunk_length(8), default_chunk_length(2**10), default_chunk_length(2**30)
+    (32776, 8200, 264)
+    """
+    most = CHUNK_BYTES // max(1, bytes_per_round)
+    return (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
+
+
+def revealed_data(run: Run) -> Any:
+    """Return the data that the adversary of a run revealed, as a pytree of arrays (seed, round, ...).
+
+    The simulation is played again, with the data recorded: learner, first decision and random keys determine it.
+    """
+    learner, problem, stream = run.learner, run.played, run.stream
+    if not isinstance(learner, Learner) or not isinstance(stream, Adversary) or problem is None or run.first is None:
+        raise ValueError(
+            "run: got a run that has no adversary, or that was loaded from a file; expected the result of "
+            "simulate(learner, problem, reveal)"
+        )
+    simulation = Simulation.prepare(
+        learners=(learner,),
+        swept=False,
+        problem=problem,
+        score=None,
+        stream=stream,
+        record=frozenset(("data",)),
+        every=1,
+        first=jax.numpy.asarray(run.first),
+        random_keys=run.key,
+        chunk=None,
+    )
+    carry, parts = simulation.begin(), []
+    for start in range(0, run.horizon, simulation.key.length):
+        carry, records = simulation.play_chunk(carry, None, start, min(simulation.key.length, run.horizon - start))
+        parts.append(jax.tree.map(lambda a: a[0], records["data"]))
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=1), *parts)
 
 
 class Plan(NamedTuple):
-    """How state and totals of a layout travel."""
+    """How state and totals are packed."""
 
-    state: Parcel
-    score: Parcel
-    blank: Packed
-    """A state of the right shape, which stands for the one that is made in round 1."""
-    peaks: Array
-    """Which of the totals are maxima and no sums."""
+    state: Packing
+    totals: Packing
+    placeholder_state: Packed
+    is_maximum: Array
 
 
-@lru_cache(maxsize=256)
-def _plan(layout: Layout) -> Plan:
-    def begun(*leaves: Any) -> Board:
-        fixed: Fixed = jax.tree.unflatten(layout.fixed.structure, leaves)
-        return begin(layout, fixed.learner, fixed.x1)
+def _plan(inputs: Packing, batch: BatchShape) -> Plan:
+    def begun(*leaves: Any) -> Carry:
+        fixed: Inputs = jax.tree.unflatten(inputs.structure, leaves)
+        return initial_carry(batch, fixed.learner, fixed.x1)
 
-    shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*kind) for kind in layout.fixed.kinds))
-    state, score = (Parcel.of(part, layout.fixed.floating) for part in shapes)
-    zeros: Score = jax.tree.map(lambda a: np.zeros(a.shape), shapes.score)
-    peak: Any = np.ones(shapes.score.peak.shape)
-    (peaks,) = score.pack(zeros._replace(peak=peak))
-    return Plan(state, score, state.blank(1 + score.size), peaks > 0)
-
-
-@partial(jax.jit, static_argnums=0)
-def _probe(functions: tuple[Any, Any, Any], games: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
-    """Values and slopes of the played game, and values of the one that scores it, at a few decisions."""
-    loss, scored_loss, reveal = functions
-    constraints, scored_constraints, domain = games
-
-    def probe(x: jax.Array) -> Any:
-        z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
-        played = FullInformation(loss, constraints, domain, z)
-        scored = FullInformation(scored_loss, scored_constraints, domain, z)
-        values, pull, _ = played.constraints(x)
-        return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
-
-    return jax.vmap(probe)(points)
+    shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*leaf_type) for leaf_type in inputs.leaf_types))
+    state, totals = (Packing.of(part, inputs.floating) for part in shapes)
+    zeros: ChunkTotals = jax.tree.map(lambda a: np.zeros(a.shape), shapes.totals)
+    peak: Any = np.ones(shapes.totals.peak.shape)
+    (is_maximum,) = totals.pack(zeros._replace(peak=peak))
+    return Plan(state, totals, state.zeros(1 + totals.size), is_maximum > 0)
 
 
-def _stacked(learners: Sequence[Learner]) -> Learner:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *learners)
+def _first_rows(tree: Any, rows: int) -> Any:
+    """Return the first entries of the third axis, which is the round."""
+    return jax.tree.map(lambda a: np.asarray(a)[:, :, :rows], tree)
 
 
 def _size(tree: Any) -> int:
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
-def _kinds(tree: Any, axes: int = 0) -> Any:
+def _leaf_types(tree: Any, axes: int = 0) -> Any:
     return jax.tree.map(lambda leaf: (leaf.shape[axes:], leaf.dtype.kind), tree)
 
 

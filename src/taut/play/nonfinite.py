@@ -1,45 +1,48 @@
-"""Diagnosis: which number of a game was not finite first, and in which round."""
+"""Find the first number of a simulation that was not finite, and its round, for the error message."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..problem.compatibility import entered
-from .loop import Records, Rules
+from ..problem.compatibility import cast_data
+from .loop import CompileKey, play
+from .packing import Packed
+from .programs import Programs
 
-__all__ = ["blame"]
+__all__ = ["raise_first_nonfinite"]
 
 Array = np.ndarray[Any, Any]
 
 
-def blame(
-    rules: Rules, play: Callable[[Rules], tuple[Any, Records]], data: Any, key: Any, start: int, rounds: int
+def raise_first_nonfinite(
+    programs: Programs, key: CompileKey, arguments: tuple[Packed, Packed, Any, Any, Any], data: Any
 ) -> NoReturn:
-    """Play a chunk again with everything recorded, and raise for the first number in it that was not finite.
+    """Play a chunk again with everything recorded, and raise an error for the first number that was not finite.
 
     Arguments:
-        rules: of the game.
-        play: plays the chunk by other rules and returns the state after it and what they record.
-        data: the chunk's, with axes seed and round, or None if an adversary made them.
-        key: the adversary's.
-        start: rounds before the chunk.
-        rounds: rounds of the chunk.
+        programs: where compiled programs are kept.
+        key: what was compiled.
+        arguments: the other arguments that `loop.play` had.
+        data: the chunk's data, with axes seed and round, or None if an adversary made them.
     """
-    after, records = play(rules._replace(record=frozenset(("loss", "excess", "decisions")), every=1))
-    lead = rules.layout.lead
-    losses, excess, decisions = (
-        np.moveaxis(np.asarray(a), lead, 0)[:rounds] for a in (records.loss, records.excess, records.decisions)
+    start, rounds, _ = (int(number) for number in arguments[-1])
+    after, records = play(
+        programs, key._replace(record=frozenset(("loss", "excess", "decisions")), every=1), *arguments
     )
-    if rules.reveal is None:
-        revealed = [np.moveaxis(entered("stream", a, losses.dtype), 1, 0) for a in jax.tree.leaves(data)]
+    losses, excess, decisions = (
+        np.moveaxis(np.asarray(records[name]), 2, 0)[:rounds] for name in ("loss", "excess", "decisions")
+    )
+    if key.reveal is None:
+        revealed = [np.moveaxis(cast_data("stream", a, losses.dtype), 1, 0) for a in jax.tree.leaves(data)]
     else:
-        revealed = [_adversarial(rules, decisions, key, start)]
-    following = np.concatenate([decisions[1:], np.asarray(after.x)[None]])  # what each round's slopes led to
+        revealed = [_adversarial(key, decisions, arguments[3], start)]
+    last = np.asarray(key.state.unpack(after, key.header).x)
+    following = np.concatenate([decisions[1:], last[None]])  # the decisions that each round's gradients led to
     suspects = {"stream": revealed, "loss": [losses], "constraints": [excess], "loss gradient": [following]}
     when = {name: _first_bad(arrays, rounds) for name, arrays in suspects.items()}
     name = min(when, key=lambda n: when[n])
@@ -48,29 +51,29 @@ def blame(
             f"loss: got totals that are not finite by round {start + rounds}; expected losses and squared violations "
             f"whose sums fit {losses.dtype}"
         )
-    hint = " as slopes of loss and constraints (jnp.linalg.norm, for one, has none at 0)" if "gradient" in name else ""
+    hint = " as gradients of loss and constraints (jnp.linalg.norm, for example, has none at 0)"
     raise ValueError(
-        f"{name}: got a value that is not finite in round {start + when[name] + 1}; expected finite numbers{hint}"
+        f"{name}: got a value that is not finite in round {start + when[name] + 1}; expected finite numbers"
+        f"{hint if 'gradient' in name else ''}"
     )
 
 
-def _adversarial(rules: Rules, decisions: Array, key: jax.Array, start: int) -> Array:
-    """Whether the data that an adversary made against these decisions were finite, round by round: 0 or NaN."""
-    reveal = rules.reveal
+def _adversarial(key: CompileKey, decisions: Array, random_keys: jax.Array, start: int) -> Array:
+    """Return 0 for every round (then learner, seed) in which the adversary's data were finite, otherwise NaN."""
+    reveal = key.reveal
     assert reveal is not None
 
-    def one(t: jax.Array, x: jax.Array, key: jax.Array) -> jax.Array:
-        z = reveal(t, x, jax.random.fold_in(key, t))
+    def one(t: jax.Array, x: jax.Array, random_key: jax.Array) -> jax.Array:
+        z = reveal(t, x, jax.random.fold_in(random_key, t))
         return sum((jnp.sum(0 * jnp.asarray(a, x.dtype)) for a in jax.tree.leaves(z)), jnp.zeros((), x.dtype))
 
-    asked = jax.vmap(one, (None, 0, 0)) if rules.layout.seeds else one
-    asked = jax.vmap(asked, (None, 0, None)) if rules.layout.learners else asked
+    asked = jax.vmap(jax.vmap(one, (None, 0, 0)), (None, 0, None))
     rounds = jnp.arange(start + 1, start + 1 + len(decisions), dtype=jnp.int32)
-    return np.asarray(jax.vmap(asked, (0, 0, None))(rounds, jnp.asarray(decisions), key))
+    return np.asarray(jax.vmap(asked, (0, 0, None))(rounds, jnp.asarray(decisions), random_keys))
 
 
 def _first_bad(arrays: Sequence[Array], rounds: int) -> int:
-    """The first row in which one of the arrays is not finite, or the number of rows."""
+    """Return the first row in which one of the arrays is not finite, or the number of rows."""
     bad = np.zeros(rounds, bool)
     for array in arrays:
         bad |= ~np.isfinite(array.reshape(rounds, -1)).all(axis=1)

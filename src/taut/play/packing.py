@@ -1,9 +1,11 @@
-"""Parcels: a pytree as few arrays. What a short call of compiled code costs is the number of arrays that go in and out."""
+"""Packing a pytree into few arrays, because the overhead of a compiled call grows with its number of arguments and results."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, is_dataclass, make_dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -13,77 +15,82 @@ from jax import lax
 
 from ..learners import Learner
 
-__all__ = ["Parcel", "settled"]
+__all__ = ["Packed", "Packing", "as_arrays"]
+
+Packed = tuple[Any, ...]
+"""A packed pytree: one vector, then the leaves that do not fit into it."""
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """How a pytree travels: leaves that the game's float type holds exactly in one vector, the others each apart."""
+class Packing:
+    """How a pytree is packed: leaves that the float type represents exactly in one vector, each other leaf by itself."""
 
     structure: Any
-    kinds: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    leaf_types: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     floating: np.dtype[Any]
 
     @classmethod
-    def of(cls, tree: Any, floating: np.dtype[Any]) -> Parcel:
-        """The parcel for trees like this one; Python's floats are in it as numbers of the game's type."""
+    def of(cls, tree: Any, floating: np.dtype[Any]) -> Packing:
+        """Return the packing for trees like this one. Python floats count as numbers of the type `floating`."""
         leaves, structure = jax.tree.flatten(tree)
-        return cls(structure, tuple(_kind(leaf, floating) for leaf in leaves), floating)
+        return cls(structure, tuple(_leaf_type(leaf, floating) for leaf in leaves), floating)
 
-    def _held(self, dtype: np.dtype[Any]) -> bool:
+    def _fits(self, dtype: np.dtype[Any]) -> bool:
         if dtype == self.floating:
             return True
         whole = isinstance(dtype, np.dtype) and dtype.kind in "iub"  # random keys have a type of JAX's own
         return whole and dtype.itemsize <= 4 and self.floating.itemsize >= 8
 
-    def wrap(self, tree: Any, head: jax.Array | None = None) -> tuple[jax.Array, ...]:
-        """The vector, after `head`, then the leaves that do not fit into it."""
-        parts, apart = [] if head is None else [head], []
-        for leaf, (_, dtype) in zip(jax.tree.leaves(tree), self.kinds, strict=True):
-            if self._held(dtype):
+    def pack_traced(self, tree: Any, header: jax.Array | None = None) -> Packed:
+        """Pack a tree inside compiled code; `header` comes before its numbers in the vector."""
+        parts, others = [] if header is None else [header], []
+        for leaf, (_, dtype) in zip(jax.tree.leaves(tree), self.leaf_types, strict=True):
+            if self._fits(dtype):
                 parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
             else:
-                apart.append(jnp.asarray(leaf))
-        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *apart)
+                others.append(jnp.asarray(leaf))
+        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
 
-    def pack(self, tree: Any) -> tuple[Any, ...]:
-        """What `wrap` returns, made by NumPy: several times faster where nothing is compiled."""
-        leaves = list(zip(jax.tree.leaves(tree), self.kinds, strict=True))
-        held = [np.ravel(leaf) for leaf, (_, dtype) in leaves if self._held(dtype)]
-        vector = np.concatenate(held, dtype=self.floating, casting="unsafe") if held else np.zeros(0, self.floating)
-        return (vector, *(leaf for leaf, (_, dtype) in leaves if not self._held(dtype)))
+    def pack(self, tree: Any) -> Packed:
+        """Pack a tree with NumPy, which is several times faster outside compiled code."""
+        leaves = list(zip(jax.tree.leaves(tree), self.leaf_types, strict=True))
+        fitting = [np.ravel(leaf) for leaf, (_, dtype) in leaves if self._fits(dtype)]
+        vector = (
+            np.concatenate(fitting, dtype=self.floating, casting="unsafe") if fitting else np.zeros(0, self.floating)
+        )
+        return (vector, *(leaf for leaf, (_, dtype) in leaves if not self._fits(dtype)))
 
-    def unwrap(self, arrays: tuple[Any, ...], skip: int = 0) -> Any:
-        """The tree again, the vector's first `skip` entries being its head. Works on NumPy and JAX arrays."""
-        vector, *apart = arrays
+    def unpack(self, arrays: Packed, skip: int = 0) -> Any:
+        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy and JAX arrays."""
+        vector, *others = arrays
         leaves = []
-        for shape, dtype in self.kinds:
-            if self._held(dtype):
+        for shape, dtype in self.leaf_types:
+            if self._fits(dtype):
                 size = math.prod(shape)
                 leaf = vector[skip : skip + size].reshape(shape)
                 leaves.append(leaf if dtype == self.floating else leaf.astype(dtype))
                 skip += size
             else:
-                leaves.append(apart.pop(0))
+                leaves.append(others.pop(0))
         return jax.tree.unflatten(self.structure, leaves)
 
-    def blank(self, head: int = 0) -> tuple[jax.Array, ...]:
-        """Arrays of the right shapes, all zero."""
-        apart = (lax.full(shape, 0, dtype) for shape, dtype in self.kinds if not self._held(dtype))
-        return (jnp.zeros(head + self.size, self.floating), *apart)
+    def zeros(self, header: int = 0) -> Packed:
+        """Return packed zeros after a header of so many entries."""
+        others = (lax.full(shape, 0, dtype) for shape, dtype in self.leaf_types if not self._fits(dtype))
+        return (jnp.zeros(header + self.size, self.floating), *others)
 
     @property
     def size(self) -> int:
-        """Numbers in the vector."""
-        return sum(math.prod(shape) for shape, dtype in self.kinds if self._held(dtype))
+        """The number of entries of the vector, without a header."""
+        return sum(math.prod(shape) for shape, dtype in self.leaf_types if self._fits(dtype))
 
     @property
     def count(self) -> int:
-        """Number of arrays."""
-        return 1 + sum(not self._held(dtype) for _, dtype in self.kinds)
+        """The number of arrays."""
+        return 1 + sum(not self._fits(dtype) for _, dtype in self.leaf_types)
 
 
-def _kind(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if isinstance(leaf, float):
         return (), floating
     if isinstance(leaf, np.ndarray) and leaf.dtype == floating:  # the usual case, several times faster
@@ -93,15 +100,46 @@ def _kind(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype
     return jnp.shape(leaf), jnp.result_type(leaf)
 
 
-def settled(learner: Learner, floating: Any) -> Learner:
-    """The learner with its parameters as arrays of the game's float type: one type, so one compilation for all."""
+def as_arrays(learner: Learner, floating: Any) -> Learner:
+    """Return the learner with its parameters as arrays of one float type, so that all of them share a compiled program."""
     leaves, structure = jax.tree.flatten(learner)
     if any(leaf is learner for leaf in leaves):
         raise TypeError(
-            f"learner: got {type(learner).__name__}, which JAX takes for a single number; expected a frozen dataclass "
-            "registered with taut.engine.register_dataclass"
+            f"{type(learner).__name__} is not registered as a JAX pytree. Add the decorator @taut.learner_dataclass to "
+            "the class."
         )
+    _refuse_ambiguous(learner)
     least = np.promote_types(floating, np.float32)  # a domain among the parameters computes in 32 bits at least
     arrays = (np.asarray(leaf) for leaf in leaves)
     typed = [a.astype(least if a.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(a.dtype)) for a in arrays]
     return jax.tree.unflatten(structure, typed)
+
+
+_unambiguous: weakref.WeakSet[type] = weakref.WeakSet()
+
+
+def _refuse_ambiguous(value: Any) -> None:
+    """Refuse dataclasses that JAX may confuse with others; see `taut.engine.register_dataclass`."""
+    kind = type(value)
+    if kind not in _unambiguous:
+        structure: Any  # incompletely typed in JAX
+        children, structure = jax.tree.flatten(value, is_leaf=lambda node: node is not value)
+        static = (structure.node_data() or (kind, None))[1]
+        if isinstance(static, tuple) and structure == jax.tree.structure(
+            _probe(len(children), len(static))(*children, *static)
+        ):
+            raise TypeError(
+                f"{kind.__name__} is registered with jax.tree_util.register_dataclass, which lets JAX mistake one class for "
+                f"another that has the same fields. Use the decorator @taut.learner_dataclass instead."
+            )
+        _unambiguous.add(kind)
+    for child in vars(value).values():
+        if is_dataclass(child):
+            _refuse_ambiguous(child)
+
+
+@lru_cache
+def _probe(children: int, static: int) -> Any:
+    """Return a class registered by JAX with so many fields; only classes registered the same way can equal it in structure."""
+    data, meta = [f"data{i}" for i in range(children)], [f"meta{i}" for i in range(static)]
+    return jax.tree_util.register_dataclass(make_dataclass("Probe", data + meta), data, meta)

@@ -1,4 +1,4 @@
-"""Player: a learner in live use, one round at a time, with the same step function as the simulation."""
+"""A learner in live use, one round at a time, with the same step function as the simulation."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ import numpy as np
 from .. import arguments, files
 from ..engine import VERSION
 from ..learners import Learner
-from ..problem.compatibility import count_constraints, entered, first_decision
+from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
-from .live import FAULTS, head, measured_step, revealed_step
-from .packing import Parcel, settled
-from .run import Totals
-from .totals import Ledger
+from .packing import Packing, as_arrays
+from .programs import programs_of
+from .step import FAULTS, header, measured_step, revealed_step
+from .totals import RunningTotals, Totals
 
 __all__ = ["Player"]
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, FORMAT)
 Array = np.ndarray[Any, Any]
-Kind = tuple[tuple[int, ...], np.dtype[Any]]
+LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Player:
-    """A learner playing live: read `decision`, act on it, then `observe` what happened.
+    """A learner in live use: read `decision`, act on it, then `observe` what happened.
 
     Arguments:
         learner: the method with its parameters.
-        problem: the game.
-        x1: the first decision; by default the centre of the domain. Its float type is that of the whole game.
+        problem: loss, constraints and domain.
+        x1: the first decision; by default the centre of the domain. All computations use its float type.
         count: the number of constraints, needed only when they depend on the round's data.
 
     A bad observation is refused and leaves the player as it was.
@@ -60,25 +61,26 @@ class Player:
         check_feasible(problem)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
-        ready = settled(learner, self._dtype)
+        ready = as_arrays(learner, self._dtype)
         fixed, state = (problem.constraints, problem.domain, ready), ready.init(first, self._count)
-        parcel, self._parcel = Parcel.of(fixed, self._dtype), Parcel.of(state, self._dtype)
-        self._reveal = revealed_step(problem.loss, parcel, self._parcel, self._played.stop)
-        self._measure = measured_step(parcel, self._parcel, self._played.stop)
-        self._fixed = parcel.wrap(fixed)
-        self._ledger = Ledger(self._count)
-        self._like: tuple[Any, list[Kind]] | None = None  # how data look: their structure, then leaf by leaf
-        self._plain: Kind | None = None  # the same if they are one array
-        self._place(state)
+        packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
+        programs = programs_of(problem)
+        self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._played.stop)
+        self._measure = measured_step(programs, packing, self._packing, self._played.stop)
+        self._fixed = packing.pack_traced(fixed)
+        self._running = RunningTotals(self._count)
+        self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
+        self._array_type: LeafType | None = None  # shape and type of the data if they are one array
+        self._set_state(state)
 
-    def _place(self, state: Any) -> None:
+    def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
-        self._arrays = self._parcel.wrap(state, head(0, 0, nothing, jnp.asarray(state.x, self._dtype)))
+        self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, jnp.asarray(state.x, self._dtype)))
         self._report = np.asarray(self._arrays[0])
 
     @property
     def decision(self) -> Any:
-        """x_t, what to play now: a NumPy array of its own, which the caller may change.
+        """x_t, the decision to play now, as a NumPy array that the caller may change.
 
         For a problem written in CVXPY with several variables, a dict of them by name.
         """
@@ -86,13 +88,13 @@ class Player:
 
     @property
     def totals(self) -> Totals:
-        """Running totals of loss and violations. That of the loss is NaN once a measurement came without it."""
-        return self._ledger.totals
+        """Running totals of loss and violations. The total loss is NaN if a round was observed without its loss."""
+        return self._running.totals
 
     @property
     def round(self) -> int:
         """The round about to be played, from 1."""
-        return self._ledger.rounds + 1
+        return self._running.rounds + 1
 
     def observe(
         self,
@@ -103,7 +105,7 @@ class Player:
         jacobian: Any = None,
         loss: float | None = None,
     ) -> None:
-        """Reveal the round: its data `z`, or what was measured at the decision just played.
+        """Reveal the round: either its data `z`, or measurements at the decision just played.
 
         Arguments:
             z: the data, as the problem's loss takes it; in shape and type like those of earlier rounds.
@@ -123,52 +125,54 @@ class Player:
             raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
         else:
             z = self.problem.arrange(z)
-            if type(z) is not np.ndarray or (z.shape, z.dtype) != self._plain:  # rarely: walking a tree takes time
+            if type(z) is not np.ndarray or (z.shape, z.dtype) != self._array_type:  # rarely: walking a tree takes time
                 z = self._checked(z)
             arrays = self._reveal(*self._fixed, *self._arrays, z)
         report = np.asarray(arrays[0])  # one array brings it all back: each transfer costs as much as the step
         if report[0]:
             self._refuse(int(report[0]))
-        note = report[1 : self._played.start]
+        scored = report[1 : self._played.start]
         if measured and loss is None:
-            note = np.concatenate([[np.nan], note[1:]])
+            scored = np.concatenate([[np.nan], scored[1:]])
         self._arrays, self._report = arrays, report
-        self._ledger.note(note)
-        if self._like is None and not measured:
+        self._running.add(scored)
+        if self._data_type is None and not measured:
             self._remember(z)
 
     def _refuse(self, faults: int) -> None:
         name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
-        why = " from the slopes of the constraints and a step that does not overflow" if name == FAULTS[-1] else ""
+        why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
         raise ValueError(f"{name}: got a value that is not finite in round {self.round}; expected finite numbers{why}")
 
     def _checked(self, z: Any) -> Any:
-        """The data in the game's types, if they look like those of earlier rounds."""
+        """Cast the data to the types of earlier rounds, or raise an error if they do not fit."""
         leaves, structure = jax.tree.flatten(z)
-        arrays = [entered("z", leaf, self._dtype) for leaf in leaves]
-        if self._like is None:
+        arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
+        if self._data_type is None:
             data = jax.tree.unflatten(structure, arrays)
             found = count_constraints(self.problem, self._report[self._played].reshape(self._shape), data, "z")
             if found != self._count:
-                raise ValueError(f"z: got data that make {found} constraints; expected {self._count}")
+                raise ValueError(
+                    f"z: got data with which constraints(x, z) returns {found} values; expected {self._count}"
+                )
             return data
-        expected, kinds = self._like
-        shapes = [shape for shape, _ in kinds]
+        expected, types = self._data_type
+        shapes = [shape for shape, _ in types]
         if structure != expected or [array.shape for array in arrays] != shapes:
             came = jax.tree.unflatten(structure, [array.shape for array in arrays])
             raise ValueError(f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, as before")
-        for array, (_, dtype) in zip(arrays, kinds, strict=True):
+        for array, (_, dtype) in zip(arrays, types, strict=True):
             if array.dtype.kind == "f" and dtype.kind != "f":
                 raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
         return jax.tree.unflatten(
-            structure, [a.astype(kind[1], copy=False) for a, kind in zip(arrays, kinds, strict=True)]
+            structure, [a.astype(type[1], copy=False) for a, type in zip(arrays, types, strict=True)]
         )
 
     def _remember(self, z: Any) -> None:
-        """Data that were accepted show how all data look."""
+        """Remember the structure, shapes and types of data that were accepted."""
         leaves, structure = jax.tree.flatten(z)
-        self._like = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-        self._plain = self._like[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+        self._data_type = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+        self._array_type = self._data_type[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
 
     def _measured(self, gradient: Any, excess: Any, jacobian: Any, loss: Any) -> list[Array]:
         wanted = {
@@ -192,7 +196,7 @@ class Player:
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
-        header = {
+        description = {
             "what": "player",
             "format": FORMAT,
             "version": VERSION,
@@ -201,44 +205,44 @@ class Player:
             "count": self._count,
             "dtype": str(self._dtype),
         }
-        state = files.flat(self._parcel.unwrap(self._arrays, self._played.stop))
-        parts = {"state": state, "ledger": self._ledger.to_arrays()}
+        state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
+        parts = {"state": state, "totals": self._running.to_arrays()}
         arrays = {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
-        files.write_arrays(path, header, arrays)
+        files.write_arrays(path, description, arrays)
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Player:
-        """The player that `save` wrote, to go on exactly where it stopped.
+        """Load a player that `save` wrote. It continues exactly where it stopped.
 
         Arguments:
             path: the file.
-            problem: the game, whose functions no file can hold; domain and number of constraints must match.
+            problem: the problem, because a file cannot hold its functions; domain and number of constraints must match.
             learner: if given, the file must have been written by this learner with these parameters.
         """
-        header, arrays = files.read_arrays(path)
-        if header.get("what") != "player" or header.get("format") != FORMAT:
-            came = f"{header.get('what')!r} in format {header.get('format')!r}"
+        saved, arrays = files.read_arrays(path)
+        if saved.get("what") != "player" or saved.get("format") not in READABLE:
+            came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
             raise ValueError(f"path: got {path}, with {came}; expected 'player' in format {FORMAT}")
-        if learner is not None and not files.same(files.pack(learner), header["learner"]):
-            came = files.unpack(header["learner"])
+        if learner is not None and not files.same(files.pack(learner), saved["learner"]):
+            came = files.unpack(saved["learner"])
             raise ValueError(f"learner: got {learner!r}, but {path} is by {came!r}; expected the learner that saved it")
-        if not files.same(problem.domain.to_dict(), header["domain"]):
-            raise ValueError(f"problem: got the domain {problem.domain!r}; expected that in {path}: {header['domain']}")
-        dtype = np.dtype(header["dtype"])
+        if not files.same(problem.domain.to_dict(), saved["domain"]):
+            raise ValueError(f"problem: got the domain {problem.domain!r}; expected that in {path}: {saved['domain']}")
+        dtype = np.dtype(saved["dtype"])
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(
                 f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
             )
         centre = jnp.asarray(problem.domain.centre, dtype)
-        player = cls(files.unpack(header["learner"]), problem, x1=centre, count=header["count"])
-        parts: dict[str, dict[str, Array]] = {"state": {}, "ledger": {}}
+        player = cls(files.unpack(saved["learner"]), problem, x1=centre, count=saved["count"])
+        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}}
         for name, array in arrays.items():
             part, _, entry = name.partition("/")
-            parts.setdefault(part, {})[entry] = array
+            parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
         try:
-            model = player._parcel.unwrap(player._arrays, player._played.stop)
-            player._place(files.like(model, parts["state"]))
-            player._ledger = Ledger.from_arrays(player._count, parts["ledger"])
+            model = player._packing.unpack(player._arrays, player._played.stop)
+            player._set_state(files.like(model, parts["state"]))
+            player._running = RunningTotals.from_arrays(player._count, parts["totals"])
         except (KeyError, ValueError) as error:
             raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
         return player

@@ -1,4 +1,4 @@
-"""Run: what a simulation returns, as labelled arrays, with what produced it."""
+"""The result of a simulation: labelled arrays, and what produced them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import files
 from ..learners import Learner
+from .totals import Totals
 
 if TYPE_CHECKING:
     import jax
@@ -28,36 +29,8 @@ RECORDS = ("loss", "excess", "decisions", "multipliers")
 
 
 @dataclass(frozen=True, eq=False)
-class Totals:
-    """Sums over all rounds, in 64 bits.
-
-    Dims: `seed`, or `learner`, `seed`, or none for a player's; then `constraint` where it says so.
-    """
-
-    loss: Array
-    excess: Array
-    """Signed, by constraint."""
-    violation: Array
-    """Clipped, by constraint."""
-    squared: Array
-    """Clipped and squared, by constraint."""
-    peak: Array
-    """Largest clipped value of any round, by constraint."""
-    worst_excess: Array
-    """Signed, of the largest constraint of each round, which no sum over constraints gives."""
-    worst_violation: Array
-    """Clipped, of the largest constraint of each round."""
-    worst_squared: Array
-    """Clipped and squared, of the largest constraint of each round."""
-
-    def __getitem__(self, index: Any) -> Totals:
-        """Those of one learner of a sweep."""
-        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
-
-
-@dataclass(frozen=True, eq=False)
 class Run:
-    """Seeds x rounds of one learner on one problem (or learners x seeds x rounds of a sweep).
+    """The result of one learner on one problem, for all seeds and rounds, or of all learners of a sweep.
 
     `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and `multipliers`, if
     recorded, hold rounds every, 2 every, 3 every, ... In a sweep all of them have a leading dim `learner`.
@@ -68,7 +41,7 @@ class Run:
     seeds: int
     totals: Totals
     final: Array
-    """The decision that would be played next."""
+    """The decision of the round after the last."""
     loss: Array | None = None
     excess: Array | None = None
     decisions: Array | None = None
@@ -78,22 +51,22 @@ class Run:
     first: Array | None = None
     """x_1."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
-    """The game that was scored; this and what follows is not saved."""
+    """The problem that was scored. Neither this nor the following fields are saved."""
     played: Problem | None = field(default=None, repr=False, compare=False)
-    """The game that was played, which may be a transform of it."""
+    """The problem that was played, which may be a transform of it."""
     stream: Stream | None = field(default=None, repr=False, compare=False)
     key: jax.Array | None = field(default=None, repr=False, compare=False)
-    """The adversary's random key, or keys, one a seed."""
+    """The adversary's random keys, one per seed."""
 
     @property
     def swept(self) -> bool:
-        """Whether several learners were swept."""
+        """Whether the run is a sweep over several learners."""
         return isinstance(self.learner, tuple)
 
     def __getitem__(self, index: int) -> Run:
-        """The run of one learner of a sweep."""
+        """Select one learner of a sweep."""
         if not isinstance(self.learner, tuple):
-            raise TypeError("run: got an index; expected a run of several learners to pick one from")
+            raise TypeError("run[i] selects one learner of a sweep, but this run has only one learner.")
         picked: dict[str, Any] = {
             name: getattr(self, name)[index] for name in (*RECORDS, "final") if getattr(self, name) is not None
         }

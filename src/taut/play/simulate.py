@@ -1,4 +1,4 @@
-"""Simulation: a learner plays a problem over a stream, compiled, in chunks that can be checkpointed and resumed."""
+"""Simulate a learner on a problem over a stream: compiled, in chunks that can be checkpointed and resumed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..learners import Learner
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
-from ..problem.streams import as_stream
-from .checkpoint import Chapters
-from .chunks import Table
+from ..problem.streams import Stream, as_stream
+from .checkpoint import Checkpoint
+from .chunks import Simulation
 from .run import RECORDS, Run
 
 __all__ = ["simulate"]
@@ -43,24 +43,26 @@ def simulate(
     """Play `problem` with `learner` over `stream`.
 
     Arguments:
-        learner: one learner, or several of one kind with different parameters, played side by side.
-        problem: the game.
+        learner: one learner, or several of one class with different parameters, which are simulated together.
+        problem: loss, constraints and domain.
         stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis `round`, or `seed` then
             `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
             start..start+length, counted from 0, the same ones however the stream is cut; or an adversary
             `reveal(round, decision, key)` that sees the decision (rounds counted from 1), written in jax.numpy and
             compiled like the rest.
         horizon: number of rounds; needed for functions, at most the length of arrays.
-        seeds: number of independent plays.
+        seeds: number of independent simulations.
         key: JAX random key for the adversary, split over the seeds; by default `jax.random.key(0)`.
-        x1: first decision; by default the centre of the domain. Its float type is that of the whole game.
-        record: what to keep for every round, any of "loss", "excess", "decisions", "multipliers". Totals always are.
-        every: keep decisions and multipliers of every so-many-th round only.
-        score: another problem to score the decisions by, for example the one before a transform.
-        chunk: rounds played at a time; by default from the size of a round's data. Memory then does not depend on the
-            horizon, but for what is recorded.
-        checkpoint: a folder. After each chunk all that is needed to go on is written there; called again with the same
-            arguments the simulation continues, and ends bit for bit as if it had never stopped.
+        x1: first decision; by default the centre of the domain. All computations use its float type.
+        record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers". Totals are always kept.
+        every: keep decisions and multipliers of rounds every, 2 every, 3 every, ... only.
+        score: another problem whose loss and constraints score the decisions, for example the one before a transform.
+        chunk: number of rounds that are played at a time; by default chosen from the size of a round's data. Memory does
+            not depend on the horizon, except for what is recorded.
+        checkpoint: a folder. After each chunk all that is needed to continue is written there. Called again with the same
+            arguments the simulation continues, and its result is bit for bit that of an uninterrupted one. Other
+            arguments are refused; functions are compared by their values at a few decisions, which cannot detect every
+            change.
         progress: show a progress bar.
 
     The horizon, parameters and data are traced: only a new problem, learner class or shape compiles again.
@@ -77,25 +79,36 @@ def simulate(
             raise TypeError(f"{name}: got {value!r}; expected taut.Problem(...)")
     if score is not None and score.domain.shape != problem.domain.shape:
         raise ValueError(
-            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, as "
-            "of the problem that is played"
+            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
+            "shape of the problem that is played"
         )
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     kept, every = _record(record), arguments.count("every", every)
     first = first_decision(problem, x1)
     check_feasible(problem)
-    table = Table(learners, swept, problem, score, source, kept, every, first, _key(key, source.reacts), chunk)
-    chapters = Chapters(checkpoint, table.facts, table.layout.lead)
-    board, done = chapters.resume(table.begin(), table.block)
+    simulation = Simulation.prepare(
+        learners=learners,
+        swept=swept,
+        problem=problem,
+        score=score,
+        stream=source,
+        record=kept,
+        every=every,
+        first=first,
+        random_keys=_random_keys(key, source),
+        chunk=chunk,
+    )
+    saved = Checkpoint(checkpoint, simulation)
+    carry, done = saved.resume()
     with _bar(progress, source.horizon, done) as advance:
         while done < source.horizon:
-            count = min(table.rules.length, source.horizon - done)
-            data = table.block(done, count)
-            board, records = table.play(board, data, done, count)
-            chapters.add(board, records, data, done, done + count)
+            count = min(simulation.key.length, source.horizon - done)
+            data = simulation.block(done, count)
+            carry, records = simulation.play_chunk(carry, data, done, count)
+            saved.add(carry, records, data, done, done + count)
             done += count
             advance(count)
-    return table.result(board, chapters.records())
+    return simulation.result(carry, saved.records())
 
 
 def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
@@ -105,10 +118,10 @@ def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
         raise TypeError(f"learner: got {learner!r}; expected a taut learner or a sequence of them")
     shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
     if len(shapes) > 1:
-        kinds = ", ".join(sorted({type(one).__name__ for one in learner}))
+        kinds = " and ".join(sorted({type(one).__name__ for one in learner}))
         raise TypeError(
-            f"learner: got learners of {len(shapes)} structures ({kinds}); expected one kind, with the same schedules "
-            "and options, that differs in numbers only"
+            f"learner: all learners of a sweep need the same class, schedules and flags, and parameters of the same shapes; "
+            f"got {kinds}. Use taut.simulate_all for different methods."
         )
     return tuple(learner), True
 
@@ -118,15 +131,17 @@ def _record(record: Any) -> frozenset[str]:
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 
-def _key(key: Any, reacts: bool) -> jax.Array | None:
-    """The adversary's key; making one is not free, so none is made where there is no adversary."""
-    if key is None:
-        return jax.random.key(0) if reacts else None
-    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
-        key = jax.random.wrap_key_data(key)  # an old-style jax.random.PRNGKey
-    if not isinstance(key, jax.Array) or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
-        raise TypeError(f"key: got {key!r}; expected one key, as made by jax.random.key(seed)")
-    return key
+def _random_keys(key: Any, stream: Stream) -> jax.Array | None:
+    """Return the adversary's random keys, one per seed. Making a key takes time, so none is made without an adversary."""
+    if key is not None:
+        if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
+            key = jax.random.wrap_key_data(key)  # an old-style jax.random.PRNGKey
+        if not isinstance(key, jax.Array) or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
+            raise TypeError(f"key: got {key!r}; expected one key, as made by jax.random.key(seed)")
+    if not stream.reacts:
+        return None
+    key = jax.random.key(0) if key is None else key
+    return jax.random.split(key, stream.seeds) if stream.seeds > 1 else jnp.expand_dims(key, 0)
 
 
 @contextmanager

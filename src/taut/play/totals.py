@@ -1,76 +1,213 @@
-"""A ledger: running totals of a live game, kept in 64 bits and written up a page at a time."""
+"""Totals over rounds: of a chunk inside the compiled loop, of a finished run, and of a live player.
+
+All three have the same entries and get the same terms from every round (`round_terms`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from .run import Totals
+__all__ = ["BLOCK", "ChunkTotals", "RunningTotals", "Sum", "Terms", "Totals", "round_terms"]
 
-__all__ = ["Ledger"]
-
-PAGE = 256
+BLOCK = 256
+"""Rounds that a live player buffers before they are added."""
 Array = np.ndarray[Any, Any]
 
 
-class Ledger:
-    """Totals of the loss and of `count` constraints.
+class Terms(NamedTuple):
+    """What one round adds to each sum. The last axis of the second to fourth is the constraint."""
 
-    A round is only noted down; the notes are summed when the page is full or someone asks, in the order of the rounds,
-    so that the result does not depend on when that was.
+    loss: Any
+    excess: Any
+    violation: Any
+    squared: Any
+    worst_excess: Any
+    worst_violation: Any
+    worst_squared: Any
+
+
+def round_terms(xp: Any, loss: Any, excess: Any) -> Terms:
+    """Return the terms of a round, or of a block of rounds, with functions of `xp`: `numpy` or `jax.numpy`."""
+    violation = xp.maximum(excess, 0)
+    worst = xp.max(excess, axis=-1)
+    clipped = xp.maximum(worst, 0)
+    return Terms(loss, excess, violation, violation * violation, worst, clipped, clipped * clipped)
+
+
+class Sum(NamedTuple):
+    """A running sum. In 32 bits the rounding error is carried along, so that the sum of 1e7 rounds is accurate."""
+
+    value: jax.Array
+    error: jax.Array | None
+
+    @classmethod
+    def zero(cls, shape: tuple[int, ...], dtype: Any) -> Sum:
+        """Return an empty sum."""
+        return cls(jnp.zeros(shape, dtype), None if dtype.itemsize >= 8 else jnp.zeros(shape, dtype))
+
+    def add(self, term: jax.Array) -> Sum:
+        """Return the sum with one more term (Knuth's two-sum if the error is carried along)."""
+        total = self.value + term
+        if self.error is None:
+            return Sum(total, None)
+        virtual = total - self.value
+        error = self.error + ((self.value - (total - virtual)) + (term - virtual))
+        folded = total + error  # otherwise the error would grow until it loses digits itself
+        return Sum(folded, error - (folded - total))
+
+    @property
+    def total(self) -> Any:
+        """The sum with its error added."""
+        return self.value if self.error is None else self.value + self.error
+
+
+class ChunkTotals(NamedTuple):
+    """Totals of a chunk: of each constraint, and of the largest constraint of each round, which is not a sum of those."""
+
+    loss: Sum
+    excess: Sum
+    violation: Sum
+    squared: Sum
+    peak: jax.Array
+    worst_excess: Sum
+    worst_violation: Sum
+    worst_squared: Sum
+
+    @classmethod
+    def zero(cls, constraints: int, dtype: Any) -> ChunkTotals:
+        """Return the totals of no rounds."""
+        each, one = Sum.zero((constraints,), dtype), Sum.zero((), dtype)
+        return cls(one, each, each, each, jnp.zeros((constraints,), dtype), one, one, one)
+
+    def add(self, terms: Terms) -> ChunkTotals:
+        """Return the totals with one more round. With a single constraint, those of the largest are left at zero."""
+        single = terms.excess.shape[-1] == 1
+        return ChunkTotals(
+            self.loss.add(terms.loss),
+            self.excess.add(terms.excess),
+            self.violation.add(terms.violation),
+            self.squared.add(terms.squared),
+            jnp.maximum(self.peak, terms.violation),
+            self.worst_excess if single else self.worst_excess.add(terms.worst_excess),
+            self.worst_violation if single else self.worst_violation.add(terms.worst_violation),
+            self.worst_squared if single else self.worst_squared.add(terms.worst_squared),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Sums over all rounds, in 64 bits.
+
+    Dims: `seed`, or `learner`, `seed`, or none for those of a player; then `constraint` where it says so.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._rounds = 0
-        self._page = np.empty((PAGE, 1 + count))
-        self._noted = 0
-        self._sums = np.zeros(4 + 3 * count)
-        self._peak = np.zeros(count)
+    loss: Array
+    excess: Array
+    """Signed, by constraint."""
+    violation: Array
+    """Clipped, by constraint."""
+    squared: Array
+    """Clipped and squared, by constraint."""
+    peak: Array
+    """Largest clipped value of any round, by constraint."""
+    worst_excess: Array
+    """Signed, of the largest constraint of each round. It is not determined by the sums over single constraints."""
+    worst_violation: Array
+    """Clipped, of the largest constraint of each round."""
+    worst_squared: Array
+    """Clipped and squared, of the largest constraint of each round."""
+
+    @classmethod
+    def of(cls, chunks: ChunkTotals) -> Totals:
+        """Return the totals of a simulation from the sum of those of its chunks."""
+        found = {name: np.asarray(sum.total) for name, sum in chunks._asdict().items() if name != "peak"}
+        if found["excess"].shape[-1] == 1:  # the only constraint is the largest
+            found |= {f"worst_{name}": found[name][..., 0] for name in ("excess", "violation", "squared")}
+        return cls(peak=np.asarray(chunks.peak), **found)
+
+    def __getitem__(self, index: Any) -> Totals:
+        """Select the totals of one learner of a sweep."""
+        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
+
+
+class RunningTotals:
+    """Totals of a live player, in float64. Rounds are buffered and added in blocks of 256.
+
+    The terms are added in the order of the rounds, so that the result does not depend on when the totals are read.
+    """
+
+    def __init__(self, constraints: int) -> None:
+        self._buffer = np.empty((BLOCK, 1 + constraints))
+        self._buffered = 0
+        self._added = 0
+        each, one = np.zeros(constraints), np.zeros(())
+        self._totals = Totals(one, each, each, each, each, one, one, one)
 
     @property
     def rounds(self) -> int:
-        """Rounds so far."""
-        return self._rounds + self._noted
+        """The number of rounds so far."""
+        return self._added + self._buffered
 
-    def note(self, loss_and_excess: Array) -> None:
-        """One more round: its loss, then g_1..g_m."""
-        self._page[self._noted] = loss_and_excess
-        self._noted += 1
-        if self._noted == PAGE:
-            self._write_up()
+    def add(self, loss_and_excess: Array) -> None:
+        """Add one more round: its loss, then g_1..g_m."""
+        self._buffer[self._buffered] = loss_and_excess
+        self._buffered += 1
+        if self._buffered == BLOCK:
+            self._add_buffer()
 
     @property
     def totals(self) -> Totals:
-        """All that was noted, summed."""
-        self._write_up()
-        ends = 1 + self.count * np.arange(4)
-        loss, excess, violation, squared, worst = np.split(self._sums.copy(), ends)
-        return Totals(loss[0], excess, violation, squared, self._peak.copy(), worst[0], worst[1], worst[2])
+        """The totals of all rounds so far."""
+        self._add_buffer()
+        return Totals(**{entry.name: getattr(self._totals, entry.name).copy() for entry in fields(Totals)})
 
     def to_arrays(self) -> dict[str, Array]:
-        """What `from_arrays` needs."""
-        self._write_up()
-        return {"rounds": np.asarray(self._rounds), "sums": self._sums, "peak": self._peak}
+        """Return the arrays that `from_arrays` needs."""
+        self._add_buffer()
+        return {"rounds": np.asarray(self._added), **vars(self._totals)}
 
     @classmethod
-    def from_arrays(cls, count: int, arrays: dict[str, Array]) -> Ledger:
-        """The ledger that `to_arrays` described; KeyError or ValueError if it is not one."""
-        ledger = cls(count)
-        rounds, sums, peak = arrays["rounds"], arrays["sums"], arrays["peak"]
-        if sums.shape != ledger._sums.shape or peak.shape != ledger._peak.shape:
-            raise ValueError(f"the totals are not those of {count} constraints")
-        ledger._rounds, ledger._sums, ledger._peak = int(rounds), sums, peak
-        return ledger
+    def from_arrays(cls, constraints: int, arrays: dict[str, Array]) -> RunningTotals:
+        """Return what `to_arrays` described; KeyError or ValueError if the arrays do not fit.
 
-    def _write_up(self) -> None:
-        noted = self._page[: self._noted]
-        loss, excess = noted[:, :1], noted[:, 1:]
-        worst = excess.max(axis=1, keepdims=True)
-        violation, clipped = np.maximum(excess, 0), np.maximum(worst, 0)
-        terms = [loss, excess, violation, violation**2, worst, clipped, clipped**2]
-        # A cumulative sum adds row after row, whereas a plain sum would choose an order of its own.
-        self._sums = np.cumsum(np.vstack([self._sums, np.hstack(terms)]), axis=0)[-1]
-        self._peak = np.vstack([self._peak, violation]).max(axis=0)
-        self._rounds, self._noted = self.rounds, 0
+        Files of format 1 hold all sums in one array.
+        """
+        running = cls(constraints)
+        if "sums" in arrays:
+            arrays = _from_format_1(constraints, arrays)
+        found = {entry.name: arrays[entry.name] for entry in fields(Totals)}
+        for name, array in vars(running._totals).items():
+            if found[name].shape != array.shape or found[name].dtype != array.dtype:
+                raise ValueError(f"the totals are not those of {constraints} constraints")
+        running._added, running._totals = int(arrays["rounds"]), Totals(**found)
+        return running
+
+    def _add_buffer(self) -> None:
+        if not self._buffered:
+            return
+        rounds = self._buffer[: self._buffered]
+        terms = round_terms(np, rounds[:, 0], rounds[:, 1:])
+        # A cumulative sum adds row after row, whereas np.sum chooses an order of its own.
+        sums = {
+            name: np.cumsum(np.concatenate([getattr(self._totals, name)[None], term]), axis=0)[-1]
+            for name, term in terms._asdict().items()
+        }
+        peak = np.maximum(self._totals.peak, terms.violation.max(axis=0))
+        self._totals = Totals(peak=peak, **{name: np.asarray(value) for name, value in sums.items()})
+        self._added, self._buffered = self.rounds, 0
+
+
+def _from_format_1(constraints: int, arrays: dict[str, Array]) -> dict[str, Array]:
+    sums = arrays["sums"]
+    if sums.shape != (4 + 3 * constraints,):
+        raise ValueError(f"the totals are not those of {constraints} constraints")
+    loss, excess, violation, squared, worst = np.split(sums, 1 + constraints * np.arange(4))
+    names = ("worst_excess", "worst_violation", "worst_squared")
+    by_name = dict(zip(names, map(np.asarray, worst), strict=True))
+    each = {"excess": excess, "violation": violation, "squared": squared, "peak": arrays["peak"]}
+    return {"rounds": arrays["rounds"], "loss": np.asarray(loss[0]), **each, **by_name}

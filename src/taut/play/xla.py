@@ -1,12 +1,14 @@
-"""A round as XLA's CPU backend compiles it well: the same numbers, written in another way.
+"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same.
 
-Two habits of the compiler cost more than the arithmetic of a round. Both are met by tracing the round and evaluating
-what was traced again:
+The backend compiles two patterns badly. Both are rewritten before compilation, by tracing the round and evaluating the
+traced program again:
 
-- A sum or maximum over several axes becomes nested scalar loops, over one axis vector instructions: eight times faster
-  for a 10 x 10 matrix. So the axes of a reduction are merged. XLA would undo that, but for a barrier in between.
-- An array that two operations use is computed twice if it looks cheap. A value named by `once` is handed out to be kept
-  from round to round, and what is kept has to be computed and stored: once.
+- A sum or maximum over several axes becomes nested scalar loops; one over a single axis becomes vector instructions, which
+  is eight times faster for a 10 x 10 matrix. So the axes of a reduction are merged. XLA would undo that without a barrier.
+- An array that two operations use is computed twice if it looks cheap. A value marked by `computed_once` becomes a result
+  of the loop body, which has to be stored, so it is computed once.
+
+`separate_zeros` works around a third one.
 """
 
 from __future__ import annotations
@@ -21,37 +23,52 @@ import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
-__all__ = ["lowered", "once"]
+__all__ = ["computed_once", "rewritten", "separate_zeros"]
 
 _ONCE = "taut: computed once"
 _REDUCTIONS = frozenset(("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"))
 _CALLS = frozenset(("jit", "pjit"))
 
 
-def once(x: jax.Array) -> jax.Array:
-    """`x`, marked to be among the values that a `lowered` function hands out."""
+def computed_once(x: jax.Array) -> jax.Array:
+    """Return `x`, marked so that a `rewritten` function returns it among its stored values."""
     named: jax.Array = checkpoint_name(x, _ONCE)
     return named
 
 
-def lowered(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax.Array]]]:
-    """`function` rewritten; it returns what it did, and the values marked by `once` (save those in a loop or a branch).
+def separate_zeros(shape: tuple[int, ...], dtype: Any, number: int, counter: jax.Array) -> jax.Array:
+    """Return zeros that XLA does not recognise as equal to other zeros.
 
-    >>> values, marked = lowered(lambda x: jnp.sum(once(2 * x)))(jnp.ones((2, 3)))
-    >>> float(values), marked[0].shape
+    XLA merges equal constants into one array and would then copy it for every record of the loop.
+
+    Arguments:
+        shape, dtype: of the array.
+        number: a positive number, different for every array.
+        counter: a traced number that is never negative.
+    """
+    return jnp.full(shape, jnp.where(counter < -number, 1, 0), dtype)
+
+
+def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax.Array]]]:
+    """Rewrite `function`. The result returns the same values, and a list of those marked by `computed_once`.
+
+    Values that are marked inside a loop or a branch are not in the list.
+
+    >>> values, stored = rewritten(lambda x: jnp.sum(computed_once(2 * x)))(jnp.ones((2, 3)))
+    >>> float(values), stored[0].shape
     (12.0, (2, 3))
     """
 
     def evaluated(*args: Any) -> tuple[Any, list[jax.Array]]:
         traced, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-        marked: list[jax.Array] = []
-        outputs = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(args), marked)
-        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), marked
+        stored: list[jax.Array] = []
+        outputs = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(args), stored)
+        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), stored
 
     return evaluated
 
 
-def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], marked: list[jax.Array]) -> list[Any]:
+def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], stored: list[jax.Array]) -> list[Any]:
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -62,7 +79,7 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], ma
         name, inputs = equation.primitive.name, [value(atom) for atom in equation.invars]
         if name in _CALLS:
             inner = equation.params["jaxpr"]
-            outputs = _evaluate(inner.jaxpr, inner.consts, inputs, marked)
+            outputs = _evaluate(inner.jaxpr, inner.consts, inputs, stored)
         elif name in _REDUCTIONS and _adjacent(equation.params["axes"]):
             outputs = [_merged(equation, inputs[0])]
         elif name == "dot_general" and _of_vectors(inputs):
@@ -70,13 +87,13 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], ma
         else:
             outputs = _bound(equation, inputs)
         if name == "name" and equation.params["name"] == _ONCE:
-            marked += outputs
+            stored += outputs
         known.update(zip(equation.outvars, outputs, strict=True))
     return [value(atom) for atom in jaxpr.outvars]
 
 
 def _merged(equation: Any, operand: jax.Array) -> Any:
-    """The reduction over one axis that has the entries of all its axes, which are adjacent."""
+    """Reduce over one axis that has the entries of all axes of the reduction, which are adjacent."""
     first, last = equation.params["axes"][0], equation.params["axes"][-1] + 1
     before, reduced, after = operand.shape[:first], operand.shape[first:last], operand.shape[last:]
     flat = lax.optimization_barrier(jnp.reshape(operand, (*before, math.prod(reduced), *after)))
@@ -84,7 +101,7 @@ def _merged(equation: Any, operand: jax.Array) -> Any:
 
 
 def _bound(equation: Any, operands: Sequence[Any]) -> list[Any]:
-    """The results of `equation` for these operands."""
+    """Return the results of `equation` for these operands."""
     bound = equation.primitive.get_bind_params(equation.params)
     functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
     results = equation.primitive.bind(*functions, *operands, **parameters)

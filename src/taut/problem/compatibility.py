@@ -1,4 +1,4 @@
-"""Before the first round: a first decision inside the domain, and functions that fit it and the data."""
+"""Checks before the first round: the first decision is in the domain, and the functions fit it and the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .domains import Domain
 from .problem import Problem
 from .streams import Adversary, Stream
 
-__all__ = ["count_constraints", "entered", "first_decision", "one_round"]
+__all__ = ["cast_data", "count_constraints", "first_decision", "round_shapes"]
 
 
 @jax.jit
@@ -28,7 +28,7 @@ _centres: weakref.WeakKeyDictionary[Problem, dict[Any, jax.Array]] = weakref.Wea
 
 
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
-    """The user's first decision, checked, or the centre of the domain."""
+    """Return the user's first decision, checked, or the centre of the domain."""
     if x1 is None:
         known = _centres.setdefault(problem, {})
         dtype = default_float()
@@ -45,61 +45,61 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
     return first
 
 
-def one_round(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
-    """Shapes and types of one round's data, as they enter a game whose decisions are like `x`."""
+def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
+    """Return shapes and types of one round's data, with floats in the type of the decision `x`."""
     if isinstance(stream, Adversary):
         try:
             data = jax.eval_shape(stream.function, jnp.asarray(1, jnp.int32), x, key)
         except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
             raise ValueError(
-                f"stream: got a function that fails as reveal(round, decision, key) at a decision of shape {x.shape}; "
-                f"expected one that returns a round's data ({type(error).__name__}: {error})"
+                f"stream: reveal(round, decision, key) raised {type(error).__name__} when called with a decision of shape "
+                f"{x.shape}: {error}"
             ) from error
         axes = 0
     else:
         data, axes = stream.block(0, 1), 2
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _game_type(a.dtype, x.dtype)), data)
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _data_type(a.dtype, x.dtype)), data)
 
 
-def _game_type(given: Any, floating: Any) -> np.dtype[Any]:
+def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
     return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given))
 
 
-def entered(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
-    """The array `data` in the game's type; whole numbers that do not fit are refused, not wrapped around."""
+def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
+    """Cast data to the type in which they are used. Whole numbers that do not fit are refused, not wrapped around."""
     array = np.asarray(data)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
-    dtype = _game_type(array.dtype, floating)
+    dtype = _data_type(array.dtype, floating)
     if array.dtype == dtype:
         return array
-    with np.errstate(over="ignore"):  # what becomes infinite here is found with all that is not finite
-        entering = array.astype(dtype)
-    if dtype.kind != "f" and not np.array_equal(entering, array):
+    with np.errstate(over="ignore"):  # infinite values are reported later, with their round
+        cast = array.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(cast, array):
         raise ValueError(
             f"{name}: got whole numbers beyond {dtype}; expected smaller ones, or 64 bits switched on with "
             'jax.config.update("jax_enable_x64", True)'
         )
-    return entering
+    return cast
 
 
 _counts: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDictionary()
 
 
 def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
-    """The number of constraints, after checking that loss and constraints fit the decision and the data.
+    """Return the number of constraints, after checking that loss and constraints fit the decision and the data.
 
     Arguments:
-        problem: the game.
-        x: a decision, and
-        z: one round's data; shapes and types are enough of both.
-        name: the user's name for the data, to be named in errors.
+        problem: the problem.
+        x: a decision, or its shape and type.
+        z: one round's data, or their shapes and types.
+        name: what the user calls the data, for error messages.
     """
     known = _counts.setdefault(problem, {})  # because tracing takes longer than a short simulation
     leaves, structure = jax.tree.flatten((x, z))
     shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
     if shapes not in known:
-        loss = _traced(f"{name}: got data that loss(x, z)", problem.loss, x, z)
+        loss = _traced(name, "loss(x, z)", problem.loss, x, z)
         if loss.shape != ():
             raise ValueError(
                 f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar (if the leading "
@@ -107,17 +107,18 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
             )
         if not (jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)):
             raise TypeError(f"loss: got a value of type {loss.dtype}; expected a real number")
-        values = _traced(f"{name}: got data that the constraints", problem.constraints.values, x, z)
+        called = "constraints(x, z)" if problem.constraints.takes_data else "constraints(x)"
+        values = _traced(name, called, problem.constraints.values, x, z)
         known[shapes] = int(values.shape[0])
     return known[shapes]
 
 
-def _traced(what: str, function: Callable[[Any, Any], Any], x: Any, z: Any) -> Any:
+def _traced(name: str, called: str, function: Callable[[Any, Any], Any], x: Any, z: Any) -> Any:
     try:
         return jax.eval_shape(lambda x, z: jnp.asarray(function(x, z)), x, z)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         shapes = jax.tree.map(lambda leaf: tuple(leaf.shape), z)
         raise ValueError(
-            f"{what} cannot take: one round of shape {shapes} at a decision of shape {tuple(x.shape)}; expected data "
-            f"that fit ({type(error).__name__}: {error})"
+            f"{name}: {called} raised {type(error).__name__} when called with x of shape {tuple(x.shape)} and one round's "
+            f"data z of shape {shapes}: {error}"
         ) from error

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .compatibility import count_constraints, one_round
+from .compatibility import count_constraints, round_shapes
 from .constants import Constants
 from .domains import Domain
 from .problem import Problem
@@ -25,7 +25,7 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     """Every entry that sampling can tell, marked as estimated."""
     where, when = jax.random.split(key)
     centre = jnp.asarray(problem.domain.centre)
-    count = count_constraints(problem, centre, one_round(stream, centre, key), "stream")
+    count = count_constraints(problem, centre, round_shapes(stream, centre, key), "stream")
     points = sample_decisions(problem.domain, where, samples)
     data = sample_rounds(stream, when, min(64, stream.horizon * stream.seeds), points)
 

@@ -1,4 +1,4 @@
-"""Problem: a game described once (loss, constraints, domain, constants); it knows nothing of algorithms."""
+"""A problem: loss, constraints, domain and constants. It knows nothing of learners."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import numpy as np
 from .. import arguments
 from ..engine import default_float
 from .constants import Constants
-from .constraints import Constraints, LogSumExp, Max, Smoothed, Squared, Stated, Tightened
+from .constraints import Constraints, UserConstraints
 from .domains import Domain
 from .rounds import FullInformation
 from .streams import Stream, as_stream
 
-__all__ = ["Problem", "log_sum_exp", "max_of", "smoothed", "squared", "tightened"]
+__all__ = ["Problem"]
 
 
 class Problem:
-    r"""Every round, play x_t in B; then f_t(x) = loss(x, z_t) is revealed, and g(x) <= 0 should have held.
+    r"""An online problem: in every round a decision x_t in B is played, then f_t(x) = loss(x, z_t) is revealed.
+
+    Every decision should satisfy g(x_t) <= 0.
 
     Arguments:
         loss: `loss(x, z)`, scalar and convex in x, written in `jax.numpy`.
         constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a scalar, a vector or
             several arrays, convex in x. Feasible means that every entry is at most 0.
         domain: B, which contains the feasible set and is cheap to project on. Decisions have its shape.
-        constants: what is known of the problem; what follows from the domain is added, the rest can be estimated.
+        constants: known constants; those that follow from the domain are added, the others can be estimated.
         domain_binds: whether the domain is a constraint itself (limits that are always enforced), not only a set that
             contains the feasible one.
 
@@ -41,9 +43,11 @@ class Problem:
     """
 
     proof_of_convexity: str = ""
-    """What proves loss and constraints convex, if anything does; otherwise it is the user's word."""
+    """How convexity of loss and constraints was proved; empty if it is only assumed."""
     proof_of_domain: str = ""
-    """What proves that the domain contains the feasible set, if anything does."""
+    """How it was proved that the domain contains the feasible set; empty if it is only assumed."""
+    programs: Any = None
+    """Programs compiled for this problem (`taut.play.programs`). The problem owns them, so they are freed with it."""
 
     def __init__(
         self,
@@ -60,37 +64,37 @@ class Problem:
         if constants is not None and not isinstance(constants, Constants):
             raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
         self.loss = loss
-        self.constraints = constraints if isinstance(constraints, Constraints) else Stated.of(constraints)
+        self.constraints = constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints)
         self.domain = domain
         self.domain_binds = domain_binds
         self.constants = _completed(self, constants or Constants())
 
     def round(self, data: Any) -> FullInformation:
-        """The round in which `data` is revealed."""
+        """Return the round in which `data` is revealed."""
         return FullInformation(self.loss, self.constraints, self.domain, data)
 
     def arrange(self, data: Any) -> Any:
-        """A user's data as loss and constraints take them; models written in CVXPY key them by parameter."""
+        """Convert a user's data to what loss and constraints take. Models written in CVXPY key the data by parameter."""
         return data
 
     def present(self, decision: np.ndarray[Any, Any]) -> Any:
-        """A decision as the user knows it; models written in CVXPY name its parts."""
+        """Convert a decision for the user. Models written in CVXPY name its parts."""
         return decision
 
     def assemble(self, decision: Any) -> Any:
-        """The inverse of `present`: what a user hands over as a decision, as an array."""
+        """Convert a user's decision to an array: the inverse of `present`."""
         return decision
 
     def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
-        """The best fixed decisions in hindsight, for problems that know a route of their own to them; else None."""
+        """Return the best fixed decisions in hindsight if this kind of problem has its own method to find them, else None."""
         return None
 
     def estimate_constants(
         self, stream: Any, key: jax.Array, *, horizon: int | None = None, seeds: int | None = None, samples: int = 512
     ) -> Constants:
-        """These constants with every unknown entry sampled over the domain and the stream, and marked as estimated.
+        """Estimate unknown constants from samples of the domain and the stream. They are marked as estimated.
 
-        A sampled maximum is a lower bound on the true one: a certificate repeats the mark.
+        A sampled maximum is a lower bound on the true one, so a certificate shows the mark.
         """
         from .estimation import estimate
 
@@ -103,13 +107,13 @@ class Problem:
         return self.constants.merged(known)
 
     def with_constants(self, constants: Constants) -> Problem:
-        """The same game with other constants."""
+        """Return the same problem with other constants."""
         if not isinstance(constants, Constants):
             raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
         return self._with(self.constraints, constants)
 
     def _with(self, constraints: Constraints, constants: Constants) -> Problem:
-        """A twin that keeps all that a kind of problem adds, such as the names of variables and parameters."""
+        """Return a copy that keeps what a subclass adds, such as the names of variables and parameters."""
         twin = copy.copy(self)
         twin.constraints = constraints
         twin.constants = _completed(twin, constants)
@@ -120,53 +124,8 @@ class Problem:
         return f"Problem({loss}, {type(self.constraints).__name__}, {self.domain!r}, {self.constants!r})"
 
 
-def max_of(problem: Problem) -> Problem:
-    """The same game with its constraints aggregated into their maximum (m = 1)."""
-    return _transformed(problem, Max(problem.constraints))
-
-
-def log_sum_exp(problem: Problem, temperature: float) -> Problem:
-    """The same game with a smooth maximum from above, (1/temperature) log sum exp(temperature g_i).
-
-    It lies at most ln(m)/temperature above the maximum: take a temperature of the order of sqrt(T). The paper's
-    Proposition 1 has no temperature (that is 1), which leaves its own toy problem without any feasible point.
-    """
-    return _transformed(problem, LogSumExp(problem.constraints, arguments.positive("temperature", temperature)))
-
-
-def squared(problem: Problem) -> Problem:
-    """The same game with the constraints ([g_i]_+)^2, the paper's g-tilde."""
-    return _transformed(problem, Squared(problem.constraints))
-
-
-def tightened(problem: Problem, rho: float) -> Problem:
-    """The same game with the constraints g_i + rho <= 0."""
-    return _transformed(problem, Tightened(problem.constraints, arguments.positive("rho", rho)))
-
-
-def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
-    """The same game with |.| and max inside the constraints smoothed from above; the gap is in its constants.
-
-    Arguments:
-        problem: the game.
-        width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant to its inverse.
-        data: one round's data, needed only if the constraints depend on it (shapes matter, values do not).
-    """
-    if problem.constraints.takes_data and data is None:
-        raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
-    data = None if data is None else problem.arrange(data)
-    # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return _transformed(problem, Smoothed.of(problem.constraints, width, x, shapes))
-
-
-def _transformed(problem: Problem, constraints: Constraints) -> Problem:
-    return problem._with(constraints, constraints.constants(problem.constants))
-
-
 def _completed(problem: Problem, given: Constants) -> Constants:
-    """The given constants with all that follows from the domain and the constraints' shape."""
+    """Add the constants that follow from the domain and from the number of constraints."""
     known = given
     if known.radius is None:
         known = known.with_values(radius=float(problem.domain.radius), exact=True)
@@ -177,7 +136,8 @@ def _completed(problem: Problem, given: Constants) -> Constants:
             known = known.with_values(constraint_count=count, exact=True)
         elif known.constraint_count != count:
             raise ValueError(
-                f"constraint_count: got {known.constraint_count}; expected {count}, what constraints gives"
+                f"constraint_count={known.constraint_count}, but constraints(x) returns {count} values. Correct it or leave "
+                "it out."
             )
         if known.constraint_range is None and known.constraint_lipschitz is not None:
             at_centre = np.asarray(problem.constraints.values(problem.domain.centre, None))

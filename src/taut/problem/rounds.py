@@ -1,4 +1,4 @@
-"""A round: the only view of the world that a learner gets."""
+"""A round: everything that a learner gets to see in it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from .constraints import Constraints, Linearisation
 from .domains import Domain
 
-__all__ = ["FullInformation", "Observed", "Round"]
+__all__ = ["FullInformation", "MeasuredRound", "Round"]
 
 
 def _trace() -> Any:
-    """What JAX is tracing just now; equal only to itself."""
+    """Return an identifier of the current JAX trace."""
     if hasattr(jex, "get_opaque_trace_state"):
         return jex.get_opaque_trace_state()
     return jax.core.get_opaque_trace_state(convention="taut")  # before JAX 0.10
@@ -43,17 +43,17 @@ class Round(Protocol):
 class FullInformation:
     """The loss and the constraints themselves are revealed.
 
-    An answer is remembered for the decision it was asked at: referee and learner ask about the same x_t, and inside a
-    compiled round the question is then traced once. Only answers given where the round itself was made are remembered: one
-    given inside a branch, a loop or a derivative is made of values that do not exist outside of it.
+    Results are cached per decision: learner and scoring evaluate the same x_t, so that each function is traced once in a
+    compiled round. Results computed inside a branch, loop or derivative are not cached, because their tracers are invalid
+    outside.
     """
 
     loss_function: Callable[[jax.Array, Any], Any]
     stated: Constraints
     domain: Domain
     data: Any
-    _memory: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False, compare=False)
-    _home: Any = field(default_factory=_trace, repr=False, compare=False)
+    _cache: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _made_in: Any = field(default_factory=_trace, repr=False, compare=False)
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x)."""
@@ -65,7 +65,7 @@ class FullInformation:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """g_t(x) with its Jacobian products."""
-        return self._once("g", x, lambda: self.stated.linearise(x, self.data))
+        return self._cached("g", x, lambda: self.stated.linearise(x, self.data))
 
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""
@@ -75,21 +75,21 @@ class FullInformation:
         def scalar(y: jax.Array) -> jax.Array:
             return jnp.asarray(self.loss_function(y, self.data), x.dtype)
 
-        return self._once("f", x, lambda: jax.value_and_grad(scalar)(x))
+        return self._cached("f", x, lambda: jax.value_and_grad(scalar)(x))
 
-    def _once(self, oracle: str, x: jax.Array, answer: Callable[[], Any]) -> Any:
-        if (oracle, id(x)) in self._memory:
-            return self._memory[oracle, id(x)][1]
-        given = answer()
-        if isinstance(x, jax.Array) and _trace() == self._home:  # NumPy's arrays may change
-            # The decision is kept beside the answer so that its id cannot be given to another array.
-            self._memory[oracle, id(x)] = (x, given)
-        return given
+    def _cached(self, oracle: str, x: jax.Array, compute: Callable[[], Any]) -> Any:
+        if (oracle, id(x)) in self._cache:
+            return self._cache[oracle, id(x)][1]
+        result = compute()
+        if isinstance(x, jax.Array) and _trace() == self._made_in:  # NumPy's arrays may change
+            # The decision is stored too, so that no other array can get its id.
+            self._cache[oracle, id(x)] = (x, result)
+        return result
 
 
 @dataclass(frozen=True)
-class Observed:
-    """Numbers that were measured at the decision just played: for users who cannot write their loss down."""
+class MeasuredRound:
+    """Measurements at the decision just played, for users whose loss is not available as a function."""
 
     value: jax.Array
     slope: jax.Array
@@ -98,15 +98,15 @@ class Observed:
     domain: Domain
 
     def loss(self, x: jax.Array) -> jax.Array:
-        """The loss that was measured."""
+        """Return the measured loss."""
         return self.value
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        """The gradient that was measured."""
+        """Return the measured gradient."""
         return self.slope
 
     def constraints(self, x: jax.Array) -> Linearisation:
-        """The excess and Jacobian that were measured."""
+        """Return the measured excess and Jacobian."""
         return Linearisation(
             self.excess,
             lambda weights: jnp.tensordot(weights, self.jacobian, axes=1),

@@ -108,7 +108,7 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
         return _again(stream, horizon, seeds)
     if callable(stream):
         if horizon is None:
-            raise ValueError("horizon: got None; expected a number of rounds, which a function as stream cannot tell")
+            raise ValueError("horizon is required when stream is a function, for example simulate(..., horizon=1000)")
         required = required_arguments(stream)
         if required == 3:
             return Adversary(stream, horizon, seeds or 1)

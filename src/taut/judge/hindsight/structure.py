@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...problem.constraints import Constraints, Max, Squared, Tightened
+from ...problem.constraints import Constraints
 from ...problem.streams import Stream
+from ...problem.transforms import Max, Squared, Tightened
 from .scaling import Array, Frame, as_double, onto_domain
 
 __all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "sample_points", "simplified"]

@@ -16,7 +16,8 @@ from ...judge.hindsight import hindsight
 from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
-from ...problem.problem import Problem, max_of
+from ...problem.problem import Problem
+from ...problem.transforms import max_of
 from ..contestants import for_convex_losses
 from . import demand as _demand
 

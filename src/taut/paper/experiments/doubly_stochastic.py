@@ -14,7 +14,8 @@ from ...arena.contest import Contestant, contest
 from ...judge.hindsight import hindsight
 from ...problem.constants import Constants
 from ...problem.domains import Ball
-from ...problem.problem import Problem, max_of
+from ...problem.problem import Problem
+from ...problem.transforms import max_of
 from ..contestants import for_strongly_convex_losses
 
 if TYPE_CHECKING:

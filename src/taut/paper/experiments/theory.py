@@ -19,7 +19,8 @@ from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
-from ...problem.problem import Problem, log_sum_exp
+from ...problem.problem import Problem
+from ...problem.transforms import log_sum_exp
 from . import toy
 
 if TYPE_CHECKING:

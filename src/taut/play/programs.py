@@ -1,0 +1,80 @@
+"""Compiled functions, kept with the problem whose functions they contain, so that they are freed together with it.
+
+A cache at module level would keep every user's function, and the data in its closure, alive. Here each problem owns its
+programs. Two problems with the same loss and the same constraint function share them while either exists.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from ..problem.constraints import UserConstraints
+from ..problem.problem import Problem
+
+__all__ = ["Programs", "programs_of"]
+
+LIMIT = 128
+"""Programs per problem, at most. The one that was not used for the longest time is dropped first."""
+
+Value = TypeVar("Value")
+
+
+class Programs:
+    """Compiled functions and what is needed to call them, by key."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value stored under `key`; the first time, call `make` and store what it returns."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                found: Value = self._values[key]
+                return found
+        value = make()
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > LIMIT:
+                self._values.popitem(last=False)
+        return value
+
+    def values(self) -> tuple[Any, ...]:
+        """Return all stored values."""
+        with self._lock:
+            return tuple(self._values.values())
+
+
+_shared: weakref.WeakValueDictionary[Any, Programs] = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def programs_of(problem: Problem) -> Programs:
+    """Return the programs that `problem` owns, which are those of any living problem with the same functions."""
+    owned: Programs | None = problem.programs
+    if owned is None:
+        with _sharing:
+            key = _functions(problem)
+            owned = Programs() if key is None else _shared.setdefault(key, Programs())
+            problem.programs = owned
+    return owned
+
+
+def _functions(problem: Problem) -> Any:
+    """Identify the user's functions by weak references, or return None if they cannot be identified."""
+    constraints: Any = problem.constraints
+    while hasattr(constraints, "inner"):
+        constraints = constraints.inner
+    if not isinstance(constraints, UserConstraints):
+        return None
+    try:
+        key = weakref.ref(problem.loss), weakref.ref(constraints.function)
+        hash(key)  # a reference remembers the hash, which it can no longer compute when the function is gone
+    except TypeError:
+        return None
+    return key

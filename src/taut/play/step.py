@@ -1,0 +1,158 @@
+"""One round: the learner's decision is scored, and the round is revealed to the learner.
+
+The compiled loop of a simulation and the live player both play their rounds with `play_round`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..learners import Learner
+from ..problem.constraints import Linearisation
+from ..problem.rounds import FullInformation, MeasuredRound, Round
+from .packing import Packing
+from .programs import Programs
+from .xla import computed_once
+
+__all__ = [
+    "FAULTS", "CheckedRound", "PlayedRound", "all_finite", "header", "mark_nonfinite_data", "measured_step",
+    "nan_unless_finite", "play_round", "revealed_step",
+]  # fmt: skip
+
+Step = Callable[..., tuple[jax.Array, ...]]
+
+FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
+"""The quantities of a live round that may not be finite, in the order of the bits in its header."""
+
+
+class CheckedRound(FullInformation):
+    """A revealed round in which gradients that are not finite become NaN.
+
+    A projection could turn an infinite value into a finite one, for example onto a box, and the error would stay unnoticed.
+    No projection removes a NaN.
+    """
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """Return a subgradient of f_t at x."""
+        return _nan_if_infinite(super().gradient(x))
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        """Return g_t(x) with its Jacobian products."""
+        values, pull, push = super().constraints(x)
+        return Linearisation(computed_once(values), lambda weights: _nan_if_infinite(pull(weights)), push)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Return the nearest point of the domain B."""
+        return super().project(computed_once(x))  # used twice: for its norm and for the projection itself
+
+
+def _nan_if_infinite(gradient: jax.Array) -> jax.Array:
+    return gradient + 0 * gradient
+
+
+class PlayedRound(NamedTuple):
+    """A round after it was played."""
+
+    learner: Learner
+    round: Round
+    state: Any
+    """The learner's state before the round; `state.x` is the decision that was played."""
+    after: Any
+    """The learner's state after the round."""
+    loss: jax.Array
+    excess: jax.Array
+    """The values of all scored constraints."""
+
+
+def play_round(learner: Learner, state: Any, round: Round, scored: Round | None = None) -> PlayedRound:
+    """Reveal a round to the learner, and score the decision that the learner had chosen before.
+
+    Arguments:
+        learner: the method.
+        state: its state before the round.
+        round: what is revealed.
+        scored: the round that defines loss and constraint values, if it is another one.
+    """
+    scored = round if scored is None else scored
+    after = learner.step(state, round)
+    return PlayedRound(learner, round, state, after, scored.loss(state.x), scored.constraints(state.x).values)
+
+
+def mark_nonfinite_data(state: Any, z: Any) -> tuple[Any, list[jax.Array]]:
+    """Make the next decision NaN if data of the decision's shape are not finite, and return the floats that remain.
+
+    Loss and gradients need not show that data are not finite (a maximum may hide it), so every number of the data is
+    multiplied by 0 and added to something that is checked: to the decision if the shapes agree, because that needs no sum,
+    which would cost as much as the loss itself.
+    """
+    floats = [leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    leaves, structure = jax.tree.flatten(state)
+    if sum(leaf is state.x for leaf in leaves) != 1:
+        return state, floats
+    alike = [leaf for leaf in floats if leaf.shape == state.x.shape]
+    marked = sum((0 * leaf.astype(state.x.dtype) for leaf in alike), state.x)
+    unmarked = [leaf for leaf in floats if leaf.shape != state.x.shape]
+    return jax.tree.unflatten(structure, [marked if leaf is state.x else leaf for leaf in leaves]), unmarked
+
+
+def nan_unless_finite(arrays: list[jax.Array], dtype: Any) -> jax.Array:
+    """Return 0 if all numbers are finite, otherwise NaN."""
+    return sum((jnp.sum(0 * array).astype(dtype) for array in arrays), jnp.zeros((), dtype))
+
+
+def all_finite(*arrays: jax.Array) -> jax.Array:
+    """Return whether every number is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays])) if arrays else jnp.asarray(True)
+
+
+# The live step, compiled for short calls. Parameters are packed into one vector, once. The state is another vector, whose
+# first entries (the header) hold all that the player reads: each further array would cost as much as the step.
+
+
+def header(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array) -> jax.Array:
+    """Return the first entries of the state vector: error flags, loss, constraint values, next decision."""
+    start = jnp.stack([jnp.asarray(number, decision.dtype) for number in (faults, loss)])
+    return jnp.concatenate([start, excess, decision.ravel()])
+
+
+def revealed_step(
+    programs: Programs, loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int
+) -> Step:
+    """Return the compiled function (*fixed, *state, z) -> *state, for data z that are revealed."""
+
+    def step(*arrays: Any) -> tuple[jax.Array, ...]:
+        *given, z = arrays
+        (constraints, domain, learner), before = _unpacked(fixed, state, header_size, given)
+        floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
+        return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state)
+
+    return programs.get((revealed_step, loss, fixed, state, header_size), lambda: jax.jit(step))
+
+
+def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Step:
+    """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state, for measurements."""
+
+    def step(*arrays: Any) -> tuple[jax.Array, ...]:
+        *given, loss, gradient, excess, jacobian = arrays
+        (_, domain, learner), before = _unpacked(fixed, state, header_size, given)
+        return _live(learner, before, MeasuredRound(loss, gradient, excess, jacobian, domain), jnp.asarray(True), state)
+
+    return programs.get((measured_step, fixed, state, header_size), lambda: jax.jit(step))
+
+
+def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]) -> tuple[Any, Any]:
+    return fixed.unpack(tuple(arrays[: fixed.count])), state.unpack(tuple(arrays[fixed.count :]), header_size)
+
+
+def _live(
+    learner: Learner, state: Any, round: Round, data_finite: jax.Array, packing: Packing
+) -> tuple[jax.Array, ...]:
+    played = play_round(learner, state, round)
+    after, gradient = played.after, round.gradient(state.x)
+    finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
+    faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
+    return packing.pack_traced(after, header(faults, played.loss, played.excess, after.x))

@@ -1,0 +1,256 @@
+"""Transforms of the constraints of a problem. Each returns a new problem, whose constants are updated.
+
+A transform is a class that wraps constraints and adjusts values and Jacobian products. No maximum is differentiated: the
+pull-back of `Max` goes directly to the active constraints.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments
+from ..engine import default_float, register_dataclass
+from .constants import Constants
+from .constraints import Constraints, Linearisation, Parts
+from .problem import Problem
+from .smoothing import smooth_from_above, smoothing_gap
+
+__all__ = [
+    "LogSumExp", "Max", "Smoothed", "Squared", "Tightened", "log_sum_exp", "max_of", "smoothed", "squared", "tightened",
+]  # fmt: skip
+
+
+def max_of(problem: Problem) -> Problem:
+    """Return the problem with its constraints replaced by their maximum (m = 1)."""
+    return _transformed(problem, Max(problem.constraints))
+
+
+def log_sum_exp(problem: Problem, temperature: float) -> Problem:
+    """Return the problem with its constraints replaced by (1/temperature) log sum exp(temperature g_i), a smooth maximum.
+
+    It lies at most ln(m)/temperature above the maximum, so choose a temperature of the order of sqrt(T). Proposition 1 of
+    the paper has temperature 1, with which the paper's own toy problem has no feasible point.
+    """
+    return _transformed(problem, LogSumExp(problem.constraints, arguments.positive("temperature", temperature)))
+
+
+def squared(problem: Problem) -> Problem:
+    """Return the problem with the constraints ([g_i]_+)^2, the paper's g-tilde."""
+    return _transformed(problem, Squared(problem.constraints))
+
+
+def tightened(problem: Problem, rho: float) -> Problem:
+    """Return the problem with the constraints g_i + rho <= 0."""
+    return _transformed(problem, Tightened(problem.constraints, arguments.positive("rho", rho)))
+
+
+def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
+    """Return the problem with |.| and max inside the constraints smoothed from above. Its constants contain the gap.
+
+    Arguments:
+        problem: the problem.
+        width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant to its inverse.
+        data: one round's data, needed only if the constraints depend on it. Only its shapes are used.
+    """
+    if problem.constraints.takes_data and data is None:
+        raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
+    data = None if data is None else problem.arrange(data)
+    # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
+    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
+    return _transformed(problem, Smoothed.of(problem.constraints, width, x, shapes))
+
+
+def _transformed(problem: Problem, constraints: Constraints) -> Problem:
+    return problem._with(constraints, constraints.constants(problem.constants))
+
+
+@dataclass(frozen=True)
+class _Transform(Constraints):
+    inner: Constraints
+
+    @property
+    def takes_data(self) -> bool:  # type: ignore[override]
+        return self.inner.takes_data
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Max(_Transform):
+    """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the active gradients."""
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The largest value, as a vector of one."""
+        return jnp.max(self.inner.values(x, z), keepdims=True)
+
+    def linearise(self, x: jax.Array, z: Any) -> Linearisation:
+        """Pull back through the active constraints alone."""
+        parts, pull, push = self.inner.in_parts(x, z)
+        if sum(part.size for part in parts) == 1:
+            return self.inner.linearise(x, z)
+        largest = reduce(jnp.maximum, [jnp.max(part) for part in parts])
+        active = [(part == largest).astype(part.dtype) for part in parts]
+        share = 1 / sum(jnp.sum(mask) for mask in active)
+
+        def pulled(weights: jax.Array) -> jax.Array:
+            each = share * weights[0]
+            return pull([mask * each for mask in active])
+
+        def pushed(direction: jax.Array) -> jax.Array:
+            slopes = push(direction)
+            return jnp.reshape(share * sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1)
+
+        return Linearisation(jnp.reshape(largest, 1), pulled, pushed)
+
+    def constants(self, base: Constants) -> Constants:
+        """One constraint; Lipschitz constant and range stay, smoothness is lost."""
+        smooth = base.constraint_smoothness if base.constraint_count == 1 else None
+        return replace(base, constraint_count=1, constraint_smoothness=smooth)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class LogSumExp(_Transform):
+    r"""(1/tau) log sum_i exp(tau g_i): smooth, between max g and max g + ln(m)/tau.
+
+    The paper's Proposition 1 has tau = 1, which lies up to ln m above the maximum for every T and can make the feasible
+    set empty, as it does for the paper's own toy problem.
+    """
+
+    temperature: Any
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The soft maximum, as a vector of one."""
+        return self._soft(self.inner.values(x, z))[0]
+
+    def linearise(self, x: jax.Array, z: Any) -> Linearisation:
+        """Pull back through the soft-max weights."""
+        values, pull, push = self.inner.linearise(x, z)
+        soft, weights = self._soft(values)
+        return Linearisation(soft, lambda w: pull(weights * w), lambda v: jnp.sum(weights * push(v), keepdims=True))
+
+    def _soft(self, values: jax.Array) -> tuple[jax.Array, jax.Array]:
+        tau = jnp.asarray(self.temperature, values.dtype)
+        largest = jnp.max(values, keepdims=True)  # subtracted, or exp overflows
+        powers = jnp.exp(tau * (values - largest))
+        total = jnp.sum(powers, keepdims=True)
+        return largest + jnp.log(total) / tau, powers / total
+
+    def constants(self, base: Constants) -> Constants:
+        """Gap ln(m)/tau, smoothness L + tau G_g^2; the gradient is a convex combination, so G_g stays."""
+        tau, slope, bend = float(self.temperature), base.constraint_lipschitz, base.constraint_smoothness
+        changes: dict[str, Any] = {
+            "constraint_count": 1,
+            "constraint_smoothness": None if bend is None or slope is None else bend + tau * slope**2,
+        }
+        if base.constraint_count is None:  # the gap is unknown, and so is all that it enters
+            return replace(base, **changes, constraint_range=None, slater=None, error_bound=None)
+        return _lifted(base, math.log(base.constraint_count) / tau, **changes)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Squared(_Transform):
+    """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's condition is lost."""
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The squared clipped values."""
+        return jnp.maximum(self.inner.values(x, z), 0) ** 2
+
+    def linearise(self, x: jax.Array, z: Any) -> Linearisation:
+        """Chain rule with the factor 2 [g_i]_+."""
+        values, pull, push = self.inner.linearise(x, z)
+        clipped = jnp.maximum(values, 0)
+        return Linearisation(clipped**2, lambda w: pull(2 * clipped * w), lambda v: 2 * clipped * push(v))
+
+    def constants(self, base: Constants) -> Constants:
+        """G_g becomes 2 D G_g, D becomes D^2, L becomes 2 (G_g^2 + D L)."""
+        slope, reach, bend = base.constraint_lipschitz, base.constraint_range, base.constraint_smoothness
+        return replace(
+            base,
+            constraint_lipschitz=None if slope is None or reach is None else 2 * reach * slope,
+            constraint_range=None if reach is None else reach**2,
+            constraint_smoothness=None
+            if slope is None or reach is None or bend is None
+            else 2 * (slope**2 + reach * bend),
+            slater=None,
+            error_bound=None,
+        )
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Tightened(_Transform):
+    """g_i + rho: a margin, so that a violation of at most rho does not violate the original constraint."""
+
+    rho: Any
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The values, raised by the margin."""
+        values = self.inner.values(x, z)
+        return values + jnp.asarray(self.rho, values.dtype)
+
+    def linearise(self, x: jax.Array, z: Any) -> Linearisation:
+        """The Jacobian does not change."""
+        inner = self.inner.linearise(x, z)
+        return inner._replace(values=inner.values + jnp.asarray(self.rho, inner.values.dtype))
+
+    def in_parts(self, x: jax.Array, z: Any) -> Parts:
+        """The parts, raised by the margin."""
+        inner = self.inner.in_parts(x, z)
+        return inner._replace(values=[part + jnp.asarray(self.rho, part.dtype) for part in inner.values])
+
+    def constants(self, base: Constants) -> Constants:
+        """The range grows by rho and Slater's margin shrinks by it."""
+        rho = float(self.rho)
+        if base.slater is not None and rho >= base.slater and "slater" not in base.estimated:
+            raise ValueError(
+                f"rho: got {rho:g}; expected less than the problem's Slater margin {base.slater:g}, "
+                "beyond which no decision is known to be feasible"
+            )
+        return _lifted(base, rho, gap=base.gap)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Smoothed(_Transform):
+    """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov smoothing)."""
+
+    width: Any
+    gap: float = field(metadata={"static": True})
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The smooth values."""
+        return smooth_from_above(self.inner.values, self.width)(x, z)
+
+    def constants(self, base: Constants) -> Constants:
+        """The gap is proven; the smoothness of the result is left to be estimated."""
+        return _lifted(base, self.gap, constraint_smoothness=None)
+
+    @classmethod
+    def of(cls, inner: Constraints, width: float, x: Any, z: Any) -> Smoothed:
+        """Smooth `inner` with the given width, proving the gap for arguments shaped like `x` and `z`."""
+        width = arguments.positive("width", width)
+        return cls(inner, width, float(jnp.max(jnp.asarray(smoothing_gap(inner.values, width, x, z)))))
+
+
+def _lifted(base: Constants, by: float, **changes: Any) -> Constants:
+    """Return the constants of constraints that lie between g and g + by."""
+    margin = None if base.slater is None or base.slater <= by else base.slater - by
+    return replace(
+        base,
+        **{
+            "constraint_range": None if base.constraint_range is None else base.constraint_range + by,
+            "slater": margin,
+            "error_bound": None,
+            "gap": base.gap + by,
+            **changes,
+        },
+    )
