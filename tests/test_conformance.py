@@ -289,13 +289,13 @@ def test_learner_survives_a_trip_through_json(method):
 @PAIRS
 def test_nothing_but_a_new_shape_compiles_again(method, case):
     games.played(method, case)
-    compiled = loop.play._cache_size()
+    compiled = loop.count_compiled()
     problem, data = games.game(method, case.lowered(0.25)), case.stream(seed=9)
     learner = games.tuned(method, case, horizon=777)  # other parameters, other data, another level
     doubled = jax.tree.map(lambda leaf: 2 * leaf, learner)
     for other, rounds in ((learner, zoo.ROUNDS), (learner, 50), (doubled, 1)):
         taut.simulate(other, problem, data, horizon=rounds, **SIZES)
-    assert loop.play._cache_size() == compiled
+    assert loop.count_compiled() == compiled
 
 
 def test_no_program_can_be_taken_for_that_of_another_class():
@@ -318,9 +318,9 @@ def test_no_program_can_be_taken_for_that_of_another_class():
 
 
 def test_the_counter_of_compilations_counts():
-    before = loop.play._cache_size()
+    before = loop.count_compiled()
     taut.simulate(taut.ClippedOGD(0.1, 4.0), zoo.TOY.problem, zoo.TOY.stream(5, 3), seeds=5, chunk=3)
-    assert loop.play._cache_size() == before + 1
+    assert loop.count_compiled() == before + 1
 
 
 @EACH

@@ -206,7 +206,7 @@ def test_prefix_sums_of_a_float32_run_are_kept_in_64_bits():
             ValueError,
             "per_constraint: got True",
         ),
-        (lambda run: run[0], TypeError, "run: got an index; expected a run of several learners"),
+        (lambda run: run[0], TypeError, r"run\[i\] selects one learner of a sweep, but this run has only one learner"),
     ],
 )
 def test_questions_a_run_cannot_answer(run, question, error, message):

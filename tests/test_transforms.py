@@ -242,11 +242,11 @@ def test_numbers_of_a_transform_are_traced():
         taut.simulate(
             taut.ClippedOGD(0.1, 4.0), transform(ROWS_TOY, 0.5 if transform is taut.tightened else 5.0), data, chunk=4
         )
-        before = loop.play._cache_size()
+        before = loop.count_compiled()
         taut.simulate(
             taut.ClippedOGD(0.1, 4.0), transform(ROWS_TOY, 0.6 if transform is taut.tightened else 6.0), data, chunk=4
         )
-        assert loop.play._cache_size() == before
+        assert loop.count_compiled() == before
 
 
 # -- Margins and smoothing ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ again. Totals are always kept; records of single rounds are optional.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +27,18 @@ from .step import CheckedRound, PlayedRound, all_finite, mark_nonfinite_data, na
 from .totals import ChunkTotals, round_terms
 from .xla import rewritten, separate_zeros
 
-__all__ = ["RECORDS", "BatchShape", "Carry", "CompileKey", "Inputs", "Record", "initial_carry", "play", "program"]
+__all__ = [
+    "RECORDS",
+    "BatchShape",
+    "Carry",
+    "CompileKey",
+    "Inputs",
+    "Record",
+    "count_compiled",
+    "initial_carry",
+    "play",
+    "program",
+]
 
 
 LANES = 4
@@ -135,7 +147,20 @@ def program(programs: Programs, key: CompileKey) -> Any:
     def play_chunk(inputs: Packed, state: Packed, data: Any, random_keys: Any, span: Any) -> Any:
         return _play(key, inputs, state, data, random_keys, span)
 
-    return programs.get(key, lambda: jax.jit(play_chunk, compiler_options=COMPILER_OPTIONS))
+    def compiled() -> Any:
+        function = jax.jit(play_chunk, compiler_options=COMPILER_OPTIONS)
+        _compiled.add(function)
+        return function
+
+    return programs.get(key, compiled)
+
+
+_compiled: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def count_compiled() -> int:
+    """Return how many loops are compiled in this process, for tests that nothing is compiled twice."""
+    return sum(function._cache_size() for function in _compiled)
 
 
 def initial_carry(batch: BatchShape, learner: Learner, x1: jax.Array) -> Carry:

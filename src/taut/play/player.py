@@ -222,7 +222,9 @@ class Player:
         saved, arrays = files.read_arrays(path)
         if saved.get("what") != "player" or saved.get("format") not in READABLE:
             came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
-            raise ValueError(f"path: got {path}, with {came}; expected 'player' in format {FORMAT}")
+            raise ValueError(
+                f"path: got {path}, with {came}; expected 'player' in format {' or '.join(map(str, READABLE))}"
+            )
         if learner is not None and not files.same(files.pack(learner), saved["learner"]):
             came = files.unpack(saved["learner"])
             raise ValueError(f"learner: got {learner!r}, but {path} is by {came!r}; expected the learner that saved it")

@@ -119,6 +119,7 @@ def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
     shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
     if len(shapes) > 1:
         kinds = " and ".join(sorted({type(one).__name__ for one in learner}))
+        kinds = kinds if " and " in kinds else f"{len(shapes)} different structures of {kinds}"
         raise TypeError(
             f"learner: all learners of a sweep need the same class, schedules and flags, and parameters of the same shapes; "
             f"got {kinds}. Use taut.simulate_all for different methods."

@@ -136,7 +136,7 @@ def _completed(problem: Problem, given: Constants) -> Constants:
             known = known.with_values(constraint_count=count, exact=True)
         elif known.constraint_count != count:
             raise ValueError(
-                f"constraint_count={known.constraint_count}, but constraints(x) returns {count} values. Correct it or leave "
+                f"constraint_count={known.constraint_count}, but constraints(x) returns {count} value{'s' * (count > 1)}. Correct it or leave "
                 "it out."
             )
         if known.constraint_range is None and known.constraint_lipschitz is not None:
