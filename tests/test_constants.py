@@ -119,7 +119,7 @@ def test_what_follows_from_an_estimate_is_an_estimate():
 
 
 def test_a_wrong_number_of_constraints_is_refused():
-    with pytest.raises(ValueError, match="constraint_count=2, but .* returns 1 value. Correct it"):
+    with pytest.raises(ValueError, match=r"constraint_count=2, but .* returns 1 value. Correct it"):
         taut.Problem(zoo.linear_loss, zoo.l1_excess, taut.Ball(1.0, shape=2), Constants(constraint_count=2))
 
 

@@ -135,9 +135,9 @@ def _completed(problem: Problem, given: Constants) -> Constants:
         if known.constraint_count is None:
             known = known.with_values(constraint_count=count, exact=True)
         elif known.constraint_count != count:
+            values = "1 value" if count == 1 else f"{count} values"
             raise ValueError(
-                f"constraint_count={known.constraint_count}, but constraints(x) returns {count} value{'s' * (count > 1)}. Correct it or leave "
-                "it out."
+                f"constraint_count={known.constraint_count}, but constraints(x) returns {values}. Correct it or leave it out."
             )
         if known.constraint_range is None and known.constraint_lipschitz is not None:
             at_centre = np.asarray(problem.constraints.values(problem.domain.centre, None))
