@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 import taut  # noqa: E402
 
 from . import cases, naive, native, ours  # noqa: E402
-from .memory import long_game  # noqa: E402
+from .memory import long_simulation  # noqa: E402
 from .played import difference  # noqa: E402
 from .results import report  # noqa: E402
 from .timing import interleaved  # noqa: E402
@@ -34,7 +34,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
-    rows = [*_games(), _live(), *_long_games(), _imports()]
+    rows = [*_simulations(), _live(), *_long_simulations(), _imports()]
     report("core", rows, asked.json, "Core: ratios of medians of five, one core, one run")
 
 
@@ -44,7 +44,7 @@ def _row(what: str, value: float, limit: float, unit: str, below: bool = True) -
     return {"what": what, "measured": f"{value:.2f} {unit}", "target": f"{word} {limit:g} {unit}", "met": bool(met)}
 
 
-def _games() -> list[dict[str, Any]]:
+def _simulations() -> list[dict[str, Any]]:
     rows = []
     toy, doubly = cases.toy(), cases.doubly_stochastic(10, 5000)
     plays = {
@@ -131,9 +131,9 @@ def _live() -> dict[str, Any]:
     return _row("Player.observe and decision, d=2", took["taut"].median / took["NumPy"].median, 4, "x the NumPy step")
 
 
-def _long_games() -> list[dict[str, Any]]:
+def _long_simulations() -> list[dict[str, Any]]:
     # The median of three, measured alternately.
-    pairs = [[long_game(n) for n in (10**6, 10**7)] for _ in range(3)]
+    pairs = [[long_simulation(n) for n in (10**6, 10**7)] for _ in range(3)]
     ratio = float(np.median([long["seconds"] / short["seconds"] for short, long in pairs]))
     memory = max(long["bytes"] for _, long in pairs) / 1e9
     return [

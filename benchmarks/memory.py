@@ -13,7 +13,13 @@ import numpy as np
 
 from . import setting
 
-GAMES = ((10**5, "totals"), (10**6, "totals"), (10**7, "totals"), (10**6, "loss and excess"), (10**6, "everything"))
+SIMULATIONS = (
+    (10**5, "totals"),
+    (10**6, "totals"),
+    (10**7, "totals"),
+    (10**6, "loss and excess"),
+    (10**6, "everything"),
+)
 RECORDS = {
     "totals": (),
     "loss and excess": ("loss", "excess"),
@@ -24,12 +30,12 @@ RECORDS = {
 def measure() -> list[dict[str, Any]]:
     """Return one row per simulation of the toy problem: rounds, recorded quantities, seconds, peak memory in bytes."""
     rows = []
-    for rounds, recorded in GAMES:
-        rows.append({"rounds": rounds, "recorded": recorded, **long_game(rounds, recorded)})
+    for rounds, recorded in SIMULATIONS:
+        rows.append({"rounds": rounds, "recorded": recorded, **long_simulation(rounds, recorded)})
     return rows
 
 
-def long_game(rounds: int, recorded: str = "totals") -> dict[str, float]:
+def long_simulation(rounds: int, recorded: str = "totals") -> dict[str, float]:
     """Return seconds and bytes. Peak memory never decreases, so each simulation has its own process."""
     found: dict[str, float] = json.loads(setting.start("benchmarks.memory", str(rounds), recorded))
     return found

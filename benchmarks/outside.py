@@ -93,7 +93,7 @@ def _play_cooper(c: Any, eta: float, sigma: float, radius: float) -> list[float]
     torch.set_default_dtype(torch.float64)
     x = torch.nn.Parameter(torch.zeros(2))
 
-    class Game(cooper.ConstrainedMinimizationProblem):
+    class Toy(cooper.ConstrainedMinimizationProblem):
         def __init__(self) -> None:
             super().__init__()
             penalty = cooper.penalty_coefficients.DensePenaltyCoefficient(torch.tensor([1 / (sigma * eta)]))
@@ -107,7 +107,7 @@ def _play_cooper(c: Any, eta: float, sigma: float, radius: float) -> list[float]
             seen = cooper.ConstraintState(violation=(x.abs().sum() - 1).reshape(1))
             return cooper.CMPState(loss=z @ x, observed_constraints={self.limit: seen})
 
-    optimiser = cooper.optim.UnconstrainedOptimizer(Game(), torch.optim.SGD([x], lr=eta))
+    optimiser = cooper.optim.UnconstrainedOptimizer(Toy(), torch.optim.SGD([x], lr=eta))
     losses = []
     for z in torch.as_tensor(c):
         losses.append(float(optimiser.roll(compute_cmp_state_kwargs={"z": z}).loss))

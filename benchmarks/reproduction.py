@@ -55,25 +55,25 @@ def main() -> None:
 
 
 def compare(
-    name: str, game: taut.Problem, data: Array, contestants: tuple[Contestant, ...], grid: tuple[int, ...], seeds: int,
+    name: str, problem: taut.Problem, data: Array, contestants: tuple[Contestant, ...], grid: tuple[int, ...], seeds: int,
     functions: dict[str, Callable[..., Any]],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the seconds for all learners and horizons."""
-    games = [(one, T) for one in contestants for T in (grid[-1:] if one.anytime else grid)]
+    simulations = [(one, T) for one in contestants for T in (grid[-1:] if one.anytime else grid)]
 
     def play(one: Contestant, T: int) -> None:
-        taut.simulate(one.make(game.constants, T), game, data, horizon=T, seeds=seeds)
+        taut.simulate(one.make(problem.constants, T), problem, data, horizon=T, seeds=seeds)
 
-    for one, T in games:
+    for one, T in simulations:
         if grid[-1] == T:
             play(one, T)  # compiles
     began = time.perf_counter()
-    for one, T in games:
+    for one, T in simulations:
         play(one, T)
     ours = time.perf_counter() - began
-    rounds = {one.name: sum(T for who, T in games if who is one) * seeds for one in contestants}
+    rounds = {one.name: sum(T for who, T in simulations if who is one) * seeds for one in contestants}
     naive = sum(
-        _naive_seconds(one.make(game.constants, grid[-1]), game, data[0], functions) * rounds[one.name]
+        _naive_seconds(one.make(problem.constants, grid[-1]), problem, data[0], functions) * rounds[one.name]
         for one in contestants
     )
     return {"experiment": name, "rounds": sum(rounds.values()), "taut": ours, "numpy": naive}
@@ -84,27 +84,27 @@ def dispatched() -> dict[str, Any]:
     total: dict[str, Any] = {"experiment": "dispatch", "rounds": 0, "taut": 0.0, "numpy": 0.0}
     for choice in dispatch.CHOICES:
         d = demand.rescaled(demand.packaged(), choice.mean_demand)
-        game = dispatch.problem(choice, float(d.max()))
-        row = compare("dispatch", game, d[None], for_convex_losses(), (len(d),), 1, _dispatch_functions(choice))
+        problem = dispatch.problem(choice, float(d.max()))
+        row = compare("dispatch", problem, d[None], for_convex_losses(), (len(d),), 1, _dispatch_functions(choice))
         for key in ("rounds", "taut", "numpy"):
             total[key] += row[key]
     return total
 
 
-def _naive_seconds(learner: Any, game: taut.Problem, data: Array, functions: dict[str, Callable[..., Any]]) -> float:
+def _naive_seconds(learner: Any, problem: taut.Problem, data: Array, functions: dict[str, Callable[..., Any]]) -> float:
     """Return seconds per round of a plain loop: one learner, one stream, losses and excesses in lists."""
     best = np.inf
     for _ in range(3):
         began = time.perf_counter()
-        _loop(learner, game, data[:SAMPLE], functions)
+        _loop(learner, problem, data[:SAMPLE], functions)
         best = min(best, time.perf_counter() - began)
     return best / SAMPLE
 
 
 def _loop(
-    learner: Any, game: taut.Problem, data: Array, f: dict[str, Callable[..., Any]]
+    learner: Any, problem: taut.Problem, data: Array, f: dict[str, Callable[..., Any]]
 ) -> tuple[list[float], list[float]]:
-    x, weight = np.asarray(game.domain.centre, float), 0.0
+    x, weight = np.asarray(problem.domain.centre, float), 0.0
     losses, excesses = [], []
     clipped_ogd = isinstance(learner, taut.ClippedOGD)
     for t, z in enumerate(data, start=1):

@@ -112,8 +112,8 @@ def _records(repeats: int) -> dict[str, Any]:
 def _float32(repeats: int) -> dict[str, Any]:
     """Measure simulations in float32 and in float64. In float32, totals use compensated summation."""
     found = {}
-    games = ((cases.toy(), 10), (cases.doubly_stochastic(10, 5000), 10), (cases.logistic(1000, 1, 5000), 1))
-    for case, seeds in games:
+    simulations = ((cases.toy(), 10), (cases.doubly_stochastic(10, 5000), 10), (cases.logistic(1000, 1, 5000), 1))
+    for case, seeds in simulations:
         plays = {f"float{bits}": ours.prepare(case, seeds, case.horizon, floating=f"float{bits}") for bits in (64, 32)}
         took = interleaved(plays, repeats)
         found[f"{case.name}, {seeds} seed{'s' * (seeds > 1)}"] = {

@@ -46,13 +46,13 @@ def _measure(folder: str) -> dict[str, float]:
     taut.engine.cache(folder)
     from . import cases
 
-    games = [(case.name, case, case.learner) for case in cases.suite()]
+    simulations = [(case.name, case, case.learner) for case in cases.suite()]
     for case in (cases.toy(), cases.doubly_stochastic(30, 2000)):  # the smallest problem, and the slowest to compile
         for name in LEARNERS:
             made = taut.LEARNERS[name].build(case.problem.constants, case.horizon, feasible=None)
-            games.append((f"{case.name}, {name}", case, made))
+            simulations.append((f"{case.name}, {name}", case, made))
     times = {"import taut": imported}
-    for name, case, learner in games:
+    for name, case, learner in simulations:
         data = case.draw(__import__("numpy").random.default_rng(0), 2)
 
         def call(learner=learner, case=case, data=data):  # type: ignore[no-untyped-def]

@@ -75,8 +75,8 @@ def problem(choice: Choice = CHOICES[0], most: float = 50.0, aggregated: bool = 
         strong_convexity=float(np.linalg.eigvalsh(curvature)[0]),
         constraint_smoothness=2 * float(EMISSION.max()),
     )
-    game = Problem(_loss, _excess(slope, box), domain, constants, domain_binds=box)
-    return max_of(game) if aggregated and not box else game
+    instance = Problem(_loss, _excess(slope, box), domain, constants, domain_binds=box)
+    return max_of(instance) if aggregated and not box else instance
 
 
 def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
@@ -120,11 +120,11 @@ def play(
     contestants = for_convex_losses() if contestants is None else contestants
     series = _demand.packaged() if series is None else series
     d = _demand.rescaled(series, choice.mean_demand)
-    game = problem(choice, float(d.max()))
-    best = hindsight(game, d)
+    instance = problem(choice, float(d.max()))
+    best = hindsight(instance, d)
     runs = []
     for one in contestants:
-        runs.append(simulate(one.make(game.constants, len(d)), game, d))
+        runs.append(simulate(one.make(instance.constants, len(d)), instance, d))
         done()
     data = xr.Dataset(
         {
@@ -139,7 +139,7 @@ def play(
         coords={
             "contestant": [one.name for one in contestants],
             "label": ("contestant", [one.label for one in contestants]),
-            "parameters": ("contestant", [repr(one.make(game.constants, len(d))) for one in contestants]),
+            "parameters": ("contestant", [repr(one.make(instance.constants, len(d))) for one in contestants]),
             "round": np.arange(1, len(d) + 1),
         },
         attrs={
@@ -147,7 +147,7 @@ def play(
             "source": series.source,
             "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
-            "constants": repr(game.constants),
+            "constants": repr(instance.constants),
         },
     )
     return data

@@ -57,8 +57,8 @@ def problem(choice: Choice = CHOICES[0], aggregated: bool = True) -> Problem:
         strong_convexity=1.0,
         constraint_smoothness=0.0,
     )
-    game = Problem(_loss, _excess, Ball(radius, shape=(d, d)), constants)
-    return max_of(game) if aggregated else game
+    instance = Problem(_loss, _excess, Ball(radius, shape=(d, d)), constants)
+    return max_of(instance) if aggregated else instance
 
 
 def model(choice: Choice = CHOICES[0]) -> Model:
@@ -100,8 +100,8 @@ def play(
 ) -> xarray.Dataset:  # fmt: skip
     """Simulate all learners for all horizons and sequences."""
     contestants = for_strongly_convex_losses() if contestants is None else contestants
-    game, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
-    best = hindsight(game, orders, seeds=seeds, prefixes=list(horizons))
-    data = contest(contestants, game, orders, horizons, seeds, best.loss, done)
+    instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
+    best = hindsight(instance, orders, seeds=seeds, prefixes=list(horizons))
+    data = contest(contestants, instance, orders, horizons, seeds, best.loss, done)
     data.attrs |= {"choice": choice.label, "size": choice.size}
     return data

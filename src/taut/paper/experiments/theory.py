@@ -141,17 +141,20 @@ def play(
 
     chosen = cases() if chosen is None else chosen
     c = toy.costs(seeds, max(horizons), seed)
-    best = {id(game): hindsight(game, c, seeds=seeds, prefixes=list(horizons)).loss for game in _distinct(chosen)}
+    best = {
+        id(instance): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
+        for instance in _distinct(chosen)
+    }
 
     def one(case: Case) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
         measured, promised = [], []
         for i, horizon in enumerate(horizons):
-            game = case.family(horizon)
-            learner = case.make(game.constants, horizon)
-            rescored = None if game is case.scored else case.scored
-            run = simulate(learner, game, c, horizon=horizon, seeds=seeds, record=(), score=rescored)
+            instance = case.family(horizon)
+            learner = case.make(instance.constants, horizon)
+            rescored = None if instance is case.scored else case.scored
+            run = simulate(learner, instance, c, horizon=horizon, seeds=seeds, record=(), score=rescored)
             measured.append(measure(run, best[id(case.scored)][:, i]))
-            promised.append(_promised(case, game, learner, horizon))
+            promised.append(_promised(case, instance, learner, horizon))
         done()
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
         return values, {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
@@ -182,15 +185,15 @@ def play(
     return data
 
 
-def _promised(case: Case, game: Problem, learner: Learner, horizon: int) -> dict[str, float]:
+def _promised(case: Case, instance: Problem, learner: Learner, horizon: int) -> dict[str, float]:
     """Return the bounds of the paper. The sharper bounds that use an error bound are not in the paper and are left out."""
-    constants = game.constants
+    constants = instance.constants
     if constants.error_bound is not None:
         constants = constants.with_values(error_bound=None)
     if constants.slater is not None:
         constants = constants.with_values(slater=None)
-    excess = float(np.maximum(np.asarray(game.constraints.values(game.domain.centre, None)), 0).max())
-    setting = Setting(constants, float(game.domain.diameter), initial_violation=excess)
+    excess = float(np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max())
+    setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
     found = guarantees(learner, setting, horizon)
     return {one.quantity: one.bound for one in found if one.bound is not None}
 
@@ -199,8 +202,8 @@ def _distinct(chosen: Sequence[Case]) -> list[Problem]:
     return list({id(case.scored): case.scored for case in chosen}.values())
 
 
-def _always(game: Problem) -> Callable[[int], Problem]:
-    return lambda horizon: game
+def _always(instance: Problem) -> Callable[[int], Problem]:
+    return lambda horizon: instance
 
 
 def _clipped(beta: float) -> Callable[[Constants, int], Learner]:

@@ -89,12 +89,12 @@ def play(
 ) -> xarray.Dataset:  # fmt: skip
     """Simulate all learners for all horizons and sequences, and record the decisions on one sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
-    game, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
-    best = hindsight(game, c, seeds=seeds, prefixes=list(horizons))
-    data = contest(contestants, game, c, horizons, seeds, best.loss, done)
+    instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
+    best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
+    data = contest(contestants, instance, c, horizons, seeds, best.loss, done)
     walk = min(TRAJECTORY, max(horizons))
-    star = hindsight(game, c[:1], seeds=1, horizon=walk).decision[0]
-    paths = trajectories(contestants, game, c[0], walk)
+    star = hindsight(instance, c[:1], seeds=1, horizon=walk).decision[0]
+    paths = trajectories(contestants, instance, c[0], walk)
     data["trajectory"] = (("contestant", "round", "axis"), paths)
     data["star"] = (("axis",), star)
     for name, values in _habits(paths, star, choice.radius).items():
@@ -104,11 +104,11 @@ def play(
 
 
 def trajectories(
-    contestants: Sequence[Contestant], game: Problem, c: np.ndarray[Any, Any], rounds: int
+    contestants: Sequence[Contestant], instance: Problem, c: np.ndarray[Any, Any], rounds: int
 ) -> np.ndarray[Any, Any]:
     """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
     runs = [
-        simulate(one.make(game.constants, rounds), game, c, horizon=rounds, record=("decisions",))
+        simulate(one.make(instance.constants, rounds), instance, c, horizon=rounds, record=("decisions",))
         for one in contestants
     ]
     return np.stack([run.decisions[0] for run in runs if run.decisions is not None])
