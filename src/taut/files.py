@@ -19,12 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .engine import Array
+
 __all__ = [
     "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays", "same",
     "unpack", "write_arrays", "write_atomically",
 ]  # fmt: skip
 
-Array = np.ndarray[Any, Any]
 PARAMETERS = "parameters"
 """The role of learners and schedules, which are dataclasses that a file describes by class name and fields."""
 SCRIPT = "__main__"

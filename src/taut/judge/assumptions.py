@@ -18,9 +18,9 @@ import numpy as np
 from ..problem.constants import SYMBOLS
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
-from ..problem.estimation import sample_decisions, sample_rounds
 from ..problem.problem import Problem
 from ..problem.rounds import FullInformation
+from ..problem.sampling import sample_decisions, sample_rounds
 from ..problem.streams import Stream
 
 __all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check"]
@@ -53,7 +53,7 @@ def check(
 ) -> tuple[Assumption, ...]:
     """Check all that can be checked of `problem` over `stream`; `played` are decisions of a run, (n, *shape)."""
     where, when, who = jax.random.split(key, 3)
-    points = sample_decisions(problem.domain, where, samples)
+    points = jnp.asarray(sample_decisions(problem.domain, where, samples))
     if len(played):
         points = jnp.concatenate([points, jnp.asarray(played, points.dtype)])
     data = sample_rounds(stream, when, min(ROUNDS, stream.horizon * stream.seeds), points)

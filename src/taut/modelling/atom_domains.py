@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cvxpy.atoms.atom import Atom
 
+from ..engine import Array
+from ..problem.domains.support import least_change, linear_minimisers
+from ..problem.sampling import sample_decisions
 from .evaluation import Probe
 from .inequalities import excesses_of
 from .parameters import Range, draw_parameters
-from .supports import draw, least
 
 if TYPE_CHECKING:
     from .model import Model
 
 __all__ = ["atom_domains", "check_atoms"]
 
-Array = np.ndarray[Any, Any]
 
 SLACK = 1e-9
 """How far outside, relatively, counts as rounding."""
@@ -54,7 +55,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
     Affine conditions, as nearly all are, are decided exactly; others are looked at in samples, and so are parameters.
     """
     random = np.random.default_rng(0)
-    decisions = draw(model.domain, random, SAMPLES)
+    decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     for atom, constraint in atoms:
         changing = bool(model.changing(constraint))
         if changing and np.any(known.guessed):
@@ -63,12 +64,12 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
                 f"{atom} is defined only where {constraint}"
             )
         rounds = draw_parameters(model.parameters, known, random, SAMPLES if changing else 1)
-        shadow = model.shadow()
-        rows = [shadow.of(one.expression) for one in excesses_of(constraint)]
+        flat = model.flat_copy()
+        rows = [flat.of(one.expression) for one in excesses_of(constraint)]
         for data in rounds:
-            shadow.assign(model.data_of(data))
+            flat.assign(model.data_of(data))
             for row in rows:
-                worst, where = _worst(row, shadow.variable, model.domain, decisions)
+                worst, where = _worst(row, flat.variable, model.domain, decisions)
                 _refuse_outside(atom, constraint, worst, where, model)
                 edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
                 if len(edge):
@@ -87,8 +88,8 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
     slope = row.grad[variable]
     slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(variable.size, -1)
     value = np.ravel(np.asarray(row.value, float), order="F") - decisions[0] @ slopes
-    ends = [least(domain, -one) for one in slopes.T]
-    return value - np.array([low for low, _ in ends]), np.stack([x for _, x in ends])
+    origin = np.zeros_like(slopes.T)
+    return value - least_change(domain, -slopes.T, origin), linear_minimisers(domain, -slopes.T)
 
 
 def _refuse_outside(atom: Any, constraint: Any, worst: Array, where: Array, model: Model) -> None:

@@ -8,12 +8,13 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wrap, symmetric_wrap
 
+from ..engine import Array
+
 __all__ = [
     "counted", "dense", "is_symmetric", "limits", "mirrored", "pattern", "refused", "shaped", "ties",
     "value_of", "whole", "wrapped",
 ]  # fmt: skip
 
-Array = np.ndarray[Any, Any]
 
 _REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .conic import Conic
-from .flat_copy import Shadow
+from ..engine import Array
+from ..problem.conic import ConicSet
+from .flat_copy import FlatCopy
 
 __all__ = ["LARGEST", "bounding_box", "outwards"]
 
-Array = np.ndarray[Any, Any]
 
 LARGEST = 500
 """Up to this many entries of a decision the box is solved for, twice an entry."""
@@ -22,42 +22,42 @@ RARE = 1e3
 """An edge within the margin of a decimal is that decimal, if such decimals are this many margins apart."""
 
 
-def bounding_box(shadow: Shadow, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
+def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
     """The smallest box around the feasible set, flat; empty and unbounded sets are refused.
 
     Arguments:
-        shadow: the model over its flat decision.
+        flat: the model over its flat decision.
         constraints: all that do not change with the round, attributes included; the user's own.
         name: of the i-th entry of a decision, for errors.
     """
-    size = shadow.variable.size
+    size = flat.variable.size
     if size > LARGEST:
         raise ValueError(
             f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
             "bounding box of the feasible set, which takes two programs an entry, is not solved for"
         )
-    feasible = Conic.of([shadow.variable], [*shadow.ties, *(shadow.of(one) for one in constraints)])
+    feasible = ConicSet.of([flat.variable], [*flat.ties, *(flat.of(one) for one in constraints)])
     edges, errors = np.zeros((2, size)), np.zeros((2, size))
     unclear = ""
     for i in range(size):
         for side, sign in enumerate((1.0, -1.0)):
             aim = np.zeros(size)
             aim[i] = sign
-            answer = feasible.minimise(aim)
-            if answer.status == "infeasible":
+            solution = feasible.minimise(aim)
+            if solution.status == "infeasible":
                 raise ValueError(
                     "constraints: got no feasible decision; expected constraints that some decision satisfies"
                 )
-            if answer.status == "unbounded":
-                way = _direction(answer.v[feasible.rows.columns], name)
+            if solution.status == "unbounded":
+                way = _direction(feasible.wanted(solution), name)
                 raise ValueError(
                     f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
                 )
-            if answer.status != "solved" or answer.error > 1e-5:
+            if solution.status != "solved" or solution.error > 1e-5:
                 # An unbounded set goes on for ever in some direction, which another entry may show.
-                unclear = unclear or f"in {name(i)} the solver could not tell ({answer.detail})"
+                unclear = unclear or f"in {name(i)} the solver could not tell ({solution.detail})"
                 continue
-            edges[side, i], errors[side, i] = answer.x[i], 10 * answer.error
+            edges[side, i], errors[side, i] = feasible.wanted(solution)[i], 10 * solution.error
     if unclear:
         raise ValueError(f"constraints: got a feasible set whose extent {unclear}; expected domain=...")
     unit = min(1.0, float(np.abs(edges).max())) or 1.0

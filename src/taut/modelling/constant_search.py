@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..engine import Array
 from ..problem.domains import Box, Domain
+from ..problem.sampling import sample_decisions
 from .evaluation import Probe, Seen
 from .parameters import Range, draw_parameters
-from .supports import draw
 
 __all__ = ["Search"]
 
-Array = np.ndarray[Any, Any]
 Score = Callable[[Seen], Array]
 
 POOL = 256
@@ -35,7 +35,7 @@ class Search:
     def __init__(self, probe: Probe, domain: Domain, parameters: list[Any], known: Range) -> None:
         self.probe, self.domain, self.parameters, self.known = probe, domain, parameters, known
         self.random = np.random.default_rng(0)
-        self._decisions = draw(domain, self.random, POOL)
+        self._decisions = sample_decisions(domain, self.random, POOL).reshape(POOL, -1)
         self._data = draw_parameters(parameters, known, self.random, POOL)
         self.start = np.concatenate([self._decisions, self._data[self.random.permutation(POOL)]], axis=1)
         self.seen = probe(self.start)

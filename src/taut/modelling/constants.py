@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
+from ..engine import Array
+from ..problem.conic import ConicSet
 from ..problem.constants import Constants
-from .conic import Conic
+from ..problem.domains.support import bounding_box
 from .constant_search import Search
 from .evaluation import Probe, Seen
 from .inequalities import Excess
 from .parameters import Range, ranges
 from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
-from .supports import edges
 
 if TYPE_CHECKING:
     from .model import Model
 
 __all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
 
-Array = np.ndarray[Any, Any]
 Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
@@ -45,7 +45,7 @@ def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadrati
 
 def parameter_range(model: Model) -> Range:
     """The range of the per-round parameters."""
-    low, high = edges(model.domain)
+    low, high = bounding_box(model.domain)
     return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
 
 
@@ -128,11 +128,13 @@ def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
 
     Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver could not tell.
     """
-    shadow, level = model.shadow(), cp.Variable()
-    rows = [shadow.of(row) <= level for one in excesses for row in one.rows]
-    domain = model.domain.to_cvxpy(cp.reshape(shadow.decision, model.domain.shape, order="C"))
-    answer = Conic.of([shadow.variable, level], [*rows, *domain]).minimise(np.append(np.zeros(model.size), 1.0))
-    return (float(answer.x[-1]) if answer.status == "solved" else -np.inf), answer.x[:-1]
+    flat, level = model.flat_copy(), cp.Variable()
+    rows = [flat.of(row) <= level for one in excesses for row in one.rows]
+    domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
+    feasible = ConicSet.of([flat.variable, level], [*rows, *domain])
+    solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))
+    x = feasible.wanted(solution)
+    return (float(x[-1]) if solution.status == "solved" else -np.inf), x[:-1]
 
 
 def is_smooth(row: Any) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 if TYPE_CHECKING:
     from .model import Model
 
+from ..engine import Array
+
 __all__ = ["Probe", "Seen"]
 
-Array = np.ndarray[Any, Any]
 
 NUMBERS = 1_000_000
 """Entries of the Jacobians that are held at once."""

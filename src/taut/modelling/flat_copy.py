@@ -7,14 +7,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from ..engine import Array
 from .attributes import ties, wrapped
 
-__all__ = ["Shadow"]
-
-Array = np.ndarray[Any, Any]
+__all__ = ["FlatCopy"]
 
 
-class Shadow:
+class FlatCopy:
     """Copies of CVXPY expressions whose variables are affine in one flat variable.
 
     Arguments:

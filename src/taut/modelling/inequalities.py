@@ -10,8 +10,8 @@ from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
 from cvxpy.constraints.zero import Equality, Zero
 
 from ..problem.domains import Domain
+from ..problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, mirrored, pattern
-from .supports import edges
 
 __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
 
@@ -39,7 +39,7 @@ def excesses(
     """Excesses that are at most 0 exactly on the feasible set, and notes on what became of variable attributes."""
     found = [one for constraint in constraints for one in excesses_of(constraint)]
     notes = []
-    low, high = edges(domain)
+    low, high = bounding_box(domain)
     for variable in variables:
         lower, upper = (np.ravel(edge) for edge in limits(variable))
         span, name = spans[variable.id], variable.name()

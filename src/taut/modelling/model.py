@@ -10,7 +10,7 @@ import cvxpy as cp
 import jax
 import numpy as np
 
-from ..engine import double_precision
+from ..engine import Array, double_precision
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain
@@ -23,14 +23,13 @@ from .bounding_box import bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
 from .dcp import check_parametrized, checked
 from .evaluation import Probe
-from .flat_copy import Shadow
+from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys
 from .translate import translate, translate_all
 
 __all__ = ["Model", "from_cvxpy"]
 
-Array = np.ndarray[Any, Any]
 
 FEASIBLE = 1e-6
 """How much the best decision may exceed a constraint, relatively, before the constraints count as contradictory."""
@@ -121,7 +120,7 @@ class Model(Problem):
         """The bounding box of the feasible set, as far as it is the same in every round."""
         every = [*self.stated, *attribute_constraints(self.variables), *finite]
         steady = [one for one in every if not self.changing(one)]
-        lower, upper = bounding_box(self.shadow(), steady, self.entry)
+        lower, upper = bounding_box(self.flat_copy(), steady, self.entry)
         for variable in filter(is_symmetric, self.variables):  # mirror images are equal but for rounding
             low, high = (edge[self.spans[variable.id]].reshape(variable.shape) for edge in (lower, upper))
             lower[self.spans[variable.id]] = np.minimum(low, mirrored(low)).ravel()
@@ -189,13 +188,13 @@ class Model(Problem):
         ids = {parameter.id for parameter in self.parameters}
         return any(parameter.id in ids for parameter in part.parameters())
 
-    def shadow(self, framed: bool = False) -> Shadow:
+    def flat_copy(self, scaled: bool = False) -> FlatCopy:
         """Copies of the expressions over one flat decision, or over one in units of the radius around the centre."""
         fixed = self._constants_for_fixed
-        if not framed:
-            return Shadow(self.variables, self.parameters, fixed)
+        if not scaled:
+            return FlatCopy(self.variables, self.parameters, fixed)
         scale = float(self.domain.radius) or 1.0
-        return Shadow(self.variables, self.parameters, fixed, np.asarray(self.domain.centre, float), scale)
+        return FlatCopy(self.variables, self.parameters, fixed, np.asarray(self.domain.centre, float), scale)
 
     def present(self, decision: Any) -> Any:
         """Decisions as the user knows them: an array in the shape of the only variable, or a dict by name.

@@ -9,11 +9,11 @@ import cvxpy as cp
 import jax
 import numpy as np
 
+from ..engine import Array
 from .attributes import is_symmetric, limits, pattern, whole
 
 __all__ = ["Keys", "Range", "draw_parameters", "ranges"]
 
-Array = np.ndarray[Any, Any]
 
 ROUNDING = 1e-6
 """Data may miss an attribute by this share of their size."""

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine import Array
 from ..problem.domains import Box, Domain
+from ..problem.domains.support import bounding_box
 from .evaluation import Probe, Seen
 from .parameters import Range
-from .supports import edges
 
 __all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
 
-Array = np.ndarray[Any, Any]
 
 SAME = 1e-9
 """Gradients that miss their linear prediction by less than this share of their size are taken to follow it."""
@@ -36,7 +36,7 @@ class Extent(NamedTuple):
     @classmethod
     def of(cls, domain: Domain, known: Range) -> Extent:
         """The box around domain and range."""
-        low, high = edges(domain)
+        low, high = bounding_box(domain)
         return cls(domain, len(low), np.append((low + high) / 2, known.middle), np.append((high - low) / 2, known.half))
 
 

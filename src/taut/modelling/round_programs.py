@@ -6,13 +6,14 @@ found from one statement for every entry of the parameters, however many rounds 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from .conic import Conic, Statement, stated
+from ..engine import Array
+from ..problem.conic import ConicForm, ConicSet, conic_form
 from .inequalities import Excess
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rounds"]
 
-Array = np.ndarray[Any, Any]
 
 SAME = 1e-9
 
@@ -36,48 +36,48 @@ class Rounds:
     """
 
     def __init__(self, model: Model, excesses: list[Excess], with_loss: bool, example: Array) -> None:
-        self._shadow, self._model = model.shadow(framed=True), model
+        self._flat, self._model = model.flat_copy(scaled=True), model
         self._levels = [cp.Variable()] if with_loss else []
-        self._tracked = [Excess(self._shadow.of(one.expression), one.equality).constraint for one in excesses]
-        epigraph = [self._shadow.of(model.objective) <= level for level in self._levels]
-        objective = cp.Minimize(cp.sum(self._shadow.variable) + sum(self._levels))
+        self._tracked = [Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses]
+        epigraph = [self._flat.of(model.objective) <= level for level in self._levels]
+        objective = cp.Minimize(cp.sum(self._flat.variable) + sum(self._levels))
         self._program = cp.Problem(objective, [*self._tracked, *epigraph])
-        base = self._stated(example)
-        self.kinds, self._base, self._example = base, _numbers(base), example
+        base = self._form(example)
+        self.form, self._base, self._example = base, _numbers(base), example
         self._slopes = np.zeros((len(self._base), len(example)))
         for i, unit in enumerate(np.eye(len(example))):
-            self._slopes[:, i] = _numbers(self._stated(example + unit)) - self._base
+            self._slopes[:, i] = _numbers(self._form(example + unit)) - self._base
 
-    def _stated(self, data: Array) -> Statement:
-        for parameter, value in zip(self._shadow.parameters, self._model.data_of(data), strict=True):
+    def _form(self, data: Array) -> ConicForm:
+        for parameter, value in zip(self._flat.parameters, self._model.data_of(data), strict=True):
             parameter.save_value(value)  # unchecked: these need not be data that can occur
-        return stated(self._program, [self._shadow.variable, *self._levels], self._tracked)
+        return conic_form(self._program, [self._flat.variable, *self._levels], self._tracked)
 
     @property
     def height(self) -> int:
         """Rows for each round."""
-        return len(self.kinds.offsets)
+        return len(self.form.offsets)
 
     def faithful(self, data: Array) -> bool:
         """Whether one round's numbers, as CVXPY states them, are what the others would be taken to be."""
-        truth = _numbers(self._stated(data))
+        truth = _numbers(self._form(data))
         guess = self._base + self._slopes @ (data - self._example)
         return len(truth) == len(guess) and bool(np.all(np.abs(truth - guess) <= SAME * (1 + np.abs(truth))))
 
-    def join(self, fixed: Statement, data: Array, weights: Array) -> tuple[Conic, list[list[Array]]]:
+    def join(self, fixed: ConicForm, data: Array, weights: Array) -> tuple[ConicSet, list[list[Array]]]:
         """The fixed rows and those of all rounds (round, entry), whose losses cost `weights`.
 
         Also returns, for every constraint that changes with the round, its rows in each round, counted from 1.
         """
         count, size = len(data), len(fixed.columns)
         numbers = self._base + (data - self._example) @ self._slopes.T
-        rows, width = self.kinds.matrix.shape
+        rows, width = self.form.matrix.shape
         matrices, offsets = numbers[:, : rows * width].reshape(count, rows, width), numbers[:, rows * width :]
-        own = np.setdiff1d(np.arange(width), self.kinds.columns[:size])  # the level and auxiliary variables
+        own = np.setdiff1d(np.arange(width), self.form.columns[:size])  # the level and auxiliary variables
         start = fixed.matrix.shape[1]
         shift = np.zeros((count, width), int)
         shift[:, own] = start + np.arange(count * len(own)).reshape(count, -1)
-        shift[:, self.kinds.columns[:size]] = fixed.columns
+        shift[:, self.form.columns[:size]] = fixed.columns
         r, i, j = np.nonzero(matrices)
         height = fixed.matrix.shape[0]
         shape = (count * rows, start + count * len(own))
@@ -85,17 +85,18 @@ class Rounds:
         above = fixed.matrix.copy()
         above.resize(height, shape[1])
         costs = np.zeros(shape[1])
-        for level in self.kinds.columns[size:]:
+        for level in self.form.columns[size:]:
             costs[shift[:, level]] = weights
-        whole = Statement(
+        whole = ConicForm(
             sparse.vstack([above, below], format="csc"), np.concatenate([fixed.offsets, offsets.ravel()]),
-            fixed.cones + self.kinds.cones * count, fixed.columns, fixed.places,
+            fixed.cones + self.form.cones * count, fixed.columns, fixed.dual_rows, fixed.zero, fixed.positive,
         )  # fmt: skip
         places = [
-            [np.sign(where) * (np.abs(where) + height + t * rows) for t in range(count)] for where in self.kinds.places
+            [np.sign(where) * (np.abs(where) + height + t * rows) for t in range(count)]
+            for where in self.form.dual_rows
         ]
-        return Conic(whole, costs), places
+        return ConicSet(whole, costs), places
 
 
-def _numbers(one: Statement) -> Array:
+def _numbers(one: ConicForm) -> Array:
     return np.concatenate([np.asarray(one.matrix.toarray()).ravel(), one.offsets])

@@ -1,8 +1,7 @@
-"""Constants by sampling: decisions all over the domain, its boundary included, against rounds of the stream."""
+"""Constants estimated by sampling decisions of the domain and rounds of the stream."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -11,28 +10,28 @@ import numpy as np
 
 from .compatibility import count_constraints, round_shapes
 from .constants import Constants
-from .domains import Domain
 from .problem import Problem
-from .streams import Adversary, Stream
+from .sampling import sample_decisions, sample_rounds
+from .streams import Stream
 
-__all__ = ["estimate", "sample_decisions", "sample_rounds"]
+__all__ = ["estimate"]
 
 DENSE = 200
 """Up to this many entries of a decision, second derivatives are looked at as full matrices."""
 
 
 def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> Constants:
-    """Every entry that sampling can tell, marked as estimated."""
+    """All constants that sampling can estimate, marked as estimated."""
     where, when = jax.random.split(key)
     centre = jnp.asarray(problem.domain.centre)
     count = count_constraints(problem, centre, round_shapes(stream, centre, key), "stream")
-    points = sample_decisions(problem.domain, where, samples)
+    points = jnp.asarray(sample_decisions(problem.domain, where, samples))
     data = sample_rounds(stream, when, min(64, stream.horizon * stream.seeds), points)
 
     def first_order(x: jax.Array, z: Any) -> tuple[jax.Array, ...]:
         round = problem.round(z)
         values, pull, _ = round.constraints(x)
-        # One gradient a constraint: pull every unit vector back.
+        # One gradient per constraint: pull every unit vector back.
         slopes = jax.vmap(lambda w: jnp.sqrt(jnp.sum(pull(w) ** 2)))(jnp.eye(values.shape[0], dtype=values.dtype))
         loss_slope = jnp.sqrt(jnp.sum(round.gradient(x) ** 2))
         return round.loss(x), loss_slope, jnp.max(jnp.abs(values)), jnp.max(slopes), values
@@ -49,7 +48,9 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
         "loss_range": float((losses.max(axis=1) - losses.min(axis=1)).max()),
         "constraint_range": float(reach.max()),
     }
-    deepest = float(values.max(axis=(0, 2)).min())  # the sampled decision that is furthest inside in every round
+    deepest = float(
+        values.max(axis=(0, 2)).min()
+    )  # at the sampled decision that satisfies all constraints by most in every round
     if deepest < 0:
         known["slater"] = -deepest
     known |= _second_order(problem, points[:: max(1, samples // 16)], jax.tree.map(lambda a: a[:8], data))
@@ -94,28 +95,3 @@ def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bo
     flat = np.asarray(points).reshape(len(points), -1)
     change = np.linalg.norm(rows[1:] - rows[:-1], axis=-1).max(axis=-1)
     return bool(np.all(change <= (1.001 * bend) * np.linalg.norm(flat[1:] - flat[:-1], axis=-1) + 1e-9))
-
-
-@partial(jax.jit, static_argnums=2)
-def sample_decisions(domain: Domain, key: jax.Array, count: int) -> jax.Array:
-    """Decisions of the domain: its centre, uniform ones, and as many pushed out to the boundary."""
-    inside = jax.vmap(domain.sample)(jax.random.split(key, max(1, count // 2)))
-    centre = domain.centre[None]
-    pushed = jax.vmap(domain.project)(centre + 1e3 * (inside - centre))
-    return jnp.concatenate([centre, inside, pushed])
-
-
-def sample_rounds(stream: Stream, key: jax.Array, count: int, points: jax.Array) -> Any:
-    """Data of `count` rounds drawn from the stream, as a pytree with leading axis `count`."""
-    seeds, rounds = jax.random.split(key)
-    if isinstance(stream, Adversary):
-        when = jax.random.randint(rounds, (count,), 1, stream.horizon + 1, jnp.int32)
-        against = points[jax.random.randint(seeds, (count,), 0, len(points))]
-        return jax.vmap(stream.function)(when, against, jax.random.split(key, count))
-    start = np.sort(np.asarray(jax.random.randint(rounds, (count,), 0, stream.horizon)))
-    who = np.asarray(jax.random.randint(seeds, (count,), 0, stream.seeds))
-    blocks = [jax.tree.map(lambda a, s=s: a[s, 0], stream.block(int(t), 1)) for t, s in zip(start, who, strict=True)]
-    data = jax.tree.map(lambda *rows: np.stack(rows), *blocks)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-        raise ValueError("stream: got a value that is not finite; expected finite numbers")
-    return jax.tree.map(jnp.asarray, data)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engine import default_float
+from ..engine import Array, default_float
 from .conic import backend
 from .constraints import Constraints
 from .domains import Domain
@@ -20,7 +19,6 @@ __all__ = ["check_feasible", "find_feasible", "mark_feasible"]
 TOLERANCE = 1e-6
 STEPS = 1000
 CUTS = 60
-Array = np.ndarray[Any, Any]
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 

@@ -1,8 +1,10 @@
 """The best fixed feasible decision for a stream, or for prefixes of it, with a proof that it is optimal.
 
-Read `solve` first, then `newton` (smooth losses), `cutting_planes` (losses with kinks) and `lower_bound` (the proof).
+Read `solve` (the public function), then `exact` (the route), `newton` (smooth losses), `cutting_planes` (losses with kinks),
+`feasible_set` (constraints) and `lower_bound` (the proof). `tolerances` holds every tolerance.
 """
 
-from .solve import Hindsight, hindsight
+from .result import Hindsight
+from .solve import hindsight
 
 __all__ = ["Hindsight", "hindsight"]

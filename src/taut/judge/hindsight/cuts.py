@@ -1,4 +1,4 @@
-"""Tangents of constraints: valid everywhere because constraints are convex, and kept because many solves share them."""
+"""Tangents of constraints. They are valid everywhere because constraints are convex, so many programs share them as cuts."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constraints import Constraints
+from ...problem.domains.support import BATCH, in_batches
 from ...problem.streams import Stream
-from .scaling import BATCH, Array, Frame, as_double, batches
+from .scaling import Scaling, as_double
+from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
 __all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
 
 FIXED = -1
 Key = tuple[int, int]
 """A constraint and the round it is from, or FIXED."""
-HUGE = 1e200
-NUDGE = 1e-7
-"""How far from a point without a gradient its tangent is taken."""
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """g(y) >= value + slope @ (y - u), touching at u; `bend` is the Hessian there, None if it is zero."""
+    """g(y) >= value + slope @ (y - u), touching at u; `hessian` is the Hessian there, None if it is zero."""
 
     key: Key
     u: Array
     value: float
     slope: Array
-    bend: Array | None
+    hessian: Array | None
 
 
 class Oracle:
-    """Evaluates constraints in the frame, for fixed ones and for any round's."""
+    """Evaluates constraints and their tangents, fixed ones and those of any round."""
 
-    def __init__(self, constraints: Constraints, frame: Frame, stream: Stream) -> None:
-        self.constraints, self.frame, self.stream = constraints, frame, stream
+    def __init__(self, constraints: Constraints, scaling: Scaling, stream: Stream) -> None:
+        self.constraints, self.scaling, self.stream = constraints, scaling, stream
         self._data: dict[tuple[int, int], Any] = {}
 
     def values(self, u: Array) -> Array:
         """Values of fixed constraints, (point, constraint)."""
-        parts = [_values(self.constraints, self.frame, jnp.asarray(part)) for part in batches(u)]
+        parts = [_values(self.constraints, self.scaling, jnp.asarray(part)) for part in in_batches(u)]
         return np.concatenate([np.asarray(part) for part in parts])[: len(u)]
 
     def tangents(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> list[Tangent]:
@@ -62,20 +62,20 @@ class Oracle:
                     "constraints: got a value or gradient that is not finite inside the domain; expected finite numbers"
                 )
         return [
-            Tangent(key, u, float(value), slope, bend if np.isfinite(bend).all() and np.abs(bend).max() > 0 else None)
-            for key, u, value, slope, bend in zip(keys, points, *out, strict=True)
+            Tangent(key, u, float(value), slope, hessian if np.isfinite(hessian).all() and np.any(hessian) else None)
+            for key, u, value, slope, hessian in zip(keys, points, *out, strict=True)
         ]
 
     def _evaluated(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> tuple[Array, ...]:
-        which = batches(np.asarray([key[0] for key in keys]))
+        which = in_batches(np.asarray([key[0] for key in keys]))
         data: list[Any] = [None] * len(which)
         if self.constraints.takes_data:
             rows = [self._round(key[1], seed) for key, seed in zip(keys, seeds, strict=True)]
             rows += [rows[-1]] * (len(which) * BATCH - len(keys))
             data = [jax.tree.map(lambda *a: np.stack(a), *rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
         parts = [
-            _tangents(self.constraints, self.frame, jnp.asarray(u), jnp.asarray(i), z)
-            for u, i, z in zip(batches(points), which, data, strict=True)
+            _tangents(self.constraints, self.scaling, jnp.asarray(u), jnp.asarray(i), z)
+            for u, i, z in zip(in_batches(points), which, data, strict=True)
         ]
         return tuple(np.concatenate([np.asarray(a) for a in part])[: len(keys)] for part in zip(*parts, strict=True))
 
@@ -88,14 +88,14 @@ class Oracle:
 
 @dataclass
 class Pool:
-    """Tangents as cuts of unit length, each with when it was last needed."""
+    """Tangents as cuts of unit length, each with the time at which it was last used."""
 
     size: int
     keys: list[Key] = field(default_factory=list)
     slopes: list[Array] = field(default_factory=list)
     offsets: list[float] = field(default_factory=list)
     lengths: list[float] = field(default_factory=list)
-    bends: list[Array | None] = field(default_factory=list)
+    hessians: list[Array | None] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
     clock: int = 0
     _known: set[Any] = field(default_factory=set)
@@ -116,7 +116,7 @@ class Pool:
         self.slopes.append(tangent.slope / length)
         self.offsets.append(offset / length)
         self.lengths.append(length)
-        self.bends.append(None if tangent.bend is None else tangent.bend / length)
+        self.hessians.append(None if tangent.hessian is None else tangent.hessian / length)
         self.used.append(self.clock)
         return True
 
@@ -130,8 +130,8 @@ class Pool:
         return None if marks.all() else marks
 
     def mark_used(self, multipliers: Array) -> None:
-        """Remember which cuts carried weight."""
-        for i in np.flatnonzero(multipliers > 1e-9 * multipliers.max(initial=0)):
+        """Note which cuts have multipliers."""
+        for i in np.flatnonzero(multipliers > USED * multipliers.max(initial=0)):
             self.used[i] = self.clock
 
     def weights(self, multipliers: Array) -> dict[Key, float]:
@@ -141,18 +141,18 @@ class Pool:
             total[self.keys[i]] = total.get(self.keys[i], 0.0) + float(multipliers[i]) / self.lengths[i]
         return total
 
-    def bend(self, multipliers: Array) -> Array | None:
+    def hessian(self, multipliers: Array) -> Array | None:
         """The weighted curvature of the cuts' constraints, None if it is zero."""
-        used = np.flatnonzero(multipliers > 1e-12 * multipliers.max(initial=0))
-        bends = [multipliers[i] * bend for i in used if (bend := self.bends[i]) is not None]
-        return np.sum(np.clip(bends, -HUGE, HUGE), axis=0) if bends else None
+        used = np.flatnonzero(multipliers > NEGLIGIBLE_CURVATURE * multipliers.max(initial=0))
+        hessians = [multipliers[i] * one for i in used if (one := self.hessians[i]) is not None]
+        return np.sum(np.clip(hessians, -HUGE, HUGE), axis=0) if hessians else None
 
     def prune(self, limit: int) -> None:
-        """Forget the cuts that were needed longest ago, down to `limit`."""
+        """Drop the cuts that were used longest ago until `limit` are left."""
         if len(self.keys) <= limit:
             return
         keep = np.sort(np.argsort(np.asarray(self.used), kind="stable")[-limit:])
-        for name in ("keys", "slopes", "offsets", "lengths", "bends", "used"):
+        for name in ("keys", "slopes", "offsets", "lengths", "hessians", "used"):
             values = getattr(self, name)
             setattr(self, name, [values[i] for i in keep])
         self._known = {
@@ -162,20 +162,20 @@ class Pool:
 
 
 @jax.jit
-def _values(constraints: Constraints, frame: Frame, u: jax.Array) -> jax.Array:
-    return jax.vmap(lambda one: constraints.values(frame.decision(one), None))(u)
+def _values(constraints: Constraints, scaling: Scaling, u: jax.Array) -> jax.Array:
+    return jax.vmap(lambda one: constraints.values(scaling.decision(one), None))(u)
 
 
 @jax.jit
 def _tangents(
-    constraints: Constraints, frame: Frame, u: jax.Array, which: jax.Array, z: Any
+    constraints: Constraints, scaling: Scaling, u: jax.Array, which: jax.Array, z: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     def one(at: jax.Array, i: jax.Array, data: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
         def value(v: jax.Array) -> jax.Array:
-            return constraints.values(frame.decision(v), data)[i]
+            return constraints.values(scaling.decision(v), data)[i]
 
         slope, product = jax.linearize(jax.grad(value), at)
-        bend = jax.vmap(product)(jnp.eye(at.size))
-        return value(at), slope, (bend + bend.T) / 2
+        hessian = jax.vmap(product)(jnp.eye(at.size))
+        return value(at), slope, (hessian + hessian.T) / 2
 
     return jax.vmap(one, (0, 0, None if z is None else 0))(u, which, z)

@@ -1,4 +1,4 @@
-"""Losses with kinks: cutting planes for the aggregate itself, each plane one pass over the stream for all elements."""
+"""Cutting planes for losses with kinks. Each plane of the mean loss costs one pass over the stream for all elements."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...engine import Array
 from .feasible_set import Region
 from .lower_bound import Proof
 from .program import Level
-from .scaling import Array, least_over_domain, onto_domain
-from .stream_sums import Model
+from .result import relative_gap
+from .stream_sums import Taylor
+from .tolerances import PLANE_PATIENCE, PLANE_STEPS, STOP
 
 __all__ = ["Cutting", "cutting_planes"]
-
-STEPS = 1000
-PATIENCE = 40
-"""Steps without any progress after which more would not help."""
 
 
 @dataclass
 class Cutting:
-    """Where cutting planes arrived: the best feasible points, mean losses there, lower bounds and multipliers."""
+    """The result of cutting planes: the best feasible points, mean losses there, lower bounds and multipliers."""
 
     u: Array
     value: Array
@@ -32,7 +30,7 @@ class Cutting:
 
 
 def cutting_planes(
-    losses: Callable[[Array, Array], Model], region: Region, start: Array, todo: Array, tolerance: float
+    value_slope: Callable[[Array, Array], Taylor], region: Region, start: Array, mask: Array, tolerance: float
 ) -> Cutting:
     """Kelley's method from `start` for the marked elements.
 
@@ -43,29 +41,29 @@ def cutting_planes(
     slopes = [np.zeros((0, size)) for _ in range(count)]
     offsets = [np.zeros(0) for _ in range(count)]
     best = Cutting(start.copy(), np.full(count, np.inf), np.full(count, -np.inf), {})
-    u, working, idle = start.copy(), todo.copy(), np.zeros(count, int)
-    while working.any() and best.steps < STEPS:
+    u, working, idle = start.copy(), mask.copy(), np.zeros(count, int)
+    while working.any() and best.steps < PLANE_STEPS:
         best.steps += 1
-        model, elements = losses(u, working), np.flatnonzero(working).tolist()
+        model, elements = value_slope(u, working), np.flatnonzero(working).tolist()
         if not (np.isfinite(model.slope[elements]).all() and np.isfinite(model.value[elements]).all()):
             raise ValueError("loss: got a value or gradient that is not finite inside the domain; expected numbers")
         idle += 1
-        for e, share in zip(elements, region.tighten(elements, u), strict=True):
+        for e, relative_excess in zip(elements, region.tighten(elements, u), strict=True):
             slopes[e] = np.vstack([slopes[e], model.slope[e]])
             offsets[e] = np.append(offsets[e], model.slope[e] @ u[e] - model.value[e])
-            if share <= 1 and model.value[e] < best.value[e]:
+            if relative_excess <= 1 and model.value[e] < best.value[e]:
                 best.u[e], best.value[e], idle[e] = u[e], model.value[e], 0
             lowest, bound, proof = _lowest(region, e, slopes[e], offsets[e])
             if not np.isfinite(lowest).all():
-                idle[e] = PATIENCE
+                idle[e] = PLANE_PATIENCE
                 continue
             u[e] = lowest
             if bound > best.lower[e]:
                 best.lower[e], best.proofs[e], idle[e] = bound, proof, 0
-        u[elements] = onto_domain(region.frame, u[elements])
-        known = np.where(np.isfinite(best.value), np.abs(best.value), 0)
-        near = best.value - best.lower <= tolerance / 2 * np.maximum(1 / region.rounds, known)
-        working &= ~near & (idle < PATIENCE)
+        u[elements] = region.scaling.project(u[elements])
+        found = np.isfinite(best.value)
+        gap = relative_gap(np.where(found, best.value, 0), best.lower, region.rounds)
+        working &= ~(found & (gap <= STOP * tolerance)) & (idle < PLANE_PATIENCE)
     return best
 
 
@@ -74,8 +72,8 @@ def _lowest(region: Region, e: int, slopes: Array, offsets: Array) -> tuple[Arra
     program, active, pool = region.with_planes(e, slopes, offsets)
     count = len(pool.keys)
     level = Level(np.zeros(len(program.rows)), np.zeros(0), np.append(np.zeros(count), np.ones(len(offsets))))
-    answer = program.least_violation(level, active)
-    weight = answer.weight if answer.weight > 0 else 1.0
-    least = float(least_over_domain(region.frame, answer.slope[None], np.zeros((1, region.frame.size)))[0])
-    proof = Proof.of(answer, pool.weights(answer.cuts[:count] / weight), answer.rows / region.lengths, weight)
-    return answer.u, (least - answer.offset) / weight if answer.weight > 0 else -np.inf, proof
+    minimiser = program.least_violation(level, active)
+    weight = minimiser.weight if minimiser.weight > 0 else 1.0
+    least = float(region.scaling.least_change(minimiser.slope[None], np.zeros((1, region.scaling.size)))[0])
+    proof = Proof.of(minimiser, pool.weights(minimiser.cuts[:count] / weight), minimiser.rows / region.lengths, weight)
+    return minimiser.u, (least - minimiser.offset) / weight if minimiser.weight > 0 else -np.inf, proof

@@ -1,4 +1,4 @@
-"""Proofs: what multipliers say about every feasible decision, and the lower bounds on losses that follow."""
+"""Lower bounds on losses, proven by multipliers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...engine import Array
 from .cuts import Key, Oracle
-from .program import Answer
-from .scaling import Array, least_over_domain
+from .program import ProvenMinimiser
+from .tolerances import NEGLIGIBLE
 
 __all__ = ["Proof", "lower_bounds"]
-
-NEGLIGIBLE = 1e-13
-"""Multipliers below this share of the largest are not looked at twice."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What an element's multipliers say: slope @ y <= offset for all feasible y."""
+    """The inequality that an element's multipliers prove: slope @ y <= offset for all feasible y."""
 
     slope: Array
     offset: float
@@ -31,10 +29,10 @@ class Proof:
     """Multipliers of the rows, in the constraints' own units."""
 
     @classmethod
-    def of(cls, answer: Answer, weights: dict[Key, float], rows: Array, unit: float = 1.0) -> Proof:
-        """The proof that an answer of the solver carries, all multipliers divided by `unit`."""
-        row_slope, row_offset = answer.row_slope / unit, answer.row_offset / unit
-        return cls(answer.slope / unit, answer.offset / unit, row_slope, row_offset, weights, rows / unit)
+    def of(cls, minimiser: ProvenMinimiser, weights: dict[Key, float], rows: Array, unit: float = 1.0) -> Proof:
+        """The proof that a minimiser comes with, all multipliers divided by `unit`."""
+        row_slope, row_offset = minimiser.row_slope / unit, minimiser.row_offset / unit
+        return cls(minimiser.slope / unit, minimiser.offset / unit, row_slope, row_offset, weights, rows / unit)
 
 
 def lower_bounds(
@@ -49,7 +47,7 @@ def lower_bounds(
 
     def bound(planes: Array, offsets: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):  # multipliers that grow without bound prove nothing
-            low = value + np.sum(planes * u, axis=1) - offsets + least_over_domain(oracle.frame, slope + planes, u)
+            low = value + np.sum(planes * u, axis=1) - offsets + oracle.scaling.least_change(slope + planes, u)
         return np.where(np.isnan(low), -np.inf, low)
 
     best = bound(np.stack([one.slope for one in proofs]), np.asarray([one.offset for one in proofs]))

@@ -1,35 +1,25 @@
 """One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows, quadratics and cuts.
 
-The domain's cones are read off CVXPY once; after that Clarabel is called directly. A solver whose rows have not changed
-is given the new objective only, which spares it the set-up.
+CVXPY states the domain once; after that only numbers change. Solving is left to `problem/conic.py`. What is specific to
+hindsight is here: quadratic constraints as second-order cones, pairs of rows that are equations, cuts that are switched on
+and off, and multipliers in the units of the constraints.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .scaling import Array, Frame
-from .shapes import Quadratic, domain_cones, opposite_rows, second_order_cone
+from ...engine import Array
+from ...problem.conic import ConicSet, Solution, Solver, linear_cones, second_order_cone, upper_triangle
+from .scaling import Scaling
+from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
 
-__all__ = ["Answer", "Infeasible", "Level", "Program", "Unbounded"]
-
-ACCURACY = 1e-12
-ATTEMPTS: tuple[dict[str, float], ...] = (
-    # Clarabel's own regularisation stops it short of 1e-8 on weakly active rows; the others are second opinions.
-    {"static_regularization_constant": 1e-12},
-    {"static_regularization_constant": 1e-12, "max_step_fraction": 0.9},
-    {},
-)
-DIVERGED = 1e15
-"""Multipliers of a scaled program beyond this do not exist: no point satisfies the constraints with slack."""
-QUICK = 1e-8
-"""An error of the optimality conditions that will do for a first try."""
-SLACK = 10.0
-"""The offset that switches a row off: rows have unit length, and points of the frame at most length 1."""
+__all__ = ["Infeasible", "Level", "Program", "ProvenMinimiser", "Quadratic", "Unbounded"]
 
 
 class Infeasible(Exception):
@@ -37,11 +27,11 @@ class Infeasible(Exception):
 
 
 class Unbounded(Exception):
-    """The solver found a direction along which the objective falls for ever."""
+    """The solver found a direction along which the objective decreases without end."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProvenMinimiser:
     """A minimiser u with its multipliers, and what they prove: slope @ y <= offset for every feasible y.
 
     For `least_violation` the proof reads slope @ y <= offset + weight * (largest violation at y).
@@ -60,72 +50,80 @@ class Answer:
     weight: float = 0.0
 
 
-class Program:
-    """The feasible set, fixed up to its cuts.
-
-    Arguments:
-        frame: the frame, whose domain is part of every program.
-        rows: (row, size), of unit length: rows @ u <= offsets.
-        offsets: (row,).
-        quadratics: further constraints.
-    """
-
-    def __init__(self, frame: Frame, rows: Array, offsets: Array, quadratics: list[Quadratic]) -> None:
-        self.size = frame.size
-        self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
-        self.cuts, self.cut_offsets = np.zeros((0, frame.size)), np.zeros(0)
-        self.domain = domain_cones(frame)
-        self.pairs = opposite_rows(rows, offsets)
-        self._lines: _Lines | None = None
-        self._solvers: dict[int, _Solver] = {}
-
-    def copy(self) -> Program:
-        """The same program, to be given other cuts."""
-        twin = copy(self)
-        twin._lines, twin._solvers = None, {}
-        return twin
-
-    def set_cuts(self, cuts: Array, offsets: Array) -> None:
-        """Replace the cuts: cuts @ u <= offsets, of unit length."""
-        if not np.array_equal(cuts, self.cuts) or not np.array_equal(offsets, self.cut_offsets):
-            self.cuts, self.cut_offsets, self._lines, self._solvers = cuts, offsets, None, {}
-
-    def minimise(self, curvature: Array, slope: Array, active: Array | None = None, thorough: bool = True) -> Answer:
-        """The minimiser of 1/2 u'Pu + q'u; `active` marks the cuts that count, `thorough` takes second opinions."""
-        size = max(float(np.abs(curvature).max(initial=0)), float(np.abs(slope).max(initial=0))) or 1.0
-        self._lines = lines = self._lines or _Lines(self, self.pairs, None)
-        b = lines.offsets(self.cut_offsets if active is None else np.where(active, self.cut_offsets, SLACK))
-        best: Any = None
-        statuses: list[str] = []
-        for attempt, options in enumerate(ATTEMPTS):
-            solver = self._solvers.get(attempt)
-            if solver is None or not solver.fits(curvature):
-                solver = self._solvers[attempt] = _Solver(lines, curvature, options)
-            solution = solver.solve(curvature / size, slope / size, b)
-            statuses.append(str(solution.status))
-            if not statuses[-1].endswith("Infeasible") and (best is None or _error(solution) < _error(best)):
-                best = solution
-            if statuses[-1] == "Solved" or (not thorough and best is not None and _error(best) < QUICK):
-                break
-        if best is None or not np.isfinite(_error(best)):
-            raise Unbounded if all(status.endswith("DualInfeasible") for status in statuses) else Infeasible
-        return lines.answer(np.asarray(best.x), size * np.asarray(best.z), active)
-
-    def least_violation(self, level: Level, active: Array | None = None) -> Answer:
-        """The least t for which all constraints hold once relaxed by t * level."""
-        lines = _Lines(self, np.zeros((0, 2), int), level)
-        b = lines.offsets(self.cut_offsets if active is None else np.where(active, self.cut_offsets, SLACK))
-        slope = np.append(np.zeros(lines.width - 1), 1.0)
-        solution = _Solver(lines, np.zeros((0, 0)), ATTEMPTS[0]).solve(np.zeros((0, 0)), slope, b)
-        return lines.answer(np.asarray(solution.x), np.asarray(solution.z), active)
-
-
 class Level(NamedTuple):
     """How much one unit of the level relaxes each constraint."""
 
     rows: Array
     quadratics: Array
     cuts: Array
+
+
+class Quadratic(NamedTuple):
+    """1/2 u'Qu + a'u + c <= 0 with Q positive semidefinite."""
+
+    hessian: Array
+    linear: Array
+    constant: float
+
+
+class Program:
+    """The feasible set, fixed up to its cuts.
+
+    Arguments:
+        scaling: the scaling, whose domain is part of every program.
+        rows: (row, size), of unit length: rows @ u <= offsets.
+        offsets: (row,).
+        quadratics: further constraints.
+    """
+
+    def __init__(self, scaling: Scaling, rows: Array, offsets: Array, quadratics: list[Quadratic]) -> None:
+        self.size = scaling.size
+        self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
+        self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
+        self.domain = _domain_rows(scaling)
+        self.pairs = _opposite_rows(rows, offsets)
+        self._lines: _Lines | None = None
+
+    def copy(self) -> Program:
+        """The same program, to be given other cuts."""
+        twin = copy(self)
+        twin._lines = None
+        return twin
+
+    def set_cuts(self, cuts: Array, offsets: Array) -> None:
+        """Replace the cuts: cuts @ u <= offsets, of unit length."""
+        if not np.array_equal(cuts, self.cuts) or not np.array_equal(offsets, self.cut_offsets):
+            self.cuts, self.cut_offsets, self._lines = cuts, offsets, None
+
+    def minimise(
+        self, curvature: Array, slope: Array, active: Array | None = None, thorough: bool = True
+    ) -> ProvenMinimiser:
+        """The minimiser of 1/2 u'Pu + q'u.
+
+        `active` marks the cuts that count. `thorough` asks for further attempts unless the solver calls its first solution
+        solved; otherwise an error below QUICK is enough.
+        """
+        self._lines = lines = self._lines or _Lines(self, self.pairs, None)
+        best: Solution | None = None
+        statuses: list[str] = []
+        for solution in lines.solutions(curvature, slope, self._offsets_of(active)):
+            statuses.append(solution.status)
+            if solution.status == "solved" and (best is None or solution.error < best.error):
+                best = solution
+            if solution.detail == "Solved" or (not thorough and best is not None and best.error < QUICK):
+                break
+        if best is None:
+            raise Unbounded if all(status == "unbounded" for status in statuses) else Infeasible
+        return lines.proven(best, active)
+
+    def least_violation(self, level: Level, active: Array | None = None) -> ProvenMinimiser:
+        """The least t for which all constraints hold once relaxed by t * level."""
+        lines = _Lines(self, np.zeros((0, 2), int), level)
+        slope = np.append(np.zeros(lines.width - 1), 1.0)
+        return lines.proven(next(lines.solutions(None, slope, self._offsets_of(active))), active)
+
+    def _offsets_of(self, active: Array | None) -> Array:
+        return self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
 
 
 class _Lines:
@@ -135,7 +133,6 @@ class _Lines:
     """
 
     def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
-        import clarabel
         from scipy import sparse
 
         domain, self.size, self.pairs = program.domain, program.size, pairs
@@ -143,7 +140,7 @@ class _Lines:
         self.width = inner + (level is not None)
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
         self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
-        self.cones_of = [second_order_cone(one, level is not None) for one in program.quadratics]
+        self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
         self.level = level
 
         def wide(block: Any, column: Array | None = None) -> Any:
@@ -155,33 +152,34 @@ class _Lines:
             return sparse.hstack([block, sparse.csc_matrix(last[:, None])], format="csc")
 
         if level is None:
-            bends = [wide(cone.rows) for cone in self.cones_of]
+            curved = [wide(cone.rows) for cone in self.cones_of]
             above = [wide(self.rows[self.single]), wide(self.cuts)]
         else:
-            bends = [wide(c.rows, -2 * w * c.linear) for c, w in zip(self.cones_of, level.quadratics, strict=True)]
+            curved = [wide(c.rows, -2 * w * c.linear) for c, w in zip(self.cones_of, level.quadratics, strict=True)]
             above = [wide(self.rows[self.single], -level.rows[self.single]), wide(self.cuts, -level.cuts)]
         equal = [wide(domain.equal), wide(self.rows[pairs[:, 0]])]
         below = [wide(domain.below), *above]
-        self.matrix = sparse.vstack([*equal, *below, wide(domain.rest), *bends], format="csc")
+        self.matrix = sparse.vstack([*equal, *below, wide(domain.rest), *curved], format="csc")
         self._before = np.concatenate([
             domain.equal_offsets, program.offsets[pairs[:, 0]], domain.below_offsets, program.offsets[self.single],
         ])  # fmt: skip
         self._after = np.concatenate([domain.rest_offsets, *(cone.offsets for cone in self.cones_of)])
         zero, positive = (sum(part.shape[0] for part in parts) for parts in (equal, below))
-        self.cones = [
-            *([clarabel.ZeroConeT(zero)] if zero else []), *([clarabel.NonnegativeConeT(positive)] if positive else []),
-            *domain.cones, *(clarabel.SecondOrderConeT(len(cone.offsets)) for cone in self.cones_of),
-        ]  # fmt: skip
+        own = [second_order_cone(len(cone.offsets)) for cone in self.cones_of]
+        self._solver = Solver(self.matrix, [*linear_cones(zero, positive), *domain.cones, *own])
         self._pairs_at, self._rows_at = equal[0].shape[0], zero + below[0].shape[0]
         self._cuts_at = self._rows_at + len(self.single)
 
-    def offsets(self, cut_offsets: Array) -> Array:
-        """b, with the cuts' offsets in their place."""
+    def solutions(self, curvature: Array | None, slope: Array, cut_offsets: Array) -> Iterator[Solution]:
+        """The solver's attempts, given the offsets of the cuts."""
         self.cut_offsets = cut_offsets
-        return np.concatenate([self._before, cut_offsets, self._after])
+        offsets = np.concatenate([self._before, cut_offsets, self._after])
+        q = np.concatenate([slope, np.zeros(self.width - len(slope))])
+        return self._solver.solutions(upper_triangle(curvature, np.arange(self.size)), q, offsets)
 
-    def answer(self, v: Array, z: Array, active: Array | None) -> Answer:
-        """What a solver's vectors mean. Multipliers are made exactly dual feasible, so that they prove something."""
+    def proven(self, solution: Solution, active: Array | None) -> ProvenMinimiser:
+        """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that they prove something."""
+        v, z = solution.v, solution.z
         rows = np.zeros(len(self.rows))
         balance = z[self._pairs_at : self._pairs_at + len(self.pairs)]
         rows[self.pairs[:, 0]], rows[self.pairs[:, 1]] = np.maximum(balance, 0), np.maximum(-balance, 0)
@@ -202,48 +200,85 @@ class _Lines:
         weight = 0.0
         if self.level is not None:
             weight = float(rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics)
-        return Answer(v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight)
+        return ProvenMinimiser(v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight)
 
 
-class _Solver:
-    """A Clarabel solver that keeps its set-up while only the numbers of objective and offsets change."""
+class _DomainRows(NamedTuple):
+    """A domain as matrix @ v + s = offsets: s is zero for `equal`, not negative for `below`, in `cones` for the rest.
 
-    def __init__(self, lines: _Lines, curvature: Array, options: dict[str, float]) -> None:
-        import clarabel
+    v is u, followed by variables of the domain's own.
+    """
 
-        settings = clarabel.DefaultSettings()
-        settings.verbose = settings.presolve_enable = settings.input_sparse_dropzeros = False
-        settings.chordal_decomposition_enable = False
-        settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = ACCURACY
-        for name, value in options.items():
-            setattr(settings, name, value)
-        self.lines, self.settings = lines, settings
-        self.zero = curvature == 0
-        self.where = np.nonzero(np.triu(~self.zero).T)[::-1]  # ordered by column, then row
-        self.solver: Any = None
-
-    def fits(self, curvature: Array) -> bool:
-        """Whether the objective has no entry where the one before had none."""
-        return not np.any(curvature[self.zero])
-
-    def solve(self, curvature: Array, slope: Array, offsets: Array) -> Any:
-        """The solution as Clarabel returns it."""
-        import clarabel
-        from scipy import sparse
-
-        q = np.concatenate([slope, np.zeros(self.lines.width - len(slope))])
-        entries = curvature[self.where]
-        if self.solver is None:
-            shape = (self.lines.width, self.lines.width)
-            P = sparse.coo_matrix((entries, self.where), shape=shape).tocsc()
-            self.solver = clarabel.DefaultSolver(P, q, self.lines.matrix, offsets, self.lines.cones, self.settings)
-        else:
-            self.solver.update(P=entries, q=q, b=offsets)
-        return self.solver.solve()
+    equal: Any
+    equal_offsets: Array
+    below: Any
+    below_offsets: Array
+    rest: Any
+    rest_offsets: Array
+    cones: list[Any]
 
 
-def _error(solution: Any) -> float:
-    """How far a solution is from the optimality conditions, infinite if it is not a number."""
-    gap = abs(solution.obj_val - solution.obj_val_dual)
-    error = max(solution.r_prim, solution.r_dual, gap)
-    return float(error) if np.isfinite(error) and np.abs(solution.z).max(initial=0) < DIVERGED else np.inf
+def _domain_rows(scaling: Scaling) -> _DomainRows:
+    """The domain's constraints on u and on its own further variables, as CVXPY states them."""
+    import cvxpy as cp
+
+    u = cp.Variable(scaling.size)
+    x = np.asarray(scaling.centre) + float(scaling.radius) * u
+    form = ConicSet.of([u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C"))).form
+    others = np.setdiff1d(np.arange(form.matrix.shape[1]), form.columns)
+    matrix = form.matrix[:, np.concatenate([form.columns, others])]
+    equal, below = form.zero, form.zero + form.positive
+    parts = [(matrix[rows], form.offsets[rows]) for rows in (slice(0, equal), slice(equal, below), slice(below, None))]
+    linear = (form.zero > 0) + (form.positive > 0)
+    return _DomainRows(*parts[0], *parts[1], *parts[2], form.cones[linear:])
+
+
+class _ConeRows(NamedTuple):
+    """A quadratic constraint as offsets - rows @ u in the second-order cone."""
+
+    rows: Array
+    offsets: Array
+    multiplier: Array
+    """Its product with the cone's dual variable is the multiplier of the constraint."""
+    linear: Array
+    """Which rows the constraint's linear part is in (twice)."""
+
+
+def _cone_rows(one: Quadratic, relaxed: bool) -> _ConeRows:
+    """|F (u - v)| <= r with Q = F'F if the constraint has a centre v; else |(t - 1, 2 F u)| <= t + 1, t = -2 (a'u + c).
+
+    The first is better conditioned; only the second can be relaxed by a level.
+    """
+    values, vectors = np.linalg.eigh(one.hessian)
+    kept = values > values.max(initial=0) * RANK
+    factor = (vectors[:, kept] * np.sqrt(values[kept])).T
+    centre = -vectors[:, kept] @ ((vectors[:, kept].T @ one.linear) / values[kept])
+    square = float(-one.linear @ centre - 2 * one.constant)
+    if not relaxed and square > 0 and np.allclose(one.hessian @ centre, -one.linear, rtol=0, atol=CENTRED):
+        radius = np.sqrt(square)
+        rows = np.concatenate([np.zeros((1, len(one.linear))), -factor])
+        offsets = np.concatenate([[radius], -factor @ centre])
+        return _ConeRows(rows, offsets, np.append(1 / radius, np.zeros(len(factor))), np.zeros(len(offsets)))
+    rows = np.concatenate([2 * one.linear[None], 2 * one.linear[None], -2 * factor])
+    offsets = np.concatenate([[1 - 2 * one.constant, -1 - 2 * one.constant], np.zeros(len(factor))])
+    first = np.concatenate([[1.0, 1.0], np.zeros(len(factor))])
+    return _ConeRows(rows, offsets, 2 * first, first)
+
+
+def _opposite_rows(rows: Array, offsets: Array) -> Array:
+    """Pairs (i, j) of rows that together say a'u = b. An interior-point method must be given these as equations."""
+    pairs, taken = [], np.zeros(len(rows), bool)
+    whole = np.column_stack([rows, offsets])
+    along = whole @ np.cos(np.arange(1.0, whole.shape[1] + 1))  # one number per row: opposite rows have opposite ones
+    order = np.argsort(along)
+    for i in range(len(rows)):
+        if taken[i]:
+            continue
+        start = np.searchsorted(along, -along[i] - 1e-9, sorter=order)
+        stop = np.searchsorted(along, -along[i] + 1e-9, sorter=order)
+        for j in order[start:stop]:
+            if j > i and not taken[j] and np.abs(whole[i] + whole[j]).max() <= OPPOSITE:
+                pairs.append((i, j))
+                taken[[i, j]] = True
+                break
+    return np.asarray(pairs, int).reshape(-1, 2)

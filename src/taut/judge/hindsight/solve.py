@@ -1,40 +1,20 @@
-"""Hindsight: the best fixed feasible decision for a stream or any of its prefixes, with a proof that it is best."""
+"""The public function `taut.hindsight`: checks arguments, chooses a route and arranges the results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
 from ... import arguments
-from ...engine import double_precision
+from ...engine import Array, double_precision
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
+from .result import Hindsight
 
-__all__ = ["Hindsight", "hindsight"]
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Hindsight:
-    """The best fixed feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given."""
-
-    decision: Array
-    loss: Array
-    """Total loss of the decision; what `taut.metrics.regret(run, best)` subtracts."""
-    gap: Array
-    """Certified relative optimality gap: (loss - lower bound) / max(1, |loss|)."""
-    violation: Array
-    """The largest constraint value at the decision (of all rounds, if constraints change)."""
-    multipliers: Array | None
-    """Multipliers of the constraints, dim `constraint` last: of those inside a maximum, added up over the rounds if
-    constraints change. They prove the lower bound. None from SAGA, which has none."""
-    solver: str
-    prefixes: tuple[int, ...] | None = None
+__all__ = ["hindsight"]
 
 
 def hindsight(
@@ -99,7 +79,7 @@ def hindsight(
 
             found = solve_by_saga(problem, source, ends, tolerance, rng, projection)
         else:
-            from .newton import solve
+            from .exact import solve
 
             # A problem may know a route of its own, as models written in CVXPY do.
             own = problem.offline(source, ends, tolerance, rng)

@@ -1,8 +1,7 @@
-"""Passes over a stream, compiled: the sum of all losses with its derivatives, for every prefix and every seed.
+"""Compiled passes over a stream: the sum of all losses with its derivatives, for every prefix and every seed.
 
-A stream is read in blocks that never straddle the end of a prefix, so that the state of a sum after a block is the sum
-of a prefix. Blocks are padded to one length (by repeating their last round, which is as finite as the stream is) and
-masked: nothing is compiled twice, whatever the horizon and the prefixes are.
+A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the sum of a prefix. Blocks are
+padded to one length, by repeating their last round, and masked: one compilation serves every horizon and every prefix.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constraints import Constraints
 from ...problem.streams import Stream
-from .scaling import Array, Frame, as_double
+from .scaling import Scaling, as_double
 
-__all__ = ["Block", "Model", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
+__all__ = ["Block", "Taylor", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
 
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
@@ -37,7 +37,7 @@ class Block(NamedTuple):
     data: Any
 
 
-class Model(NamedTuple):
+class Taylor(NamedTuple):
     """Mean losses around one point for each element (seed, prefix): second-order Taylor polynomials."""
 
     value: Array
@@ -47,7 +47,7 @@ class Model(NamedTuple):
     curvature: Array
     """(element, size, size), or (1, size, size) if it is the same for all."""
 
-    def bend(self, element: int) -> Array:
+    def hessian(self, element: int) -> Array:
         """The Hessian of one element."""
         return np.asarray(self.curvature[element if len(self.curvature) > 1 else 0])
 
@@ -71,53 +71,64 @@ def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
 
 
 def mean_losses(
-    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array, bent: bool
-) -> Model:
-    """Value, slope and, if `bent`, curvature of each element's mean loss at its own point.
+    loss: Callable[..., Any],
+    scaling: Scaling,
+    stream: Stream,
+    ends: tuple[int, ...],
+    u: Array,
+    mask: Array,
+    with_hessian: bool,
+) -> Taylor:
+    """Value, slope and, if `with_hessian`, curvature of each element's mean loss at its own point.
 
-    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `todo` marks those to look at.
+    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `mask` marks those that are wanted.
     """
-    seeds, size, count = stream.seeds, frame.size, len(ends)
+    seeds, size, count = stream.seeds, scaling.size, len(ends)
     points = jnp.asarray(u.reshape(seeds, count, size))
-    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
+    wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
-    curvature = np.zeros((seeds, count, size, size)) if bent else np.zeros((1, 1, size, size))
+    curvature = np.zeros((seeds, count, size, size)) if with_hessian else np.zeros((1, 1, size, size))
     for block in blocks(stream, ends):
         rounds = jnp.asarray(block.stop - block.start)
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                sums = _block_sums(loss, frame, bent, points[:, prefix], None, None, block.data, rounds)
+                sums = _block_sums(loss, scaling, with_hessian, points[:, prefix], None, None, block.data, rounds)
                 value[:, prefix] += np.asarray(sums[0])
                 slope[:, prefix] += np.asarray(sums[1])
-                if bent:
+                if with_hessian:
                     curvature[:, prefix] += np.asarray(sums[2])
     rounds_of = np.asarray(ends, float)[None, :]
-    return Model(
+    return Taylor(
         (value / rounds_of).ravel(),
         (slope / rounds_of[..., None]).reshape(-1, size),
-        (curvature / rounds_of[..., None, None] if bent else curvature).reshape(-1, size, size),
+        (curvature / rounds_of[..., None, None] if with_hessian else curvature).reshape(-1, size, size),
     )
 
 
 def quadratic_sums(
-    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], common: Array | None, probes: Array
+    loss: Callable[..., Any],
+    scaling: Scaling,
+    stream: Stream,
+    ends: tuple[int, ...],
+    common: Array | None,
+    probes: Array,
 ) -> Sums:
-    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss *is* that polynomial.
+    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss equals its polynomial.
 
     Arguments:
         loss: the loss, believed to be quadratic in the decision.
-        frame: the frame.
+        scaling: the scaling.
         stream: the data.
         ends: the prefixes, ascending.
         common: the Hessian, if it is believed to be the same in all rounds; it is then not computed again.
         probes: random points (probe, size). Every round's loss is compared with its polynomial at one of them, which
             tells with probability one whether the Hessian of a quadratic loss differs from `common`.
     """
-    seeds, size, count = stream.seeds, frame.size, len(ends)
+    seeds, size, count = stream.seeds, scaling.size, len(ends)
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
     curvature = None if common is not None else np.zeros((seeds, count, size, size))
     misfit = np.zeros((seeds, count))
-    bends = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
+    second_orders = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
     origin = jnp.zeros((seeds, size))
 
     def add(where: int, sums: tuple[Any, ...]) -> None:
@@ -130,9 +141,10 @@ def quadratic_sums(
     ahead: tuple[int, tuple[Any, ...]] | None = None
     for number, block in enumerate(blocks(stream, ends)):
         rounds = jnp.asarray(block.stop - block.start)
-        probe, bend = probes[number % len(probes)], None if bends is None else bends[number % len(probes)]
-        sums = _block_sums(loss, frame, common is None, origin, probe, bend, block.data, rounds)
-        if ahead is not None:  # a block is waited for while the next one is computed: two are in memory, never more
+        probe = probes[number % len(probes)]
+        second_order = None if second_orders is None else second_orders[number % len(probes)]
+        sums = _block_sums(loss, scaling, common is None, origin, probe, second_order, block.data, rounds)
+        if ahead is not None:  # one block is computed while the previous one is added: at most two are in memory
             add(*ahead)
         ahead = int(np.searchsorted(ends, block.stop)), sums
     if ahead is not None:
@@ -153,22 +165,22 @@ def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
 
 
 def worst_rounds(
-    constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], u: Array, todo: Array
+    constraints: Constraints, scaling: Scaling, stream: Stream, ends: tuple[int, ...], u: Array, mask: Array
 ) -> tuple[Array, Array]:
     """The largest value of every constraint in every block, and its round, at each element's own point.
 
     Returns arrays (element, block, constraint); blocks that an element's prefix does not contain hold -inf.
     """
     seeds, count = stream.seeds, len(ends)
-    points = jnp.asarray(u.reshape(seeds, count, frame.size))
-    wanted = [bool(column.any()) for column in todo.reshape(seeds, count).T]
+    points = jnp.asarray(u.reshape(seeds, count, scaling.size))
+    wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
     values: list[Array] = []
     rounds: list[Array] = []
     for block in blocks(stream, ends):
         block_values, block_rounds = None, None
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                highest, when = _block_worst(constraints, frame, points[:, prefix], block.data)
+                highest, when = _block_worst(constraints, scaling, points[:, prefix], block.data)
                 if block_values is None or block_rounds is None:
                     block_values = np.full((seeds, count, highest.shape[-1]), -np.inf)
                     block_rounds = np.zeros((seeds, count, highest.shape[-1]), int)
@@ -180,15 +192,16 @@ def worst_rounds(
     return np.stack(values, axis=1), np.stack(rounds, axis=1)
 
 
-@partial(jax.jit, static_argnames=("loss", "bent"))
+@partial(jax.jit, static_argnames=("loss", "with_hessian"))
 def _block_sums(
-    loss: Callable[..., Any], frame: Frame, bent: bool, u: jax.Array, probe: jax.Array | None, bend: jax.Array | None,
+    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: jax.Array, probe: jax.Array | None,
+    second_order: jax.Array | None,
     data: Any, rounds: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:  # fmt: skip
-    """Sums over the block's first `rounds` rounds: value, slope, Hessian if `bent`; the largest misfit at the probe."""
+    """Sums over the block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest misfit at the probe."""
 
     def one(v: jax.Array, z: Any) -> jax.Array:
-        return jnp.asarray(loss(frame.decision(v), z), v.dtype)
+        return jnp.asarray(loss(scaling.decision(v), z), v.dtype)
 
     def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
         inside = jnp.arange(jax.tree.leaves(z)[0].shape[0]) < rounds
@@ -198,7 +211,7 @@ def _block_sums(
 
         value, slope = jax.value_and_grad(total)(at)
         columns = None
-        if bent:  # one Hessian-vector product a column; few at a time, or the intermediates outgrow the block
+        if with_hessian:  # one Hessian-vector product per column; few at a time, to save memory
 
             def column(direction: jax.Array) -> jax.Array:
                 return jax.jvp(jax.grad(total), (at,), (direction,))[1]
@@ -213,11 +226,11 @@ def _block_sums(
             def change(v: jax.Array) -> tuple[jax.Array, jax.Array]:
                 return jax.jvp(lambda w: one(w, z), (v,), (probe,))
 
-            if bend is None:
+            if second_order is None:
                 (here, first), (_, second) = jax.jvp(change, (at,), (probe,))
                 second = second / 2
             else:
-                (here, first), second = change(at), bend
+                (here, first), second = change(at), second_order
             there = one(at + probe, z)
             size = jnp.abs(here) + jnp.abs(first) + jnp.abs(second) + jnp.abs(there)
             return jnp.abs(there - here - first - second) / jnp.where(size > 0, size, 1)
@@ -228,11 +241,11 @@ def _block_sums(
 
 
 @jax.jit
-def _block_worst(constraints: Constraints, frame: Frame, u: jax.Array, data: Any) -> tuple[jax.Array, jax.Array]:
+def _block_worst(constraints: Constraints, scaling: Scaling, u: jax.Array, data: Any) -> tuple[jax.Array, jax.Array]:
     """For each seed and constraint, the largest value over the block's rounds and where it is."""
 
     def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
-        values = jax.vmap(lambda one: constraints.values(frame.decision(at), one))(z)
+        values = jax.vmap(lambda one: constraints.values(scaling.decision(at), one))(z)
         return jnp.max(values, axis=0), jnp.argmax(values, axis=0)
 
     return jax.vmap(seed)(u, data)

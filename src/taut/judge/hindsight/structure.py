@@ -1,7 +1,7 @@
-"""What loss and constraints are made of, found numerically: affine, quadratic, or something else that is convex.
+"""The structure of loss and constraints, found numerically: affine, quadratic, or another convex function.
 
-Nothing here is taken on trust later: the pass over the stream compares every round's loss with its polynomial, and the
-constraints are evaluated again at the solution.
+Everything found here is checked again later: the pass over the stream compares every round's loss with its polynomial, and
+the constraints are evaluated at the solution.
 """
 
 from __future__ import annotations
@@ -15,30 +15,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constraints import Constraints
+from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
-from .scaling import Array, Frame, as_double, onto_domain
+from .convexity import refuse_constraints_below_tangents
+from .scaling import Scaling, as_double, sample_points
+from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
 
-__all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "sample_points", "simplified"]
+__all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "simplified"]
 
-FEASIBLE = 1e-9
-"""The largest value of a constraint that counts as feasible,"""
-ROUNDING = 1e-11
-"""and the same as a share of the constraint's steepness, where that is more."""
-SAME = 1e-9
-"""Numbers that differ by less than this share of their size are taken as equal."""
-BENT = 1e-7
-"""A chord below a tangent by more than this share of the values refutes convexity."""
-JUMP = 0.25
-"""A gradient that changes by more than this share at once has a kink."""
 ROUNDS = 12
+"""Rounds that are sampled."""
 POINTS = 32
+"""Decisions that are sampled, fewer if constraints are many."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Constraints sorted by kind. All in the frame's flat coordinates."""
+    """Constraints sorted by kind, in the coordinates u of `Scaling`."""
 
     count: int
     reach: Array
@@ -53,9 +49,9 @@ class Structure:
     """Indices of the quadratic ones: value at 0, gradient at 0, Hessian."""
     constant: Array
     linear: Array
-    bends: Array
+    hessians: Array
     others: Array
-    """Indices of those that are known by their tangents only."""
+    """Indices of all others, of which only tangents are known."""
 
     @property
     def allowed(self) -> Array:
@@ -63,19 +59,19 @@ class Structure:
         return np.maximum(FEASIBLE, ROUNDING * self.reach)
 
     def without(self, wrong: Array) -> Structure:
-        """The same, with the constraints `wrong` known by their tangents only."""
+        """The same, with the constraints `wrong` among `others`."""
         affine, quadratic = ~np.isin(self.affine, wrong), ~np.isin(self.quadratic, wrong)
         return Structure(
             self.count, self.reach,
             self.affine[affine], self.slopes[affine], self.offsets[affine],
-            self.quadratic[quadratic], self.constant[quadratic], self.linear[quadratic], self.bends[quadratic],
+            self.quadratic[quadratic], self.constant[quadratic], self.linear[quadratic], self.hessians[quadratic],
             np.union1d(self.others, wrong).astype(int),
         )  # fmt: skip
 
     def predicted(self, u: Array) -> tuple[Array, Array]:
         """Values of the affine and of the quadratic constraints at each row of `u`."""
-        bent = np.einsum("ei,qij,ej->eq", u, self.bends, u) / 2
-        return u @ self.slopes.T + self.offsets, self.constant + u @ self.linear.T + bent
+        second_order = np.einsum("ei,qij,ej->eq", u, self.hessians, u) / 2
+        return u @ self.slopes.T + self.offsets, self.constant + u @ self.linear.T + second_order
 
 
 def simplified(constraints: Constraints) -> Constraints:
@@ -88,49 +84,49 @@ def simplified(constraints: Constraints) -> Constraints:
 
 
 def loss_kind(
-    loss: Callable[..., Any], frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+    loss: Callable[..., Any], scaling: Scaling, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
     """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
-    points, data = sample_points(frame, rng, 7), _sample_rounds(stream, ends, rng)
-    direction = rng.normal(size=frame.size)
-    misfit, change, bend = (np.asarray(a) for a in _loss_samples(loss, frame, points, data, direction))
+    points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
+    direction = rng.normal(size=scaling.size)
+    misfit, change, hessian = (np.asarray(a) for a in _loss_samples(loss, scaling, points, data, direction))
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        jump = float(_jumps(loss, frame, sample_points(frame, rng, 9), data))
+        jump = float(_jumps(loss, scaling, sample_points(scaling, rng, 9), data))
         return ("kinked" if jump > JUMP else "smooth"), None
     if change.max() > SAME:
         return "quadratic", None
-    return ("quadratic" if np.any(bend) else "affine"), bend
+    return ("quadratic" if np.any(hessian) else "affine"), hessian
 
 
 @partial(jax.jit, static_argnames=("loss",))
 def _loss_samples(
-    loss: Callable[..., Any], frame: Frame, points: jax.Array, data: Any, direction: jax.Array
+    loss: Callable[..., Any], scaling: Scaling, points: jax.Array, data: Any, direction: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     def slope(u: jax.Array, z: Any) -> jax.Array:
-        return jax.grad(lambda v: jnp.asarray(loss(frame.decision(v), z), v.dtype))(u)
+        return jax.grad(lambda v: jnp.asarray(loss(scaling.decision(v), z), v.dtype))(u)
 
     def one(z: Any) -> tuple[jax.Array, jax.Array]:
         """Whether a round's gradient is affine, and its Hessian along the direction."""
         here, product = jax.linearize(lambda v: slope(v, z), points[0])
         there = jax.vmap(lambda u: slope(u, z))(points[1:])
-        turn = jax.vmap(product)(points[1:] - points[:1])
-        return jax.vmap(lambda s, t: _share(s - here - t, here, s, t))(there, turn), product(direction)
+        hessian_u = jax.vmap(product)(points[1:] - points[:1])
+        return jax.vmap(lambda s, t: _share(s - here - t, here, s, t))(there, hessian_u), product(direction)
 
     misfit, turned = jax.vmap(one)(data)
     _, product = jax.linearize(lambda v: slope(v, jax.tree.map(lambda a: a[0], data)), points[0])
-    bend = jax.vmap(product)(jnp.eye(frame.size))
+    hessian = jax.vmap(product)(jnp.eye(scaling.size))
     change = jax.vmap(lambda row: _share(row - turned[0], row, turned[0]))(turned)
-    return misfit, change, (bend + bend.T) / 2
+    return misfit, change, (hessian + hessian.T) / 2
 
 
 @partial(jax.jit, static_argnames=("loss",))
-def _jumps(loss: Callable[..., Any], frame: Frame, points: jax.Array, data: Any) -> jax.Array:
+def _jumps(loss: Callable[..., Any], scaling: Scaling, points: jax.Array, data: Any) -> jax.Array:
     """The largest change of any round's gradient over 1/64 of a segment, as a share of the gradient."""
     shares = jnp.linspace(0, 1, 65)
 
     def jump(start: jax.Array, end: jax.Array, z: Any) -> jax.Array:
         def slope(share: jax.Array) -> jax.Array:
-            return jax.grad(lambda v: jnp.asarray(loss(frame.decision(v), z), v.dtype))(start + share * (end - start))
+            return jax.grad(lambda v: jnp.asarray(loss(scaling.decision(v), z), v.dtype))(start + share * (end - start))
 
         slopes = jax.vmap(slope)(shares)
         size = jnp.max(jnp.abs(slopes))
@@ -141,48 +137,48 @@ def _jumps(loss: Callable[..., Any], frame: Frame, points: jax.Array, data: Any)
     return jnp.max(jax.vmap(lambda z: segments(points[1:-1], points[2:], z))(data))
 
 
-def fixed_structure(constraints: Constraints, frame: Frame, rng: np.random.Generator) -> Structure:
-    """Sort constraints that do not depend on the round, and refuse what is not convex."""
-    zero = jax.ShapeDtypeStruct((frame.size,), jnp.float64)
-    count = int(jax.eval_shape(lambda u: constraints.values(frame.decision(u), None), zero).shape[0])
-    points = sample_points(frame, rng, int(np.clip(4_000_000 // (count * frame.size), 7, POINTS + 1)))
-    values, slopes = (np.asarray(a) for a in _tangents(constraints, frame, points, None))
+def fixed_structure(constraints: Constraints, scaling: Scaling, rng: np.random.Generator) -> Structure:
+    """Sort constraints that do not depend on the round; refuse those that are not convex."""
+    zero = jax.ShapeDtypeStruct((scaling.size,), jnp.float64)
+    count = int(jax.eval_shape(lambda u: constraints.values(scaling.decision(u), None), zero).shape[0])
+    points = sample_points(scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1)))
+    values, slopes = (np.asarray(a) for a in _tangents(constraints, scaling, points, None))
     u, values, slopes = _usable(points, values, slopes)
-    _refuse_concave(u, values, slopes)
+    refuse_constraints_below_tangents(u, values, slopes)
     size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
     steady = np.abs(slopes - slopes[0]).max(axis=(0, 2)) <= SAME * size
     steady &= np.abs(values - values[0] - np.einsum("md,kd->km", slopes[0], u - u[0])).max(axis=0) <= SAME * size
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
-    bends = np.zeros((0, frame.size, frame.size))
+    hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
-        bends = np.asarray(_hessians(constraints, frame, u[0], rest))
-    turn = np.einsum("mij,kj->kmi", bends, u - u[0])
-    fits = np.abs(slopes[:, rest] - slopes[0, rest] - turn).max(axis=(0, 2)) <= SAME * size[rest]
-    curved = np.einsum("kmi,ki->km", slopes[0, rest] + turn / 2, u - u[0])
+        hessians = np.asarray(_hessians(constraints, scaling, u[0], rest))
+    hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
+    fits = np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
+    curved = np.einsum("kmi,ki->km", slopes[0, rest] + hessian_u / 2, u - u[0])
     fits &= np.abs(values[:, rest] - values[0, rest] - curved).max(axis=0) <= SAME * size[rest]
-    fits &= np.isfinite(bends).all(axis=(1, 2))
-    quadratic, bends = rest[fits], bends[fits]
-    linear = slopes[0, quadratic] - np.einsum("mij,j->mi", bends, u[0])
+    fits &= np.isfinite(hessians).all(axis=(1, 2))
+    quadratic, hessians = rest[fits], hessians[fits]
+    linear = slopes[0, quadratic] - np.einsum("mij,j->mi", hessians, u[0])
     return Structure(
         count, _reach(values, slopes),
         affine, slopes[0, affine], values[0, affine] - slopes[0, affine] @ u[0],
-        quadratic, values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2, linear, bends,
-        rest[~fits],
+        quadratic, values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2, linear,
+        hessians, rest[~fits],
     )  # fmt: skip
 
 
 def probe_varying(
-    constraints: Constraints, frame: Frame, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+    constraints: Constraints, scaling: Scaling, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> Structure:
-    """Constraints that depend on the round's data: refuse what is not convex in sampled rounds."""
-    points, data = sample_points(frame, rng, 13), _sample_rounds(stream, ends, rng)
+    """The structure of constraints that depend on the round's data; refuses those not convex in sampled rounds."""
+    points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
     reach: Array = np.ones(1)
     for number in range(ROUNDS):
-        sampled = _tangents(constraints, frame, points, jax.tree.map(lambda a, i=number: a[i], data))
+        sampled = _tangents(constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data))
         u, values, slopes = _usable(points, *(np.asarray(a) for a in sampled))
         reach = np.maximum(reach, _reach(values, slopes))
-        _refuse_concave(u, values, slopes)
-    count, size = len(reach), frame.size
+        refuse_constraints_below_tangents(u, values, slopes)
+    count, size = len(reach), scaling.size
     none = np.zeros(0, int)
     return Structure(
         count, reach, none, np.zeros((0, size)), np.zeros(0), none, np.zeros(0), np.zeros((0, size)),
@@ -191,21 +187,21 @@ def probe_varying(
 
 
 @jax.jit
-def _tangents(constraints: Constraints, frame: Frame, points: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+def _tangents(constraints: Constraints, scaling: Scaling, points: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
     def values(u: jax.Array) -> jax.Array:
-        return constraints.values(frame.decision(u), z)
+        return constraints.values(scaling.decision(u), z)
 
-    forward = jax.eval_shape(values, points[0]).shape[0] > frame.size
+    forward = jax.eval_shape(values, points[0]).shape[0] > scaling.size
     return jax.vmap(values)(points), jax.vmap((jax.jacfwd if forward else jax.jacrev)(values))(points)
 
 
 @jax.jit
-def _hessians(constraints: Constraints, frame: Frame, u: jax.Array, which: jax.Array) -> jax.Array:
-    def bend(i: jax.Array) -> jax.Array:
-        one = jax.hessian(lambda v: constraints.values(frame.decision(v), None)[i])(u)
+def _hessians(constraints: Constraints, scaling: Scaling, u: jax.Array, which: jax.Array) -> jax.Array:
+    def hessian(i: jax.Array) -> jax.Array:
+        one = jax.hessian(lambda v: constraints.values(scaling.decision(v), None)[i])(u)
         return (one + one.T) / 2
 
-    return jax.lax.map(bend, which)
+    return jax.lax.map(hessian, which)
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:
@@ -227,34 +223,9 @@ def _reach(values: Array, slopes: Array) -> Array:
     return np.maximum(1.0, np.linalg.norm(slopes[nearest, np.arange(values.shape[1])], axis=1))
 
 
-def _refuse_concave(u: Array, values: Array, slopes: Array) -> None:
-    """Raise if a constraint lies below one of its tangents: g(y) >= g(x) + <gradient g(x), y - x> for convex g."""
-    planes = values[:, None, :] + np.einsum("kmd,kld->klm", slopes, u[None, :, :] - u[:, None, :])
-    below = planes - values[None, :, :]
-    allowed = BENT * (1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0))
-    if np.any(below > allowed):
-        x, y, i = np.unravel_index(int(np.argmax(below / allowed)), below.shape)
-        raise ValueError(
-            f"constraints: got a function that is not convex: constraint {i} lies {below[x, y, i]:.3g} below its own "
-            "tangent inside the domain; expected convex constraints"
-        )
-
-
-def sample_points(frame: Frame, rng: np.random.Generator, count: int) -> Array:
-    """Points of the frame: the centre first, then inner and outer ones in turn."""
-    way = rng.normal(size=(count - 1, frame.size))
-    way /= np.linalg.norm(way, axis=1, keepdims=True)
-    length = np.where(np.arange(count - 1) % 2, 3.0, rng.uniform(size=count - 1) ** (1 / frame.size))
-    return np.concatenate([np.zeros((1, frame.size)), onto_domain(frame, length[:, None] * way)])
-
-
-def _sample_rounds(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Data of some rounds of some seeds, with a leading axis."""
-    rounds = np.sort(rng.integers(0, ends[-1], size=ROUNDS))
-    seeds = rng.integers(0, stream.seeds, size=ROUNDS)
-    picked = [(stream.block(int(t), 1), int(s)) for t, s in zip(rounds, seeds, strict=True)]
-    rows = [jax.tree.map(lambda a, s=s: as_double(a[s, 0]), block) for block, s in picked]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+def _sampled_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by the pass over all."""
+    return jax.tree.map(as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False))
 
 
 def _share(error: jax.Array, *terms: jax.Array) -> jax.Array:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from ...engine import Array
 from .base import FAR, Domain
 from .product import Product
 
-__all__ = ["bounding_box", "least_change", "linear_minimisers"]
+__all__ = ["bounding_box", "in_batches", "least_change", "linear_minimisers", "project_rows"]
 
 DISTANCES = (FAR, 1e12)
 """How many radii away points lie whose projections bound a linear function from below; the better bound counts."""
+BATCH = 16
+"""Rows that a compiled function takes at once: one size to compile, whatever the number of rows."""
 
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
@@ -23,8 +25,21 @@ def linear_minimisers(domain: Domain, directions: Array) -> Array:
         return np.concatenate([linear_minimisers(part, own) for part, own in _parts(domain, directions)], axis=1)
     if _exact_in_numpy(domain):
         return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
-    rows = [np.ravel(domain.linear_minimiser(jnp.asarray(one.reshape(domain.shape)))) for one in directions]
-    return np.stack(rows).astype(float)
+    return np.concatenate([np.asarray(_minimised(domain, part), float) for part in in_batches(directions)])[
+        : len(directions)
+    ]
+
+
+def project_rows(domain: Domain, points: Array) -> Array:
+    """Each row of `points`, a flat decision, projected on the domain."""
+    return np.concatenate([np.asarray(_projected(domain, part), float) for part in in_batches(points)])[: len(points)]
+
+
+def in_batches(rows: Array) -> list[Array]:
+    """The rows in parts of BATCH; the last one is filled up by repeating the last row."""
+    missing = -len(rows) % BATCH if len(rows) else 0
+    full = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+    return [full[i : i + BATCH] for i in range(0, len(full), BATCH)] or [rows]
 
 
 def least_change(domain: Domain, directions: Array, points: Array) -> Array:
@@ -69,7 +84,16 @@ def _least_change_by_projection(domain: Domain, directions: Array, points: Array
     size = np.abs(directions).max(axis=1, keepdims=True)
     unit = directions / np.where(size > 0, size, 1)  # so that squares neither overflow nor vanish
     s = far * float(domain.radius) / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)
-    w = (points - s * unit).reshape(-1, *domain.shape)
-    offset = np.stack([np.ravel(domain.project(jnp.asarray(one))) for one in w]) - points
+    offset = project_rows(domain, points - s * unit) - points
     lost = np.linalg.norm(offset, axis=1) * float(domain.diameter) / s[:, 0]
     return size[:, 0] * (np.sum(unit * offset, axis=1) - lost)
+
+
+@jax.jit
+def _projected(domain: Domain, rows: jax.Array) -> jax.Array:
+    return jax.vmap(lambda one: domain.project(one.reshape(domain.shape)).ravel())(rows)
+
+
+@jax.jit
+def _minimised(domain: Domain, rows: jax.Array) -> jax.Array:
+    return jax.vmap(lambda one: domain.linear_minimiser(one.reshape(domain.shape)).ravel())(rows)

@@ -1,0 +1,142 @@
+"""The exact route: add the losses up, minimise over the feasible set, prove the result.
+
+An *element* is a pair (seed, prefix): every element has its own best decision. If every loss is affine or quadratic, their
+sum is one polynomial and a single program solves for its minimiser. Other smooth losses take Newton steps (`newton.py`),
+losses with kinks take cutting planes (`cutting_planes.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...engine import Array
+from ...problem.problem import Problem
+from ...problem.streams import Stream
+from .convexity import refuse_concave_loss, refuse_loss_below_tangent
+from .cuts import Oracle
+from .cutting_planes import cutting_planes
+from .feasible_set import Region
+from .newton import State, newton
+from .objective import Objective, objective_of
+from .result import Found, relative_gap
+from .scaling import Scaling, sample_points
+from .stream_sums import Taylor, bad_round
+from .structure import fixed_structure, probe_varying, simplified
+from .tolerances import ALLOWED_EXCESS, START, STOP
+
+__all__ = ["solve"]
+
+WITNESSES = 3
+"""Random decisions at which the convexity of the mean losses is checked."""
+
+
+def solve(problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Found:
+    """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
+    scaling = Scaling.of(problem.domain)
+    constraints = simplified(problem.constraints)
+    if constraints.takes_data:
+        structure = probe_varying(constraints, scaling, stream, ends, rng)
+    else:
+        structure = fixed_structure(constraints, scaling, rng)
+    region = Region(Oracle(constraints, scaling, stream), structure, stream, ends)
+    objective = objective_of(problem, scaling, stream, ends, rng)
+    state = _search(objective, region, tolerance)
+    # A mistake is a constraint that samples showed as affine or quadratic and that is not, as its value at the solution
+    # tells. It is then known by its tangents only, and the search is repeated.
+    while (mistakes := region.mistaken(state.u)).size:
+        region.demote(mistakes)
+        state = _search(objective, region, tolerance)
+    if not objective.quadratic:
+        _check_convex(objective, state, sample_points(scaling, rng, 1 + WITNESSES)[1:])
+    return _found(objective, region, state, tolerance)
+
+
+def _search(objective: Objective, region: Region, tolerance: float) -> State:
+    """Newton's method, or cutting planes where losses are not smooth."""
+    count, size = objective.count, objective.scaling.size
+    everyone = np.ones(count, bool)
+    u, excess = np.zeros((count, size)), np.zeros(count)
+    if not objective.quadratic:  # line searches between feasible points stay feasible
+        distance = Taylor(np.zeros(count), np.zeros((count, size)), np.eye(size)[None])
+        u, excess, _ = region.minimise(distance, u, everyone, np.full(count, START))
+    kinked = objective.kind == "kinked"
+    evaluate = objective.value_slope if kinked else objective.value_slope_curvature
+    state = State(u, excess, evaluate(u, everyone), np.full(count, np.inf))
+    _refuse_values(objective, state.taylor)
+    if not kinked:
+        state = newton(objective, region, state, tolerance)
+    unproven = state.gap > STOP * tolerance
+    if unproven.any() and not objective.quadratic:
+        state = _by_cutting_planes(objective, region, state, unproven, tolerance)
+    return state
+
+
+def _by_cutting_planes(objective: Objective, region: Region, state: State, unproven: Array, tolerance: float) -> State:
+    found = cutting_planes(objective.value_slope, region, state.u, unproven, tolerance)
+    gap = np.maximum(relative_gap(found.value, found.lower, objective.rounds), 0)
+    return replace(
+        state,
+        u=found.u,
+        taylor=objective.value_slope(found.u, np.ones(len(unproven), bool)),
+        gap=np.where(unproven, gap, state.gap),
+        proofs={**state.proofs, **found.proofs},
+        planes=found.steps,
+    )
+
+
+def _refuse_values(objective: Objective, taylor: Taylor) -> None:
+    if all(np.isfinite(part).all() for part in taylor):
+        return
+    bad = bad_round(objective.stream, objective.ends)
+    if bad is not None:
+        raise ValueError(f"stream: got a value that is not finite in round {bad}; expected finite numbers")
+    raise ValueError(
+        "loss: got a value, gradient or Hessian that is not finite at a feasible decision; expected numbers"
+    )
+
+
+def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
+    """Evaluate the losses far from the solution, where the proof relies on them lying above their tangent."""
+    everyone, radius = np.ones(len(state.u), bool), float(objective.scaling.radius)
+    evaluate = objective.value_slope if objective.kind == "kinked" else objective.value_slope_curvature
+    rounds = objective.rounds.astype(int).tolist()
+    for witness in witnesses:
+        there = evaluate(np.tile(witness, (len(state.u), 1)), everyone)
+        refuse_loss_below_tangent(state.taylor.value, state.taylor.slope, state.u, witness, there.value, rounds)
+        for e in np.flatnonzero(np.isfinite(there.curvature).all(axis=(1, 2))):
+            refuse_concave_loss(there.curvature[e], state.taylor.slope[e], radius, rounds[e])
+
+
+def _found(objective: Objective, region: Region, state: State, tolerance: float) -> Found:
+    """The result, or an error if some element is not proven."""
+    rounds, value = objective.rounds, state.taylor.value
+    missing = np.zeros(region.structure.count)
+    multipliers = np.stack([
+        region.multipliers(state.proofs[e]) if e in state.proofs else missing for e in range(len(state.u))
+    ])  # fmt: skip
+    excess = region.excess(state.u)
+    worst = excess.max(axis=1)
+    relative_excess = (excess / region.structure.allowed).max(axis=1)
+    # A constraint that is violated by rounding may have bought a loss below the optimum.
+    loss_bought_by_violation = np.sum(multipliers * np.maximum(excess, 0), axis=1)
+    gap = np.maximum(state.gap, relative_gap(value, value - loss_bought_by_violation, rounds))
+    proven = (gap <= tolerance) & (relative_excess <= ALLOWED_EXCESS)
+    if not proven.all():
+        e = int(np.argmin(proven))
+        raise RuntimeError(
+            f"not certified: after {state.steps + state.planes} steps the best decision for {int(rounds[e])} rounds has a "
+            f"certified relative gap of {gap[e]:.2g} and max_i g_i = {worst[e]:.2g}; expected at most {tolerance:.2g} and "
+            "about 1e-9. A feasible set without interior can be the reason, because its multipliers need not exist"
+        )
+    decision = objective.scaling.flat_decision(state.u)
+    return Found(decision, value * rounds, gap, worst, multipliers * rounds[:, None], _name(objective, state))
+
+
+def _name(objective: Objective, state: State) -> str:
+    if objective.quadratic:
+        return f"clarabel, {objective.kind} objective"
+    if state.planes:
+        return f"cutting planes + clarabel ({state.planes} iterations)"
+    return f"newton + clarabel ({state.steps} iterations)"

@@ -1,0 +1,47 @@
+"""What hindsight returns, and the relative gap that all routes report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...engine import Array
+
+__all__ = ["Found", "Hindsight", "relative_gap"]
+
+
+def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
+    """(value - lower) / max(1 / rounds, |value|) for mean losses; for totals that is (loss - bound) / max(1, |loss|)."""
+    return (value - lower) / np.maximum(1 / np.asarray(rounds, float), np.abs(value))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best fixed decision of each element (seed, prefix), flat; totals, not means."""
+
+    decision: Array
+    loss: Array
+    gap: Array
+    violation: Array
+    multipliers: Array | None
+    solver: str
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """The best fixed feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given."""
+
+    decision: Array
+    loss: Array
+    """Total loss of the decision; this is what `taut.metrics.regret(run, best)` subtracts."""
+    gap: Array
+    """Certified relative optimality gap: (loss - lower bound) / max(1, |loss|)."""
+    violation: Array
+    """The largest constraint value at the decision (over all rounds, if constraints change)."""
+    multipliers: Array | None
+    """Multipliers of the constraints, dim `constraint` last; the constraints inside a maximum have one each. If constraints
+    change, the multipliers of all rounds are added. They prove the lower bound. None from SAGA, which has none."""
+    solver: str
+    prefixes: tuple[int, ...] | None = None
