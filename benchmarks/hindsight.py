@@ -81,12 +81,12 @@ def theirs(case: Case) -> Any:
 
 def aggregation(case: Case) -> None:
     """Run only the pass over the stream."""
-    from taut.judge.hindsight.newton import Objective
-    from taut.judge.hindsight.scaling import Frame
+    from taut.judge.hindsight.objective import objective_of
+    from taut.judge.hindsight.scaling import Scaling
     from taut.problem.streams import as_stream
 
     stream = as_stream(case.data, seeds=SEEDS)
-    Objective(case.problem, Frame.of(case.problem.domain), stream, tuple(PREFIXES), np.random.default_rng(0))
+    objective_of(case.problem, Scaling.of(case.problem.domain), stream, tuple(PREFIXES), np.random.default_rng(0))
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
-import jax
 import numpy as np
 import pytest
 
@@ -19,12 +18,7 @@ import taut
 ROUNDS = 30
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    """These games are compiled once and played for a moment."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 @dataclass(frozen=True)

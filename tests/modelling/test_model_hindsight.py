@@ -14,12 +14,7 @@ import taut
 from taut.modelling import hindsight as offline
 from taut.paper.experiments import dispatch, doubly_stochastic, toy
 
-
-@pytest.fixture(autouse=True, scope="module")
-def compile_quickly():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def plain(model):
@@ -90,7 +85,7 @@ def test_epigraphs_of_all_rounds_agree_with_plain_cvxpy():
     (x, s), loss, constraints, parameters, data = robust()
     model = taut.from_cvxpy(loss, constraints)
     best = taut.hindsight(model, data, prefixes=[10, 25])
-    assert best.solver.endswith("one epigraph a round")
+    assert best.solver.endswith("one epigraph per round")
     assert all(parameter.value is None for parameter in parameters.values())  # the user's own are left alone
     assert x.value is None
     for where, end in enumerate((10, 25)):
@@ -127,7 +122,7 @@ def test_newton_steps_take_over_when_rounds_do_not_fit(monkeypatch):
     stacked = taut.hindsight(model, data, seeds=2, prefixes=[20, 60])
     monkeypatch.setattr(offline, "ROWS", 10)
     newton = taut.hindsight(model, data, seeds=2, prefixes=[20, 60])
-    assert newton.solver.endswith("newton steps")
+    assert newton.solver.endswith("Newton steps")
     np.testing.assert_allclose(newton.loss, stacked.loss, rtol=1e-9)
     np.testing.assert_allclose(newton.multipliers, stacked.multipliers, atol=1e-5)
 

@@ -1,0 +1,101 @@
+"""Models that are refused, and the reason that is given."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import taut
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+def refusals():
+    x, y = cp.Variable(2, name="x"), cp.Variable(name="y")
+    p, q = cp.Parameter(nonneg=True, name="p"), cp.Parameter(nonneg=True, name="q")
+    ball = [cp.norm(x) <= 1]
+    return {
+        "concave": (
+            lambda: (-cp.sum_squares(x), ball),
+            r"(?s)loss: .*You are trying to minimize a function that is concave",
+        ),
+        "not DCP": (lambda: (cp.sqrt(cp.sum_squares(x)), ball), r"loss: .*subexpressions are not:\n.*quad_over_lin\(x"),
+        "wrong way": (lambda: (cp.sum(x), [cp.norm(x) >= 1]), r"(?s)constraints: .*1.0 <= Pnorm\w*\(x, 2\)"),
+        "curved equality": (lambda: (cp.sum(x), [cp.norm(x) == 1]), r"(?s)constraints: .*Pnorm\w*\(x, 2\) == 1.0"),
+        "not DPP": (lambda: (p * q * cp.norm(x), ball), r"(?s)loss: got a model that is not DPP.*\|--  p \* q$"),
+        "not DPP below": (lambda: (cp.sum(x), [*ball, p * p * x[0] <= 1]), r"(?s)constraints: .*\|--  p \* p$"),
+        "unbounded": (
+            lambda: (cp.sum(x), [x[0] == 2 * x[1], x[1] >= 0]),
+            r"for ever in the direction \+1 x\[0\] \+0.5 x\[1\];",
+        ),
+        "unbounded along a curve": (
+            lambda: (cp.sum(x), [cp.square(x[0]) <= x[1]]),
+            r"for ever in the direction \+1 x\[1\];",
+        ),
+        "empty": (lambda: (cp.sum(x), [x >= 1, x <= 0]), "constraints: got no feasible decision"),
+        "no choice": (lambda: (cp.sum(x), [x == 1]), r"constraints: got only one feasible decision, \[1.0, 1.0\]"),
+        "whole numbers": (lambda: (cp.sum(cp.Variable(2, integer=True, name="k")), []), "variable k: got integer=True"),
+        "complex": (
+            lambda: (cp.real(cp.sum(cp.Variable(2, complex=True, name="k"))), []),
+            "variable k: got complex=True",
+        ),
+        "complex data": (
+            lambda: (cp.sum(x) + cp.real(cp.Parameter(imag=True, name="j")), ball),
+            "parameter j: got one that may be complex; expected real data",
+        ),
+        "complex loss": (lambda: (1j * cp.sum(x), ball), "loss: got the complex expression"),
+        "cone": (lambda: (cp.sum(x), [cp.ExpCone(x[0], x[1], y)]), "got ExpCone in .* expected <=, >=, =="),
+        "vector": (lambda: (x, ball), r"loss: got an expression of shape \(2,\)"),
+        "maximise": (lambda: (cp.Maximize(cp.sum(x)), ball), "loss: got cp.Maximize"),
+        "no variable": (lambda: (cp.Constant(1.0), []), "got no CVXPY variable"),
+        "names": (lambda: (cp.sum(x) + cp.Variable(name="x"), ball), "variables: got two of the name 'x'"),
+        "quasiconvex": (lambda: (cp.length(x), ball), "loss: "),
+        "expression as bound": (
+            lambda: (cp.sum(cp.Variable(2, name="b", bounds=[0, q])), []),
+            "b: got bounds that are",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_what_is_refused_says_why(name):
+    make, message = refusals()[name]
+    with pytest.raises(ValueError, match=message):
+        taut.from_cvxpy(*make())
+
+
+@pytest.mark.parametrize("loss", [lambda x: x, 3.0, "x"])
+def test_what_is_no_expression_is_refused(loss):
+    with pytest.raises(TypeError, match="loss: got"):
+        taut.from_cvxpy(loss)
+    x = cp.Variable(name="x")
+    with pytest.raises(TypeError, match="constraints: got"):
+        taut.from_cvxpy(cp.square(x), [loss])
+    with pytest.raises(TypeError, match="domain: got"):
+        taut.from_cvxpy(cp.square(x), [x <= 1, x >= 0], domain=loss)
+
+
+def test_unsupported_atoms_are_refused_by_name():
+    x = cp.Variable((2, 2), name="x", PSD=True)
+    with pytest.raises(ValueError, match="got quantum_rel_entr"):
+        taut.from_cvxpy(cp.quantum_rel_entr(x, np.eye(2)), [cp.trace(x) == 1], taut.Ball(1.0, shape=(2, 2)))
+
+
+def test_atoms_must_be_defined_finite_and_lipschitz_on_the_whole_domain():
+    x, r = cp.Variable(2, name="x"), cp.Parameter(2, name="r")
+    unit = [x >= 0, x <= 1]
+    for loss, constraints, domain, message in (
+        (-cp.log(x[0]), unit, None, r"x = \[0. 1.\], where log\(x\[0\]\) is infinite"),
+        (-cp.sqrt(x[0]), unit, None, "is infinitely steep; expected a domain that keeps a distance"),
+        (-cp.sum(cp.entr(x)), unit, None, "entr.* is infinitely steep"),
+        (cp.sum(cp.power(x, 3)), unit, taut.Ball(1.0, shape=2), r"is not defined; expected a domain on which 0.0 <= x"),
+        (-cp.log(r @ x), unit, None, r"parameters: got some without bounds; expected bounds for all of r"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            taut.from_cvxpy(loss, constraints, domain)
+    # At a distance all is well; the cube is convex where the derived domain holds it.
+    taut.from_cvxpy(-cp.log(x[0]), [x >= 0.1, x <= 1])
+    cube = taut.from_cvxpy(cp.sum(cp.power(x, 3)), [x >= -1, x <= 1])
+    np.testing.assert_array_equal(cube.domain.lower, [0, 0])
+    assert cube.domain_binds
