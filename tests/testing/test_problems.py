@@ -8,23 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 import taut
-import zoo
+from taut.testing import playing, problems
 
-CASES = pytest.mark.parametrize("case", zoo.ZOO, ids=games.pair_id)
+CASES = pytest.mark.parametrize("case", problems.PROBLEMS, ids=playing.name_of)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick():
-    with games.quick_compilation():
+    with playing.quick_compilation():
         yield
 
 
 @cache
 def sampled(case):
     """|df|, f, g and |dg_i| over decisions (boundary included) x rounds of a stream and of the adversary."""
-    points = zoo.decisions(case.problem.domain, 400)
+    points = problems.decisions(case.problem.domain, 400)
     drawn = jax.tree.map(lambda a: a[0], case.stream(1, 24, seed=3))
     keys = jax.random.split(jax.random.key(2), 24)
     revealed = jax.vmap(case.reveal)(jnp.arange(1, 25, dtype=jnp.int32), jnp.asarray(points[-24:]), keys)
@@ -68,7 +67,9 @@ def test_feasible_set_and_error_bound(case):
     points, (_, _, values, _) = sampled(case)
     worst = values[0].max(axis=-1)
     nearest = np.asarray(jax.jit(jax.vmap(case.feasible.project))(points))
-    assert games.values(case, nearest[None], case.stream(1, len(nearest))).max() <= 1e-9  # projections are feasible
+    assert (
+        playing.known_values(case, nearest[None], case.stream(1, len(nearest))).max() <= 1e-9
+    )  # projections are feasible
     assert bool(jnp.all(jax.vmap(case.problem.domain.contains)(nearest)))
     distance = np.linalg.norm((points - nearest).reshape(len(points), -1), axis=1)
     assert np.all((distance > 1e-9) == (worst > 1e-9))  # and nothing feasible is missing
@@ -80,16 +81,16 @@ def test_feasible_set_and_error_bound(case):
 def solve(case, z):
     """The best decision by CVXPY, every problem written out a second time."""
     x = cp.Variable(case.problem.domain.shape)
-    if case is zoo.TOY:
+    if case is problems.TOY:
         loss, rows = z.sum(axis=0) @ x, [cp.norm1(x) <= 1]
-    elif case is zoo.STRONG:
+    elif case is problems.STRONG:
         loss, rows = sum(cp.sum_squares(x + 1.5 * c) for c in z) / 2, [cp.norm1(x) <= 1]
-    elif case is zoo.POLYHEDRON:
-        loss, rows = z.sum(axis=0) @ x, [zoo.ROWS @ x <= zoo.LEVELS, cp.norm2(x - zoo.CENTRE) <= 2]
-    elif case is zoo.DOUBLY:
+    elif case is problems.POLYHEDRON:
+        loss, rows = z.sum(axis=0) @ x, [problems.ROWS @ x <= problems.LEVELS, cp.norm2(x - problems.CENTRE) <= 2]
+    elif case is problems.DOUBLY:
         loss = sum(cp.sum_squares(x - y) for y in z) / 2
         rows = [cp.sum(x, axis=0) == 1, cp.sum(x, axis=1) == 1, x >= 0]
-    elif case is zoo.MOVING:
+    elif case is problems.MOVING:
         loss = z["cost"].sum(axis=0) @ x
         rows = [cp.norm2(x) <= 1] + [n @ x <= b for n, b in zip(z["normals"], z["levels"], strict=True)]
     else:
@@ -109,7 +110,7 @@ def test_optimum_agrees_with_cvxpy(case):
     played = jax.vmap(case.problem.loss, in_axes=(None, 0))(jnp.asarray(best), z)
     assert float(played.sum()) == pytest.approx(total, abs=1e-9)
     every_round = np.broadcast_to(best, (1, 40, *best.shape))
-    assert games.values(case, every_round, jax.tree.map(lambda a: a[None], z)).max() <= 1e-9
+    assert playing.known_values(case, every_round, jax.tree.map(lambda a: a[None], z)).max() <= 1e-9
 
 
 @CASES
@@ -124,9 +125,14 @@ def test_streams_are_reproducible_and_seeds_differ(case):
 @CASES
 def test_adversary_reacts_and_a_replay_of_its_data_gives_the_same_play(case):
     method = taut.LEARNERS["clipped-ogd"]
-    run, data = games.reacted(method, case)
+    run, data = playing.adversarial_run(method, case)
     again = taut.simulate(
-        games.tuned(method, case), case.lowered(0.0), data, seeds=zoo.SEEDS, chunk=games.CHUNK, record=games.RECORD
+        playing.tuned(method, case),
+        case.lowered(0.0),
+        data,
+        seeds=problems.SEEDS,
+        chunk=playing.CHUNK,
+        record=playing.RECORD,
     )
     np.testing.assert_allclose(again.decisions, run.decisions, rtol=0, atol=1e-12)
     np.testing.assert_allclose(again.totals.loss, run.totals.loss, rtol=1e-12)

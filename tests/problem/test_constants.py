@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 import taut
-import zoo
 from taut import Constants, files
+from taut.testing import playing, problems
 
 POSITIVE = ("radius", "slater", "error_bound")
 NOT_NEGATIVE = (
@@ -22,7 +21,7 @@ NOT_NEGATIVE = (
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick():
-    with games.quick_compilation():
+    with playing.quick_compilation():
         yield
 
 
@@ -95,24 +94,24 @@ def test_merging_fills_gaps_and_takes_marks_along():
 
 
 def test_problem_adds_what_its_domain_and_constraints_tell():
-    rows = taut.Problem(zoo.linear_loss, zoo.rows_excess, zoo.POLYHEDRON.problem.domain)
+    rows = taut.Problem(problems.linear_loss, problems.rows_excess, problems.POLYHEDRON.problem.domain)
     assert (rows.constants.radius, rows.constants.source("radius")) == (2.0, "exact")
     assert (rows.constants.constraint_count, rows.constants.source("constraint_count")) == (6, "exact")
     assert [rows.constants.source(n) for n in ("constraint_range", "loss_range")] == ["unknown", "unknown"]
     given = Constants(constraint_lipschitz=2.0, loss_lipschitz=3.0)
     known = rows.with_constants(given).constants
     # |g| <= |g(centre)| + G_g R, and losses span G_f times the diameter.
-    reach = np.abs(zoo.ROWS @ zoo.CENTRE - zoo.LEVELS).max() + 2.0 * 2.0
+    reach = np.abs(problems.ROWS @ problems.CENTRE - problems.LEVELS).max() + 2.0 * 2.0
     assert (known.constraint_range, known.source("constraint_range")) == (pytest.approx(reach), "exact")
     assert (known.loss_range, known.source("loss_range")) == (12.0, "exact")
 
 
 def test_what_follows_from_an_estimate_is_an_estimate():
     guessed = Constants().with_values(estimated=True, loss_lipschitz=1.0, constraint_lipschitz=1.5)
-    known = taut.Problem(zoo.linear_loss, zoo.l1_excess, taut.Ball(1.0, shape=2), guessed).constants
+    known = taut.Problem(problems.linear_loss, problems.l1_excess, taut.Ball(1.0, shape=2), guessed).constants
     assert [known.source(n) for n in ("loss_range", "constraint_range")] == ["estimated", "estimated"]
     soft = taut.tightened(
-        taut.max_of(taut.Problem(zoo.linear_loss, zoo.l1_excess, taut.Ball(1.0, shape=2), guessed)), 0.1
+        taut.max_of(taut.Problem(problems.linear_loss, problems.l1_excess, taut.Ball(1.0, shape=2), guessed)), 0.1
     )
     assert soft.constants.source("constraint_range") == "estimated"
     assert soft.constants.source("constraint_lipschitz") == "estimated"
@@ -120,7 +119,7 @@ def test_what_follows_from_an_estimate_is_an_estimate():
 
 def test_a_wrong_number_of_constraints_is_refused():
     with pytest.raises(ValueError, match=r"constraint_count=2, but .* returns 1 value. Correct it"):
-        taut.Problem(zoo.linear_loss, zoo.l1_excess, taut.Ball(1.0, shape=2), Constants(constraint_count=2))
+        taut.Problem(problems.linear_loss, problems.l1_excess, taut.Ball(1.0, shape=2), Constants(constraint_count=2))
 
 
 # -- Sampling ----------------------------------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ def estimated(case):
     return bare(case).estimate_constants(case.stream(2, 60), jax.random.key(0), seeds=2)
 
 
-@pytest.mark.parametrize("case", zoo.ZOO, ids=games.pair_id)
+@pytest.mark.parametrize("case", problems.PROBLEMS, ids=playing.name_of)
 def test_estimates_are_marked_below_the_truth_and_close_to_it(case):
     found, truth = estimated(case), case.problem.constants
     for name in BOUNDS:
@@ -150,7 +149,7 @@ def test_estimates_are_marked_below_the_truth_and_close_to_it(case):
     assert found.strong_convexity == pytest.approx(truth.strong_convexity, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", zoo.ZOO, ids=games.pair_id)
+@pytest.mark.parametrize("case", problems.PROBLEMS, ids=playing.name_of)
 def test_sampled_margin_and_smoothness(case):
     found, truth = estimated(case), case.problem.constants
     if truth.slater is None:
@@ -158,7 +157,7 @@ def test_sampled_margin_and_smoothness(case):
     else:
         assert found.source("slater") == "estimated"
         assert 0.5 * truth.slater <= found.slater
-    if case in (zoo.TOY, zoo.STRONG):
+    if case in (problems.TOY, problems.STRONG):
         assert found.constraint_smoothness is None  # flat almost everywhere, but kinked
     else:
         assert found.source("constraint_smoothness") == "estimated"
@@ -166,8 +165,8 @@ def test_sampled_margin_and_smoothness(case):
 
 
 def test_given_entries_are_never_sampled_over():
-    problem = bare(zoo.TOY).with_constants(Constants(loss_lipschitz=7.0, slater=0.125))
-    found = problem.estimate_constants(zoo.TOY.stream(1, 30)[0], jax.random.key(0), samples=64)
+    problem = bare(problems.TOY).with_constants(Constants(loss_lipschitz=7.0, slater=0.125))
+    found = problem.estimate_constants(problems.TOY.stream(1, 30)[0], jax.random.key(0), samples=64)
     assert (found.loss_lipschitz, found.source("loss_lipschitz")) == (7.0, "given")
     assert (found.slater, found.source("slater")) == (0.125, "given")
     assert (found.loss_range, found.source("loss_range")) == (14.0, "exact")  # G_f times the diameter
@@ -176,15 +175,15 @@ def test_given_entries_are_never_sampled_over():
 
 
 def test_estimates_depend_on_the_key_alone():
-    problem, stream = bare(zoo.MATRIX), zoo.MATRIX.stream(1, 30)[0]
+    problem, stream = bare(problems.MATRIX), problems.MATRIX.stream(1, 30)[0]
     first, again, other = (problem.estimate_constants(stream, jax.random.key(k), samples=64) for k in (1, 1, 2))
     assert first == again
     assert first != other
 
 
 def test_an_adversary_is_sampled_too():
-    problem = bare(zoo.MOVING)
-    found = problem.estimate_constants(zoo.MOVING.reveal, jax.random.key(0), horizon=50, samples=128)
+    problem = bare(problems.MOVING)
+    found = problem.estimate_constants(problems.MOVING.reveal, jax.random.key(0), horizon=50, samples=128)
     assert found.constraint_count == 4
     assert found.loss_lipschitz == pytest.approx(1.0)
     assert found.constraint_lipschitz == pytest.approx(1.0)
@@ -192,15 +191,17 @@ def test_an_adversary_is_sampled_too():
 
 def test_estimated_constants_can_tune_every_method():
     """Sampling fills all that the constructors need, apart from the modulus that is not there."""
-    found = taut.max_of(bare(zoo.STRONG)).estimate_constants(zoo.STRONG.stream(2, 60), jax.random.key(0), seeds=2)
+    found = taut.max_of(bare(problems.STRONG)).estimate_constants(
+        problems.STRONG.stream(2, 60), jax.random.key(0), seeds=2
+    )
     for method in taut.LEARNERS.values():
-        assert isinstance(method.build(found, 100, feasible=zoo.STRONG.feasible), taut.Learner)
+        assert isinstance(method.build(found, 100, feasible=problems.STRONG.feasible), taut.Learner)
 
 
 def test_numbers_that_are_not_finite_are_named():
-    problem = taut.Problem(lambda x, c: jnp.log(x[0]) + c @ x, zoo.l1_excess, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(lambda x, c: jnp.log(x[0]) + c @ x, problems.l1_excess, taut.Ball(1.0, shape=2))
     with pytest.raises(ValueError, match="loss: got a value that is not finite inside the domain"):
-        problem.estimate_constants(zoo.TOY.stream(1, 5)[0], jax.random.key(0), samples=32)
+        problem.estimate_constants(problems.TOY.stream(1, 5)[0], jax.random.key(0), samples=32)
 
 
 def test_large_decisions_are_not_asked_for_matrices():

@@ -7,24 +7,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 import taut
-import zoo
 from taut.play import loop
+from taut.testing import playing, problems
 
 ROUNDS = 60
 
 
 def clipped(horizon):
-    return taut.ClippedOGD.tuned(zoo.TOY.problem.constants, horizon)
+    return taut.ClippedOGD.tuned(problems.TOY.problem.constants, horizon)
 
 
 def saddle(horizon):
-    return taut.SaddlePoint.mahdavi(zoo.TOY.problem.constants, horizon)
+    return taut.SaddlePoint.mahdavi(problems.TOY.problem.constants, horizon)
 
 
 def queues(horizon):
-    return taut.DriftPlusPenalty.tuned(zoo.TOY.problem.constants, horizon)
+    return taut.DriftPlusPenalty.tuned(problems.TOY.problem.constants, horizon)
 
 
 MAKERS = [clipped, saddle, queues]
@@ -32,19 +31,19 @@ MAKERS = [clipped, saddle, queues]
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick():
-    with games.quick_compilation():
+    with playing.quick_compilation():
         yield
 
 
 @cache
 def data():
-    return zoo.TOY.stream(1, ROUNDS, seed=2)[0]
+    return problems.TOY.stream(1, ROUNDS, seed=2)[0]
 
 
 def play(learner, rounds, x1=None):
     """Chunks of 64 whatever the number of rounds: a learner kind is compiled once."""
     record = ("decisions", "multipliers")
-    return taut.simulate(learner, zoo.TOY.problem, rounds, x1=x1, chunk=64, record=record)
+    return taut.simulate(learner, problems.TOY.problem, rounds, x1=x1, chunk=64, record=record)
 
 
 def epochs(first, rounds):
@@ -81,7 +80,7 @@ def test_warm_and_cold_differ_only_after_the_first_epoch():
 
 def test_state_counts_epochs_and_rounds_left():
     learner = taut.Doubling.of(clipped, first=1)
-    round = zoo.TOY.problem.round(jnp.asarray([0.6, 0.8]))
+    round = problems.TOY.problem.round(jnp.asarray([0.6, 0.8]))
     step = jax.jit(lambda state: learner.step(state, round))
     state, seen = learner.init(jnp.zeros(2), 1), []
     for _ in range(15):
@@ -124,7 +123,7 @@ def test_is_shown_in_one_line_by_its_first_epoch():
     shown = []
     jax.eval_shape(lambda traced: shown.append(repr(traced)), learner)
     assert shown == ["Doubling(24 epochs: ClippedOGD for 2^7 rounds, ... 2^30)"]
-    run = taut.simulate(learner, zoo.TOY.problem, data())
+    run = taut.simulate(learner, problems.TOY.problem, data())
     assert run.certificate().learner == repr(learner)
 
 
@@ -142,8 +141,8 @@ def test_refuses_what_it_cannot_double():
 def test_costs_the_known_factor_at_most():
     """Theorem 1's bound R G_f sqrt((m+1) T) for every epoch, summed: sqrt(2)/(sqrt(2)-1) times that of one horizon."""
     rounds = 2**10 - 1  # ten whole epochs
-    stream = zoo.TOY.stream(1, rounds, seed=11)[0]
+    stream = problems.TOY.stream(1, rounds, seed=11)[0]
     learner = taut.Doubling.of(clipped)
-    run = taut.simulate(learner, zoo.TOY.problem, stream, chunk=1023, record=())
-    regret = run.totals.loss[0] - zoo.TOY.best(stream)[1]
+    run = taut.simulate(learner, problems.TOY.problem, stream, chunk=1023, record=())
+    regret = run.totals.loss[0] - problems.TOY.best(stream)[1]
     assert regret <= sum((2 * 2**k) ** 0.5 for k in range(10)) <= (2 * rounds) ** 0.5 * 2**0.5 / (2**0.5 - 1)

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 import taut
-import zoo
 from taut.play import loop
+from taut.testing import playing, problems
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 
@@ -20,16 +19,16 @@ def four_rows(x):
 
 
 ROWS_TOY = taut.Problem(  # the paper's toy with its l1 ball as four half-planes
-    zoo.linear_loss,
+    problems.linear_loss,
     four_rows,
-    zoo.TOY.problem.domain,
+    problems.TOY.problem.domain,
     taut.Constants(
         loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1 + 2**0.5, constraint_smoothness=0.0,
         slater=1.0, error_bound=1.0,
     ),
 )  # fmt: skip
 
-PROBLEMS = {"rows": ROWS_TOY, **{case.name: case.problem for case in zoo.ZOO if case is not zoo.STRONG}}
+PROBLEMS = {"rows": ROWS_TOY, **{case.name: case.problem for case in problems.PROBLEMS if case is not problems.STRONG}}
 EACH = pytest.mark.parametrize("name", PROBLEMS)
 TEMPERATURE, RHO, WIDTH = 3.0, 0.07, 0.05
 
@@ -55,17 +54,17 @@ TRANSFORMS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick():
-    with games.quick_compilation():
+    with playing.quick_compilation():
         yield
 
 
 @cache
 def points(name):
     """Decisions all over the domain, and for each a round's data and a direction."""
-    x = zoo.decisions(PROBLEMS[name].domain, 40)
+    x = problems.decisions(PROBLEMS[name].domain, 40)
     data = None
     if PROBLEMS[name].constraints.takes_data:
-        data = jax.tree.map(lambda a: a[0], zoo.MOVING.stream(1, len(x), seed=8))
+        data = jax.tree.map(lambda a: a[0], problems.MOVING.stream(1, len(x), seed=8))
     return x, data, np.random.default_rng(1).normal(size=x.shape)
 
 
@@ -191,8 +190,8 @@ def test_constants_by_hand():
 
 
 def test_log_sum_exp_of_unknown_many_claims_nothing_that_depends_on_their_number():
-    known = zoo.MOVING.problem.constants.with_values(constraint_count=None)
-    soft = taut.log_sum_exp(zoo.MOVING.problem.with_constants(known), TEMPERATURE).constants
+    known = problems.MOVING.problem.constants.with_values(constraint_count=None)
+    soft = taut.log_sum_exp(problems.MOVING.problem.with_constants(known), TEMPERATURE).constants
     assert soft.constraint_count == 1
     assert soft.constraint_lipschitz == 1.0
     assert soft.constraint_smoothness == pytest.approx(TEMPERATURE)
@@ -218,7 +217,7 @@ def test_without_temperature_the_toy_has_no_feasible_decision():
     by_hand = np.log(4 * np.cosh(x[:, :1]) * np.cosh(x[:, 1:])) - 1
     np.testing.assert_allclose(evaluated(raw.constraints, x, data), by_hand, atol=1e-14)
     with pytest.raises(ValueError, match=r"constraints: got .*>= 0\.386") as error:
-        taut.simulate(taut.ClippedOGD(0.1, 4.0), raw, zoo.TOY.stream(1, 4)[0])
+        taut.simulate(taut.ClippedOGD(0.1, 4.0), raw, problems.TOY.stream(1, 4)[0])
     bound = float(str(error.value).split(">= ")[1].split(" ")[0])
     assert bound == pytest.approx(np.log(4) - 1, abs=1e-5)
 
@@ -237,7 +236,7 @@ def test_soft_maximum_lies_within_its_gap(temperature):
 
 
 def test_numbers_of_a_transform_are_traced():
-    data = zoo.TOY.stream(1, 4)[0]
+    data = problems.TOY.stream(1, 4)[0]
     for transform in (taut.log_sum_exp, taut.tightened):
         taut.simulate(
             taut.ClippedOGD(0.1, 4.0), transform(ROWS_TOY, 0.5 if transform is taut.tightened else 5.0), data, chunk=4
@@ -278,24 +277,24 @@ def test_smoothing_from_above(name):
 
 
 def test_smoothed_toy_is_smooth_and_played():
-    smooth = taut.smoothed(zoo.TOY.problem, WIDTH)
+    smooth = taut.smoothed(problems.TOY.problem, WIDTH)
     line = np.stack([np.linspace(-0.5, 0.5, 4001), np.full(4001, 0.2)], axis=1)
     _, rows, _ = (np.asarray(a) for a in linearised(smooth.constraints, line, None, line))
     steepest = np.abs(np.diff(rows[:, 0, 0])).max() / (1 / 4000)
     assert steepest == pytest.approx(1 / WIDTH, rel=1e-3)  # the curvature of sqrt(u^2 + w^2) at 0
-    stream = zoo.TOY.stream(1, 400)[0]
-    learner = taut.ClippedOGD.tuned(zoo.TOY.problem.constants, 400)
-    run = taut.simulate(learner, smooth, stream, score=zoo.TOY.problem, chunk=400, record=("decisions",))
-    plain = taut.simulate(learner, zoo.TOY.problem, stream, chunk=400, record=("decisions",))
+    stream = problems.TOY.stream(1, 400)[0]
+    learner = taut.ClippedOGD.tuned(problems.TOY.problem.constants, 400)
+    run = taut.simulate(learner, smooth, stream, score=problems.TOY.problem, chunk=400, record=("decisions",))
+    plain = taut.simulate(learner, problems.TOY.problem, stream, chunk=400, record=("decisions",))
     assert run.totals.worst_violation[0] < plain.totals.worst_violation[0]  # from above: stricter than the constraint
     assert np.abs(run.decisions - plain.decisions).max() > 1e-3
 
 
 def test_smoothing_constraints_that_vary_needs_an_example():
     with pytest.raises(ValueError, match="data: got None; expected one round's data"):
-        taut.smoothed(zoo.MOVING.problem, WIDTH)
-    example = jax.tree.map(lambda a: a[0, 0], zoo.MOVING.stream(1, 1))
-    assert taut.smoothed(zoo.MOVING.problem, WIDTH, example).constants.gap == 0
+        taut.smoothed(problems.MOVING.problem, WIDTH)
+    example = jax.tree.map(lambda a: a[0, 0], problems.MOVING.stream(1, 1))
+    assert taut.smoothed(problems.MOVING.problem, WIDTH, example).constants.gap == 0
 
 
 @pytest.mark.parametrize(("transform", "argument"), [
@@ -304,4 +303,4 @@ def test_smoothing_constraints_that_vary_needs_an_example():
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), None, "much"])
 def test_bad_numbers_are_refused(transform, argument, value):
     with pytest.raises((ValueError, TypeError), match=rf"{argument}: got .*; expected"):
-        transform(zoo.TOY.problem, value)
+        transform(problems.TOY.problem, value)

@@ -1,0 +1,88 @@
+"""Seeds and learners side by side: groups equal single runs, programs are never mixed up, totals keep their digits."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import taut
+from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
+from taut.play import loop
+from taut.problem.constraints import LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.testing import problems
+from taut.testing.playing import quick_compilation
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    with quick_compilation():
+        yield
+
+
+@pytest.mark.parametrize(("seeds", "learners"), [(120, None), (127, None), (60, 3)])
+def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
+    """More numbers than are played side by side: groups of seeds, seeds one by one, learners one by one."""
+    assert seeds * (learners or 1) * 9 > loop.SIDE_BY_SIDE
+    case, data = problems.DOUBLY, problems.DOUBLY.stream(seeds, 6)
+    swept = [taut.ClippedOGD(0.1 * k, 40.0) for k in range(1, (learners or 1) + 1)]
+    sizes = {"chunk": 6, "record": ("decisions",)}
+    run = taut.simulate(swept if learners else swept[0], case.problem, data, seeds=seeds, **sizes)
+    for learner in {0, len(swept) - 1}:
+        for seed in (0, seeds // 2 - 1, seeds // 2, seeds - 1):
+            single = taut.simulate(swept[learner], case.problem, data[seed], **sizes)
+            many = run[learner] if learners else run
+            np.testing.assert_allclose(many.decisions[seed], single.decisions[0], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(many.totals.violation[seed], single.totals.violation[0], rtol=0, atol=1e-13)
+
+
+def test_no_program_can_be_taken_for_that_of_another_class():
+    """Compiled programs are found by tree structure: those of two classes must differ even where their fields agree."""
+    stated = problems.TOY.problem.constraints
+    transforms = [
+        Max(stated),
+        Squared(stated),
+        LogSumExp(stated, 2.0),
+        Tightened(stated, 2.0),
+        Smoothed(stated, 2.0, 0.0),
+    ]
+    steps = [Constant(1.0), InverseRoot(1.0), Inverse(1.0), Power(1.0), Reciprocal(Constant(1.0))]
+    learners = [
+        taut.DriftPlusPenalty(1.0, 1.0),
+        taut.ClippedOGD(1.0, 1.0),
+        taut.ProjectedOGD(1.0, problems.TOY.feasible),
+    ]
+    learners += [taut.ClippedOGD(step, 1.0) for step in steps[1:]]
+    for kinds in (transforms, steps, learners):
+        structures = [jax.tree.structure(kind) for kind in kinds]
+        assert all(a != b for a, b in itertools.combinations(structures, 2))
+        assert structures == [jax.tree.structure(jax.tree.map(lambda leaf: 2 * leaf, kind)) for kind in kinds]
+
+
+def test_the_counter_of_compilations_counts():
+    before = loop.play._cache_size()
+    taut.simulate(taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(5, 3), seeds=5, chunk=3)
+    assert loop.play._cache_size() == before + 1
+
+
+def test_float32_totals_keep_their_digits_over_many_rounds():
+    """A sum of 2^20 terms in 32 bits loses its fourth digit unless the rounding is carried along."""
+    rounds = 2**20
+    still = taut.ClippedOGD(1e-12, 1e12)  # stays where it is
+    x1 = np.array([0.61, 0.43], np.float32)  # outside the square, inside the disc
+    c = np.array([0.1, 0.3], np.float32)
+    run = taut.simulate(
+        still,
+        problems.TOY.problem,
+        lambda start, length: np.broadcast_to(c, (length, 2)),
+        horizon=rounds,
+        x1=x1,
+        record=(),
+    )
+    term = np.float32(c @ x1)
+    excess = np.float32(np.abs(x1).sum() - np.float32(1))
+    naive = np.cumsum(np.full(rounds, term, np.float32), dtype=np.float32)[-1]
+    assert abs(naive / (rounds * float(term)) - 1) > 1e-4  # the check has something to catch
+    assert run.totals.loss[0] == pytest.approx(rounds * float(term), rel=1e-6)
+    assert run.totals.violation[0, 0] == pytest.approx(rounds * float(excess), rel=1e-6)
+    assert run.totals.squared[0, 0] == pytest.approx(rounds * float(excess) ** 2, rel=1e-6)
