@@ -1,5 +1,6 @@
 """The registry: names build learners, errors list what there is, others' methods are added and removed."""
 
+import dataclasses
 import importlib
 import importlib.metadata
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import taut
+from taut.judge.guarantees import setting_of
 from taut.learners import Card, Growth, bounds, registry
 from taut.testing import playing, problems
 
@@ -188,14 +190,14 @@ def test_every_constant_that_a_bound_uses_is_among_its_assumptions():
                 continue
             problem = playing.as_played(card, known.problem)
             learner = playing.tuned(card, known)
-            setting = taut.judge.guarantees.setting_of(problem)
+            setting = setting_of(problem)
             before = list(learner.guarantees(setting, 100))
             for name in numbers:
                 value = getattr(problem.constants, name)
                 if value is None:
                     continue
                 constants = problem.constants.with_values(**{name: 1.01 * value})
-                changed = list(learner.guarantees(taut.judge.guarantees.replace(setting, constants=constants), 100))
+                changed = list(learner.guarantees(dataclasses.replace(setting, constants=constants), 100))
                 for one, other in zip(before, changed, strict=True):
                     if one.bound != other.bound:
                         assert name in one.assumptions, (card.name, one.source, one.quantity, name)

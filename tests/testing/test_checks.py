@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import taut
@@ -103,11 +102,11 @@ class Vague(taut.ClippedOGD):
 
 @broken
 class Wide(taut.ClippedOGD):
-    """Computes in 32 bits whatever it is given, and so loses digits."""
+    """Behaves differently in 32 bits."""
 
     def step(self, state, round):
         after = super().step(state, round)
-        return after._replace(x=after.x.astype(jnp.float32).astype(state.x.dtype) + 1e-3)
+        return after._replace(x=after.x * (1 if after.x.dtype == jnp.float64 else 0.9))
 
 
 def needs_horizon(constants, horizon):
@@ -124,11 +123,11 @@ BROKEN = [
     (checks.check_stays_in_domain, card_of(like(Outside)), "end step with round.project"),
     (checks.check_does_not_see_the_future, card_of(like(Still)), "must react"),
     (checks.check_horizon_matters, card_of(needs_horizon, needs_horizon=True), "must depend on the horizon"),
-    (checks.check_horizon_matters, card_of(taut.ClippedOGD.tuned, needs_horizon=True, name="x"), None),
+    (checks.check_horizon_matters, card_of(taut.ClippedOGD.tuned, needs_horizon=True), None),
     (checks.check_bounds_hold_on_random_streams, card_of(like(Boasts)), "above the bound 1e-06 of a wish"),
     (checks.check_bounds_hold_against_adversaries, card_of(like(Boasts)), "above the bound"),
     (checks.check_assumptions_are_known, card_of(like(Vague)), "fine weather"),
-    (checks.check_float32, card_of(like(Wide)), None),
+    (checks.check_float32, card_of(like(Wide)), "32 and 64 bits must agree"),
 ]
 
 
@@ -183,4 +182,4 @@ def test_check_learner_takes_a_learner_and_a_name():
 def test_every_check_is_documented():
     for check in checks_for(GOOD):
         assert check.__doc__
-        assert np.all([check.__name__.startswith("check_")])
+        assert check.__name__.startswith("check_")

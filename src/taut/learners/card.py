@@ -63,6 +63,7 @@ class Card:
     needs: tuple[str, ...] = ()
     """Constants that the constructor needs."""
     needs_horizon: bool = False
+    """Whether the parameters depend on the horizon; true if the constructor requires it."""
     aggregated: bool = False
     """Whether the method plays a single constraint only; use `taut.max_of` for several."""
     fixed_constraints: bool = False
@@ -81,6 +82,9 @@ class Card:
             raise TypeError(f"make: got {self.make!r}; expected a constructor that returns a learner")
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "oracles", frozenset(self.oracles))
+        horizon = inspect.signature(self.make).parameters.get("horizon")
+        if horizon is not None and horizon.default is inspect.Parameter.empty:
+            object.__setattr__(self, "needs_horizon", True)
         unknown = set(self.growth) - set(QUANTITIES)
         if unknown:
             raise ValueError(f"growth: got {sorted(unknown)}; expected quantities among {', '.join(QUANTITIES)}")
