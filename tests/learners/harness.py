@@ -12,7 +12,7 @@ import numpy as np
 import taut
 from taut import Constants
 from taut.engine import register_dataclass
-from taut.problem.constraints import Tightened
+from taut.problem.transforms import Tightened
 from taut.testing import playing, problems
 from taut.testing.playing import adversarial_run, as_played, play, quick_compilation, shared_run, shared_stream, tuned
 

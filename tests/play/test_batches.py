@@ -9,7 +9,7 @@ import pytest
 import taut
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
 from taut.play import loop
-from taut.problem.constraints import LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.problem.transforms import LogSumExp, Max, Smoothed, Squared, Tightened
 from taut.testing import problems
 from taut.testing.playing import quick_compilation
 
@@ -60,9 +60,9 @@ def test_no_program_can_be_taken_for_that_of_another_class():
 
 
 def test_the_counter_of_compilations_counts():
-    before = loop.play._cache_size()
+    before = loop.count_compiled()
     taut.simulate(taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(5, 3), seeds=5, chunk=3)
-    assert loop.play._cache_size() == before + 1
+    assert loop.count_compiled() == before + 1
 
 
 def test_float32_totals_keep_their_digits_over_many_rounds():

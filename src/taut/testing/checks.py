@@ -26,9 +26,10 @@ from ..play.player import Player
 from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.constants import SYMBOLS
-from ..problem.constraints import Linearisation, Tightened
+from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Domain
 from ..problem.problem import Problem
+from ..problem.transforms import Tightened
 from .playing import (
     CHUNK,
     RECORD,
@@ -324,21 +325,17 @@ def check_stays_in_domain(card: Card, problems: Sequence[KnownProblem]) -> None:
         )
 
 
-def _programs() -> int:
-    return int(loop.play._cache_size())  # type: ignore[attr-defined]
-
-
 def check_compiles_once(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Other parameters, data, levels and horizons run the program that is already compiled."""
     known = problems[0]
     shared_run(card, known)
-    compiled = _programs()
+    compiled = loop.count_compiled()
     problem, data = as_played(card, known.lowered(0.25)), known.stream(seed=9)
     learner = tuned(card, known, horizon=777)
     for other, rounds in ((learner, ROUNDS), (learner, 50)):
         simulate(other, problem, data, horizon=rounds, seeds=SEEDS, chunk=CHUNK, record=RECORD)
     _require(
-        _programs() == compiled,
+        loop.count_compiled() == compiled,
         "changing parameters or data must not recompile: numeric parameters are fields of the dataclass, flags are static",
     )
 

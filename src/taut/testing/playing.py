@@ -14,7 +14,8 @@ import numpy as np
 from ..learners import Card, Learner
 from ..play.run import Run
 from ..play.simulate import simulate
-from ..problem.problem import Problem, max_of
+from ..problem.problem import Problem
+from ..problem.transforms import max_of
 from .problems import ROUNDS, SEEDS, STRONG, TOY, KnownProblem
 
 __all__ = [

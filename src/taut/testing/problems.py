@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..problem.constants import Constants
-from ..problem.transforms import Tightened
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.problem import Problem
+from ..problem.transforms import Tightened
 
 __all__ = ["PROBLEMS", "KnownProblem"]
 
