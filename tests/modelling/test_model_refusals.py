@@ -42,14 +42,14 @@ def refusals():
         ),
         "complex data": (
             lambda: (cp.sum(x) + cp.real(cp.Parameter(imag=True, name="j")), ball),
-            "parameter j: got one that may be complex; expected real data",
+            "parameter j: got a parameter that may be complex; expected real data",
         ),
         "complex loss": (lambda: (1j * cp.sum(x), ball), "loss: got the complex expression"),
         "cone": (lambda: (cp.sum(x), [cp.ExpCone(x[0], x[1], y)]), "got ExpCone in .* expected <=, >=, =="),
         "vector": (lambda: (x, ball), r"loss: got an expression of shape \(2,\)"),
         "maximise": (lambda: (cp.Maximize(cp.sum(x)), ball), "loss: got cp.Maximize"),
         "no variable": (lambda: (cp.Constant(1.0), []), "got no CVXPY variable"),
-        "names": (lambda: (cp.sum(x) + cp.Variable(name="x"), ball), "variables: got two of the name 'x'"),
+        "names": (lambda: (cp.sum(x) + cp.Variable(name="x"), ball), "variables: got two with the name 'x'"),
         "quasiconvex": (lambda: (cp.length(x), ball), "loss: "),
         "expression as bound": (
             lambda: (cp.sum(cp.Variable(2, name="b", bounds=[0, q])), []),

@@ -1,1 +1,5 @@
-"""Problems written in CVXPY, played as online games: expressions become JAX functions."""
+"""Problems written in CVXPY. Their expressions are translated to JAX functions.
+
+Read `model` (the public function `from_cvxpy`), then `translate` and `atoms/table` (the translation), `inequalities`
+(constraints), `constants` (constants of theory) and `hindsight` (the best decision from the expressions themselves).
+"""

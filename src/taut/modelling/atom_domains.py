@@ -1,4 +1,4 @@
-"""Where atoms are defined: a game's domain must lie inside, because a learner's decisions may be anywhere in it."""
+"""Checks that every atom is defined on the whole domain, because a decision can be any point of the domain."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ __all__ = ["atom_domains", "check_atoms"]
 
 
 SLACK = 1e-9
-"""How far outside, relatively, counts as rounding."""
+"""A point outside of an atom's domain by less than this, relatively, is there by rounding."""
 NEAR = (0.0, 1e-12, 1e-6)
 """Steps from a point on the boundary towards the centre at which slopes are compared."""
 GROWTH = 1.5
-"""A slope that grows by this factor between the last two is taken to grow for ever."""
+"""A slope that grows by this factor between the last two is taken to be infinite on the boundary."""
 SAMPLES = 16
+"""Decisions, and data, at which conditions that are not affine are evaluated."""
 
 
 def atom_domains(parts: list[Any]) -> list[tuple[Any, Any]]:
-    """All pairs (atom, constraint): the atom is finite only where the constraint holds. Attributes do not count."""
+    """All pairs (atom, constraint) such that the atom is finite only where the constraint holds, without attributes."""
     found, seen = [], set()
     for part in parts:
         for atom in _atoms(part):
@@ -52,7 +53,7 @@ def _atoms(part: Any) -> Iterator[Any]:
 def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known: Range) -> None:
     """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain.
 
-    Affine conditions, as nearly all are, are decided exactly; others are looked at in samples, and so are parameters.
+    Affine conditions, which are nearly all, are decided exactly; others are evaluated at samples. Parameters are sampled.
     """
     random = np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
@@ -77,7 +78,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
 
 
 def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Array, Array]:
-    """For each entry of a row its largest value over the domain and where that is; or its values at samples."""
+    """The largest value of each entry of an affine row over the domain and its decision; otherwise values at samples."""
     if not row.is_affine():
         values = []
         for x in decisions:
@@ -96,8 +97,8 @@ def _refuse_outside(atom: Any, constraint: Any, worst: Array, where: Array, mode
     i = int(np.argmax(worst))
     if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
         raise ValueError(
-            f"domain: got one that holds {_at(where[i], model)}, where {atom} is not defined; expected a domain on "
-            f"which {constraint} everywhere, because a learner may decide for any point of it"
+            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not defined; expected a domain on "
+            f"which {constraint} everywhere, because a decision can be any point of it"
         )
 
 
@@ -114,7 +115,7 @@ def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, model: Mode
     ):
         if bad.any():
             raise ValueError(
-                f"domain: got one that holds {_at(edge[int(np.argmax(bad))], model)}, where {atom} is {what}; expected "
+                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where {atom} is {what}; expected "
                 "a domain that keeps a distance from there"
             )
 

@@ -1,4 +1,4 @@
-"""What the attributes of CVXPY's variables and parameters say: bounds, signs, symmetry, patterns of zeros."""
+"""Attributes of CVXPY's variables and parameters: bounds, signs, symmetry, patterns of zeros."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def shaped(leaf: Any, flat: Any) -> Any:
 
 
 def counted(leaf: Any, value: Any) -> Any:
-    """What counts of an array (..., *shape): the symmetric part, if the leaf is symmetric, in the leaf's pattern."""
+    """The part of an array (..., *shape) that matters: the symmetric part of a symmetric leaf, zero outside its pattern."""
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2
     where = pattern(leaf)
@@ -90,7 +90,7 @@ def counted(leaf: Any, value: Any) -> Any:
 
 
 def wrapped(leaf: Any, flat: Any) -> Any:
-    """The same for a CVXPY expression, with all that the attributes let CVXPY know of signs and definiteness."""
+    """The same for a CVXPY expression, marked with the signs and definiteness that the attributes state."""
     value = cp.reshape(flat, leaf.shape, order="C")
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2

@@ -15,11 +15,11 @@ __all__ = ["LARGEST", "bounding_box", "outwards"]
 
 
 LARGEST = 500
-"""Up to this many entries of a decision the box is solved for, twice an entry."""
+"""Up to this many entries of a decision the box is solved for, with two programs per entry."""
 MARGIN = 1e-8
 """Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
 RARE = 1e3
-"""An edge within the margin of a decimal is that decimal, if such decimals are this many margins apart."""
+"""An edge is rounded to a short decimal within the margin, if such decimals are this many margins apart."""
 
 
 def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
@@ -34,7 +34,7 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
     if size > LARGEST:
         raise ValueError(
             f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
-            "bounding box of the feasible set, which takes two programs an entry, is not solved for"
+            "bounding box of the feasible set, which takes two programs per entry, is not computed"
         )
     feasible = ConicSet.of([flat.variable], [*flat.ties, *(flat.of(one) for one in constraints)])
     edges, errors = np.zeros((2, size)), np.zeros((2, size))
@@ -54,8 +54,8 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
                     f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
                 )
             if solution.status != "solved" or solution.error > 1e-5:
-                # An unbounded set goes on for ever in some direction, which another entry may show.
-                unclear = unclear or f"in {name(i)} the solver could not tell ({solution.detail})"
+                # If the set is unbounded, another entry may show the direction.
+                unclear = unclear or f"in {name(i)} the solver could not find ({solution.detail})"
                 continue
             edges[side, i], errors[side, i] = feasible.wanted(solution)[i], 10 * solution.error
     if unclear:
@@ -74,7 +74,7 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
 
 
 def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> float:
-    """A solved edge moved outwards by the solver's error, or the short decimal it is.
+    """A solved edge moved outwards by the solver's error, or rounded to a short decimal within that error.
 
     `unit` is the size of the numbers that matter beside it.
     """
@@ -86,4 +86,4 @@ def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> 
 def _direction(ray: Array, name: Callable[[int], str]) -> str:
     ray = ray / np.abs(ray).max()
     parts = [f"{share:+.3g} {name(i)}" for i, share in enumerate(ray) if abs(share) > 1e-6]
-    return "it goes on for ever in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")
+    return "it is unbounded in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")

@@ -1,4 +1,4 @@
-"""Constants by search: the largest slope and value over decisions and data, climbed to by chance and selection."""
+"""Constants by random search: the largest slope and value over decisions and data that mutation and selection find."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ __all__ = ["Search"]
 Score = Callable[[Seen], Array]
 
 POOL = 256
-"""Decisions and data that are drawn; all others are made of these."""
+"""Decisions and data that are sampled; the search combines these."""
 GENERATIONS = 6
+"""Rounds of mutation and selection,"""
 PARENTS = 24
+"""and the number of points kept in each."""
 PLACES = 12
-"""Points at which second derivatives are looked at."""
+"""Points at which second derivatives are computed,"""
 DENSE = 60
-"""Up to this many entries of a decision."""
+"""if a decision has at most this many entries."""
 CLEARLY = 1e-3
-"""A smallest second derivative below this share of the largest may as well be zero elsewhere."""
+"""A smallest second derivative below this share of the largest one counts as zero: it may be zero elsewhere."""
 
 
 class Search:
-    """Draws points w = (decision, data) of a model, and climbs from the best of them."""
+    """Samples points w = (decision, data) of a model and improves the best of them."""
 
     def __init__(self, probe: Probe, domain: Domain, parameters: list[Any], known: Range) -> None:
         self.probe, self.domain, self.parameters, self.known = probe, domain, parameters, known
@@ -124,7 +126,7 @@ class Search:
         return np.stack(found) if found else None
 
     def _children(self, parents: Array, data: bool = True) -> Array:
-        """Each moves towards a fresh point of the domain, or takes over some entries of a fresh point."""
+        """Mutations: each moves towards another sampled point, or copies some entries from it."""
         n, count = self.probe.size, max(self.probe.batch - len(parents), 8)
         children = parents[self.random.integers(len(parents), size=count)].copy()
         fresh = self._drawn(count)

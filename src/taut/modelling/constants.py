@@ -1,4 +1,4 @@
-"""Constants of a model: exact for affine and quadratic parts, else estimated and marked."""
+"""Constants of a model: exact for affine and quadratic parts, otherwise estimated and marked as such."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = dict[str, tuple[float, bool]]
 
 
 def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadratics | None) -> Constants:
-    """What was given, what follows from the structure of loss and constraints, and what a search finds of the rest.
+    """The given constants, completed by exact ones from the structure of loss and constraints and by a search for the rest.
 
     `loss` is the loss as a quadratic of decision and data, if it is one.
     """
@@ -77,7 +77,7 @@ def _of_loss(
 def _of_constraints(
     excesses: list[Excess], given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
 ) -> Found:
-    if not any(one.expression.variables() for one in excesses):  # one that always holds: any bound will do
+    if not any(one.expression.variables() for one in excesses):  # a constraint that always holds: any bound is valid
         return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
     guesses = probe.size + np.flatnonzero(known.guessed)
     slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
@@ -88,7 +88,7 @@ def _of_constraints(
         if not which.size:
             continue
         fitted = fit_constraints(probe, extent, which, kind == "affine")
-        if fitted is None:  # data and decision enter in another way together
+        if fitted is None:  # not quadratic in data and decision together
             others.append(which)
             continue
         slopes.append(float(fitted.steepest().max()))
@@ -114,7 +114,7 @@ def _of_constraints(
 
 
 def _kinds(excesses: list[Excess]) -> Array:
-    """What each constraint is in the decision: "affine", "quadratic" or "other"."""
+    """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
     found: list[str] = []
     for one in excesses:
         for row in one.rows:
@@ -126,7 +126,7 @@ def _kinds(excesses: list[Excess]) -> Array:
 def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
     """min over the domain of max_i g_i, and the flat decision that attains it.
 
-    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver could not tell.
+    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
     rows = [flat.of(row) <= level for one in excesses for row in one.rows]

@@ -1,4 +1,4 @@
-"""Disciplined convex programming, enforced: what CVXPY cannot prove convex is refused in CVXPY's own words."""
+"""Disciplined convex programming: models that CVXPY cannot prove convex are refused with CVXPY's explanation."""
 
 from __future__ import annotations
 
@@ -72,19 +72,21 @@ def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
             )
     for parameter in parameters:
         if parameter.is_complex():
-            raise ValueError(f"parameter {parameter.name()}: got one that may be complex; expected real data")
+            raise ValueError(f"parameter {parameter.name()}: got a parameter that may be complex; expected real data")
     for kind, leaves in (("variables", variables), ("parameters", parameters)):
         names = [leaf.name() for leaf in leaves]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"{kind}: got two of the name {twice!r}; expected different names, by which they are kept")
+            raise ValueError(
+                f"{kind}: got two with the name {twice!r}; expected different names, because they are identified by name"
+            )
 
 
 def _explained(loss: Any, constraints: list[Any]) -> str:
     """CVXPY's explanation, of the loss or else of the constraints."""
     which = "constraints" if loss.is_convex() else "loss"
     message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
-    return f"{which}: got what CVXPY's rules do not prove convex; expected disciplined convex programming. {message}"
+    return f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. {message}"
 
 
 def _explained_dpp(loss: Any, constraints: list[Any]) -> str:

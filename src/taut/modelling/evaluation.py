@@ -1,4 +1,4 @@
-"""Loss, constraints and their slopes at many decisions and data at once, by one function that is compiled quickly."""
+"""Loss, constraints and their gradients at many decisions and data at once, by one quickly compiled function."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Probe", "Seen"]
 
 
 NUMBERS = 1_000_000
-"""Entries of the Jacobians that are held at once."""
+"""The largest number of entries of the Jacobians of one batch."""
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """This function runs a few times only: compiling it well takes longer than it runs."""
 
 
 class Seen(NamedTuple):
-    """What was seen at a batch of points w, each a flat decision followed by the flat data."""
+    """Values and gradients at a batch of points w, each a flat decision followed by the flat data."""
 
     loss: Array
     """(point,)"""
@@ -47,7 +47,7 @@ class Probe:
         self._call: Callable[[Array], Any] = _compiled(_function(model), self.batch, self.width)
 
     def __call__(self, points: Array) -> Seen:
-        """All that is seen at the points (point, entry of w)."""
+        """Values and gradients at the points (point, entry of w)."""
         short = -len(points) % self.batch
         full = np.concatenate([points, np.repeat(points[-1:], short, axis=0)])
         parts = [self._call(full[i : i + self.batch]) for i in range(0, len(full), self.batch)]

@@ -1,4 +1,4 @@
-"""A model's expressions over one flat decision: what is solved offline never touches the user's own leaves."""
+"""Copies of a model's expressions over one flat variable, so that solving never changes the user's own variables."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class FlatCopy:
         variables: the model's variables; their entries, in row order, follow one another in the flat decision.
         parameters: those that change with the round: copies take their place, in `parameters`.
         fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
-        centre: of the frame: the flat decision is centre + scale * `variable`.
-        scale: of the frame.
+        centre: the flat decision is centre + scale * `variable`.
+        scale: see `centre`.
 
-    `ties` are constraints that keep what does not count of a decision (the part of a symmetric variable that is not
-    symmetric, entries that are zero) at zero.
+    `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a symmetric variable, entries
+    outside of a pattern) at zero.
     """
 
     def __init__(
@@ -57,5 +57,5 @@ class FlatCopy:
 
 def _twin(parameter: Any) -> Any:
     given = {name: value for name, value in parameter.attributes.items() if value is not False and value is not None}
-    given.pop("sparsity", None)  # data are dense arrays, which CVXPY does not like to see there
+    given.pop("sparsity", None)  # data are dense arrays, which CVXPY does not accept for sparse parameters
     return cp.Parameter(parameter.shape, name=parameter.name(), **given)

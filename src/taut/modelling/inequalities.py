@@ -17,26 +17,26 @@ __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
 
 
 class Excess(NamedTuple):
-    """An expression that must not exceed zero, or must equal it: then it is played as a pair, as in the paper."""
+    """An expression that must not exceed zero, or must equal zero. An equality is played as two inequalities."""
 
     expression: Any
     equality: bool = False
 
     @property
     def rows(self) -> list[Any]:
-        """What is played."""
+        """The expressions that learners see."""
         return [self.expression, -self.expression] if self.equality else [self.expression]
 
     @property
     def constraint(self) -> Any:
-        """What is solved."""
+        """The CVXPY constraint."""
         return self.expression == 0 if self.equality else self.expression <= 0
 
 
 def excesses(
     variables: list[Any], constraints: list[Any], domain: Domain, spans: dict[int, slice]
 ) -> tuple[list[Excess], list[str]]:
-    """Excesses that are at most 0 exactly on the feasible set, and notes on what became of variable attributes."""
+    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable attributes are treated."""
     found = [one for constraint in constraints for one in excesses_of(constraint)]
     notes = []
     low, high = bounding_box(domain)
@@ -62,7 +62,7 @@ def excesses(
             if variable.attributes[attribute]:
                 found.append(Excess(cp.lambda_max(sign * variable)))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
-    if not found:  # a game without constraints: one that always holds
+    if not found:  # without constraints: one that always holds
         found = [Excess(cp.Constant(-1.0))]
     return found, notes
 
@@ -92,7 +92,7 @@ def excesses_of(constraint: Any) -> list[Excess]:
 
 
 def attribute_constraints(variables: list[Any]) -> list[Any]:
-    """All that the attributes state, as CVXPY constraints; symmetry and zeros excepted, which are built in."""
+    """The attributes as CVXPY constraints, except symmetry and zeros, which are built into the expressions."""
     found = []
     for variable in variables:
         found += _bounds(variable, "lower") + _bounds(variable, "upper")
@@ -118,6 +118,6 @@ def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> Non
     """The symmetric part of a decision must lie in the domain like the decision itself."""
     if any(not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape))) for edge in (low, high)):
         raise ValueError(
-            f"domain: got a set that does not look the same from both sides of the diagonal of {name}; expected one "
+            f"domain: got a set that is not invariant under transposing {name}; expected one "
             "that does, because the variable is symmetric"
         )

@@ -1,4 +1,4 @@
-"""Games from CVXPY: disciplined programming proves convexity, translation compiles, a box bounds the domain."""
+"""Problems from CVXPY expressions: convexity is proven, expressions are compiled, a bounding box is the domain."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from .translate import translate, translate_all
 __all__ = ["Model", "from_cvxpy"]
 
 
-FEASIBLE = 1e-6
-"""How much the best decision may exceed a constraint, relatively, before the constraints count as contradictory."""
+CONTRADICTION = 1e-6
+"""Constraints are contradictory if the least-violating decision exceeds them by more than this, relatively."""
 
 
 def from_cvxpy(
@@ -43,24 +43,24 @@ def from_cvxpy(
     per_round: Any = None,
     domain_binds: bool = False,
 ) -> Model:
-    """The game whose loss and constraints are CVXPY expressions.
+    """The problem whose loss and constraints are CVXPY expressions.
 
     Arguments:
         loss: a scalar convex expression of variables and parameters.
         constraints: `<=`, `>=`, `==` (affine; played as pairs of inequalities, as in the paper), `>>` and `<<` (on an
             eigenvalue), and second-order cones. They may contain parameters that change with the round.
         domain: the set decisions are projected on, of the shape of the only variable or flat; by default the bounding
-            box of the feasible set, which is solved for. Constraints with per-round parameters do not count for it.
-        constants: what is known; the rest is exact where loss or constraints are affine or quadratic, else estimated.
+            box of the feasible set. It is computed from the constraints without per-round parameters.
+        constants: known constants; the others are exact where loss or constraints are affine or quadratic, else estimated.
         per_round: the parameters that change with the round, or their names (or the only one); by default those
             without a value. The others are fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
             domain that takes over variable attributes always is.
 
-    Convexity is proven: what disciplined (parametrized) convex programming does not accept is refused in CVXPY's words.
+    Convexity is proven: models that disciplined (parametrized) convex programming does not accept are refused.
     Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
-    a dict by name in `taut.Player(...).decision` and `problem.present(...)`. `problem.notes` says what became of
-    variable attributes and of the domain.
+    a dict by name in `taut.Player(...).decision` and `problem.present(...)`. `problem.notes` says how variable
+    attributes and the domain are treated.
 
     >>> import cvxpy as cp, numpy as np
     >>> x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
@@ -72,7 +72,7 @@ def from_cvxpy(
 
 
 class Model(Problem):
-    """A problem that knows the CVXPY expressions it came from.
+    """A problem made from CVXPY expressions, which it keeps.
 
     `objective`, `stated`, `variables` and `parameters` (those that change with the round) are the user's own;
     `excesses` are what must not exceed zero, in the order of the constraints that are played.
@@ -90,13 +90,13 @@ class Model(Problem):
         self.parameters = _per_round(every, per_round)
         self.keys = Keys(self.parameters)
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
-        # What a user assigns later does not count: game, domain and hindsight must speak of the same numbers.
+        # Values that are assigned later have no effect: loss, domain and hindsight must use the same numbers.
         self._values_of_fixed: dict[int, Any] = {parameter.id: value_of(parameter) for parameter in self.fixed}
         check_parametrized(self.objective, self.stated, self._constants_for_fixed)
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
         for one in self.stated:
-            excesses_of(one)  # refuses what cannot be played before anything is solved
+            excesses_of(one)  # refuses unsupported constraints before anything is solved
         atoms = atom_domains([self.objective, *self.stated])
         if domain is None:
             domain = self._derived([constraint for _, constraint in atoms])
@@ -109,7 +109,7 @@ class Model(Problem):
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
         self.inner: Array | None = None
-        """A flat decision that all constraints leave as much room as any, if they leave room."""
+        """The flat decision that satisfies all constraints by the largest margin, if there is a margin."""
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
         self.written: Constraints = self.constraints
@@ -117,7 +117,7 @@ class Model(Problem):
         self.constants = self._constants(constants or Constants(), atoms)
 
     def _derived(self, finite: list[Any]) -> Domain:
-        """The bounding box of the feasible set, as far as it is the same in every round."""
+        """The bounding box of the set that the constraints without per-round parameters describe."""
         every = [*self.stated, *attribute_constraints(self.variables), *finite]
         steady = [one for one in every if not self.changing(one)]
         lower, upper = bounding_box(self.flat_copy(), steady, self.entry)
@@ -131,7 +131,7 @@ class Model(Problem):
         return Box(lower.reshape(self._shape()), upper.reshape(self._shape()))
 
     def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
-        """What the user gave, completed; on the way the model is looked at from all sides."""
+        """Complete the user's constants. Also checks the domains of atoms, and finds the curvature and a Slater point."""
         if not isinstance(given, Constants):
             raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
         if given.constraint_count not in (None, self.count):
@@ -150,7 +150,7 @@ class Model(Problem):
         if self.constraints.takes_data:
             return known
         depth, point = deepest(self, self.excesses)
-        if depth > FEASIBLE * max(1.0, known.constraint_range or 1.0):
+        if depth > CONTRADICTION * max(1.0, known.constraint_range or 1.0):
             raise ValueError(
                 f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a domain with a "
                 "feasible decision"
@@ -164,7 +164,7 @@ class Model(Problem):
         return known.merged(Constants().with_values(exact=True, slater=room))
 
     def _shape(self) -> tuple[int, ...]:
-        """Of a decision: that of the only variable, else all entries in a row."""
+        """The shape of a decision: that of the only variable, otherwise (size,)."""
         only = self.variables[0]
         return tuple(only.shape) if len(self.variables) == 1 and only.shape else (self.size,)
 
@@ -197,7 +197,7 @@ class Model(Problem):
         return FlatCopy(self.variables, self.parameters, fixed, np.asarray(self.domain.centre, float), scale)
 
     def present(self, decision: Any) -> Any:
-        """Decisions as the user knows them: an array in the shape of the only variable, or a dict by name.
+        """Decisions in the user's form: an array in the shape of the only variable, or a dict by name.
 
         Leading axes, as in `run.decisions`, stay.
         """
@@ -233,7 +233,7 @@ class Model(Problem):
             return data
         if callable(data):
             key = data if isinstance(data, Hashable) else id(data)
-            if key not in self._reveals:  # one function for one function, or every use would compile anew
+            if key not in self._reveals:  # the same function gives the same wrapper, so that it is compiled once
                 self._reveals[key] = self._arranging(data)
             return self._reveals[key]
         return self.keys.arranged(data)
@@ -249,7 +249,7 @@ class Model(Problem):
         return wrappers.get(required_arguments(function), function)
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
-        """These constants, with all that had to be estimated before the stream was known sampled over the stream."""
+        """These constants, with the estimated ones replaced by samples of the stream."""
         unknown = dict.fromkeys(self.constants.estimated) | {"strong_convexity": 0.0}
         unknown = {name: value for name, value in unknown.items() if name in self.constants.estimated}
         known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
@@ -259,7 +259,7 @@ class Model(Problem):
         return found
 
     def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
-        """Hindsight solved from the expressions themselves; None if another route has to be taken."""
+        """Hindsight solved from the expressions themselves; None if the generic route must be taken."""
         from .hindsight import solve
 
         return solve(self, stream, ends, tolerance, rng)
@@ -279,7 +279,7 @@ class Model(Problem):
         return {id(parameter): cp.Constant(self._values_of_fixed[parameter.id]) for parameter in self.fixed}
 
     def _split(self, x: jax.Array) -> dict[int, jax.Array]:
-        if len(self.variables) == 1 and x.shape == self.variables[0].shape:  # nothing to cut, nothing to compile
+        if len(self.variables) == 1 and x.shape == self.variables[0].shape:  # nothing to split
             return {self.variables[0].id: counted(self.variables[0], x)}
         flat = x.reshape(-1)
         return {v.id: shaped(v, flat[self.spans[v.id]]) for v in self.variables}
@@ -313,7 +313,7 @@ class Model(Problem):
 
 
 def _leaves(parts: list[Any], kind: str) -> list[Any]:
-    """Variables or parameters in the order in which they were made, which is also that of position in a stream."""
+    """Variables or parameters in the order of their creation, which is also their position in a stream."""
     found = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
     return [found[key] for key in sorted(found)]
 

@@ -16,7 +16,7 @@ __all__ = ["Keys", "Range", "draw_parameters", "ranges"]
 
 
 ROUNDING = 1e-6
-"""Data may miss an attribute by this share of their size."""
+"""Data may deviate from an attribute by this share of their size."""
 
 
 class Range(NamedTuple):
@@ -25,7 +25,7 @@ class Range(NamedTuple):
     lower: Array
     upper: Array
     guessed: Array
-    """Where nothing is stated and the bounds are a guess."""
+    """Entries without stated bounds, whose bounds are a guess."""
 
     @property
     def middle(self) -> Array:
@@ -82,7 +82,7 @@ def _fitting(parameter: Any, values: Array) -> Array:
 
 
 class Keys:
-    """How a user's data become the tuple that loss and constraints take: by parameter, name or position."""
+    """Turns a user's data, keyed by parameter, name or position, into the tuple that loss and constraints take."""
 
     def __init__(self, parameters: list[Any]) -> None:
         self.parameters = parameters
@@ -133,7 +133,7 @@ class Keys:
 
 
 class _Rule(NamedTuple):
-    """What the data of one parameter must be like: the proof of convexity rests on its attributes."""
+    """The attributes that the data of one parameter must have, because the proof of convexity relies on them."""
 
     name: str
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Functions that are quadratic in decision and data together: found by their gradients, bounded in closed form."""
+"""Functions that are quadratic in decision and data together: fitted from gradients, bounded in closed form."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ __all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
 SAME = 1e-9
 """Gradients that miss their linear prediction by less than this share of their size are taken to follow it."""
 CHECKS = 6
+"""Random points at which the fit is checked."""
 CORNERS = 10
-"""Up to this many entries that matter, the largest gradient over a box is looked for at its corners, where it is."""
+"""Up to this many entries that matter, the largest gradient over a box is computed at its corners, where it is attained."""
 MOST = 20_000_000
-"""Entries of second derivatives that are held at once."""
+"""The largest number of entries of second derivatives."""
 
 
 class Extent(NamedTuple):
-    """Where decisions and data range: w = (decision, data) within middle +- half, the decision in the domain."""
+    """The range of decisions and data: w = (decision, data) within middle +- half, the decision in the domain."""
 
     domain: Domain
     size: int

@@ -1,7 +1,7 @@
-"""A program with a part for every round: one round is stated by CVXPY, the others follow, because it is affine in data.
+"""Programs with a part for every round. CVXPY states one round; the others follow, because the numbers are affine in data.
 
-That is what disciplined parametrized programming promises: the solver's numbers are affine in the parameters. They are
-found from one statement for every entry of the parameters, however many rounds there are.
+Disciplined parametrized programming guarantees this. The affine map is found by stating the round once per entry of the
+parameters, whatever the number of rounds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ __all__ = ["Rounds"]
 
 
 SAME = 1e-9
+"""Numbers that differ by less than this, relatively, are equal: the check of the affine map."""
 
 
 class Rounds:
     """The part of a program that changes with the round: the loss as an epigraph, and constraints.
 
     Arguments:
-        model: the model, in its frame.
+        model: the model.
         excesses: the constraints that change with the round.
         with_loss: whether the loss is part of it.
         example: one round's data, flat.
@@ -50,7 +51,7 @@ class Rounds:
 
     def _form(self, data: Array) -> ConicForm:
         for parameter, value in zip(self._flat.parameters, self._model.data_of(data), strict=True):
-            parameter.save_value(value)  # unchecked: these need not be data that can occur
+            parameter.save_value(value)  # without CVXPY's checks, because these data may violate attributes
         return conic_form(self._program, [self._flat.variable, *self._levels], self._tracked)
 
     @property
@@ -59,7 +60,7 @@ class Rounds:
         return len(self.form.offsets)
 
     def faithful(self, data: Array) -> bool:
-        """Whether one round's numbers, as CVXPY states them, are what the others would be taken to be."""
+        """Whether CVXPY's own statement of a round has the numbers that the affine map predicts."""
         truth = _numbers(self._form(data))
         guess = self._base + self._slopes @ (data - self._example)
         return len(truth) == len(guess) and bool(np.all(np.abs(truth - guess) <= SAME * (1 + np.abs(truth))))

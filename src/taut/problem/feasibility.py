@@ -1,4 +1,4 @@
-"""Is there any feasible decision? Asked before a game is played, so that a contradiction is named and not chased."""
+"""Finds a feasible decision, so that infeasible constraints are reported before a simulation starts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from .problem import Problem
 __all__ = ["check_feasible", "find_feasible", "mark_feasible"]
 
 TOLERANCE = 1e-6
-STEPS = 1000
+"""The largest constraint value that counts as feasible, in units of the largest one at the centre (at most 1)."""
+POLYAK_STEPS = 1000
+"""Subgradient steps before cutting planes are tried."""
 CUTS = 60
+"""The largest number of cutting planes."""
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 
@@ -26,7 +29,7 @@ _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 def check_feasible(problem: Problem) -> None:
     """Raise if fixed constraints provably contradict each other over the domain.
 
-    Constraints that depend on the round's data are not judged here: `taut.hindsight` sees the whole stream.
+    Constraints that depend on the round's data are not checked here, because only `taut.hindsight` sees the whole stream.
     """
     if problem.constraints.takes_data or problem in _feasible:
         return
@@ -40,18 +43,18 @@ def check_feasible(problem: Problem) -> None:
 
 
 def mark_feasible(problem: Problem) -> None:
-    """Remember that a feasible decision of this problem is known, so that none will be looked for."""
+    """Note that a feasible decision of this problem is known, so that `check_feasible` need not search."""
     _feasible.add(problem)
 
 
 def find_feasible(problem: Problem) -> tuple[Array | None, float, bool]:
     """A decision with max g at most about 1e-6, if found; the best known bound on min max g; whether it is proven.
 
-    First Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which are compiled, stop at the first feasible decision and
-    are enough for nearly every problem; then cutting planes, whose programs bound the minimum from below.
+    Compiled Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2) come first. They stop at the first feasible decision, which is
+    enough for nearly every problem. Cutting planes follow, whose programs bound the minimum from below.
     """
     point, excess, first, size = (np.asarray(a) for a in _polyak(problem.constraints, problem.domain))
-    # Small units get a small tolerance; large numbers forgive their rounding and the solver's.
+    # Constraints in small units get a small tolerance; large numbers get the rounding error of the numbers and the solver.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
     tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
     if float(excess) <= tolerance:
@@ -63,7 +66,7 @@ def find_feasible(problem: Problem) -> tuple[Array | None, float, bool]:
 
 @jax.jit
 def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
-    """The best decision met, its largest g, that of the centre, and the largest |g_i| of the centre."""
+    """The best decision found, its largest g, the largest g at the centre, and the largest |g_i| at the centre."""
 
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         values, pull, _ = constraints.linearise(x, None)
@@ -85,12 +88,12 @@ def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
     x = jnp.asarray(domain.centre, default_float())
     first, _, size = worst(x)
     start = (jnp.asarray(0), x, x, first)
-    _, _, best, lowest = jax.lax.while_loop(lambda carry: (carry[0] < STEPS) & (carry[3] > 0), step, start)
+    _, _, best, lowest = jax.lax.while_loop(lambda carry: (carry[0] < POLYAK_STEPS) & (carry[3] > 0), step, start)
     return best, lowest, first, size
 
 
 def _cutting_planes(problem: Problem, x: Array, tolerance: float, unit: float) -> tuple[Array | None, float, bool]:
-    """Kelley's method for min max g, measured in `unit`, so that the solver's tolerances mean the same in any scale."""
+    """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances fit every scale."""
     import cvxpy as cp
 
     y, level = cp.Variable(problem.domain.shape), cp.Variable()
