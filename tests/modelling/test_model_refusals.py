@@ -27,11 +27,11 @@ def refusals():
         "not DPP below": (lambda: (cp.sum(x), [*ball, p * p * x[0] <= 1]), r"(?s)constraints: .*\|--  p \* p$"),
         "unbounded": (
             lambda: (cp.sum(x), [x[0] == 2 * x[1], x[1] >= 0]),
-            r"for ever in the direction \+1 x\[0\] \+0.5 x\[1\];",
+            r"a ray in the direction \+1 x\[0\] \+0.5 x\[1\];",
         ),
         "unbounded along a curve": (
             lambda: (cp.sum(x), [cp.square(x[0]) <= x[1]]),
-            r"for ever in the direction \+1 x\[1\];",
+            r"a ray in the direction \+1 x\[1\];",
         ),
         "empty": (lambda: (cp.sum(x), [x >= 1, x <= 0]), "constraints: got no feasible decision"),
         "no choice": (lambda: (cp.sum(x), [x == 1]), r"constraints: got only one feasible decision, \[1.0, 1.0\]"),

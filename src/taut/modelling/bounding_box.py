@@ -86,4 +86,4 @@ def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> 
 def _direction(ray: Array, name: Callable[[int], str]) -> str:
     ray = ray / np.abs(ray).max()
     parts = [f"{share:+.3g} {name(i)}" for i, share in enumerate(ray) if abs(share) > 1e-6]
-    return "it is unbounded in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")
+    return "a ray in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")
