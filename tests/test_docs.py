@@ -1,10 +1,16 @@
-"""Documentation: links resolve, names of code exist, and the glossary is sorted and complete."""
+"""Documentation: links resolve, names of code exist and are called as described, and the glossary is complete."""
 
 import importlib
+import inspect
 import re
+import sys
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
+
+import taut
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -38,8 +44,11 @@ def names(text):
     return set(re.findall(r"`(taut(?:\.\w+)+)", text))
 
 
-def exists(name):
-    """Whether a dotted name is a module, or an attribute of one, or an attribute of that."""
+MISSING = object()
+
+
+def found(name):
+    """The module, or the attribute of one, or the attribute of that, which a dotted name means."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
@@ -47,11 +56,22 @@ def exists(name):
         except ModuleNotFoundError:
             continue
         for part in parts[end:]:
-            if not hasattr(value, part) and part not in getattr(value, "__dataclass_fields__", ()):
-                return False
-            value = getattr(value, part, None)
-        return True
-    return False
+            if not hasattr(value, part):
+                return None if part in getattr(value, "__dataclass_fields__", ()) else MISSING
+            value = getattr(value, part)
+        return value
+    return MISSING
+
+
+def exists(name):
+    return found(name) is not MISSING
+
+
+def code_of(name):
+    """The code object of a function, method or property; None for anything else."""
+    value = found(name)
+    value = value.fget if isinstance(value, property) else value
+    return getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
 
 
 def files(text):
@@ -90,3 +110,45 @@ def test_the_glossary_is_sorted_and_linked_from_every_page():
     for path in PAGES:
         if path.name not in ("CHANGELOG.md", "glossary.md"):
             assert "glossary.md" in path.read_text(), path.name
+
+
+def entered(call):
+    """The code of all Python functions that a call enters."""
+    codes = set()
+    sys.setprofile(lambda frame, event, _: codes.add(frame.f_code) if event == "call" else None)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(None)
+    return result, codes
+
+
+def test_the_architecture_page_describes_what_is_called():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    _, *parts = re.split(r"^#{2,3} ", page, flags=re.M)
+    sections = {part.splitlines()[0]: part for part in parts}
+    problem = taut.Problem(
+        lambda x, c: c @ x,
+        lambda x: jnp.abs(x).sum() - 1,
+        taut.Ball(1.0, shape=2),
+        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1.0),
+    )
+    costs = np.random.default_rng(0).uniform(size=(8, 2)) / 2**0.5
+    learner = taut.ClippedOGD.tuned(problem.constants, horizon=8)
+
+    def live():
+        player = taut.Player(learner, problem)
+        player.observe(costs[0])
+        return player.decision
+
+    run, simulated = entered(lambda: taut.simulate(learner, problem, costs))
+    calls = {
+        "`taut.simulate(learner, problem, stream)`": simulated,
+        "`taut.Player.observe(z)`": entered(live)[1],
+        "`run.certificate()`": entered(run.certificate)[1],
+    }
+    elsewhere = {"taut.play.chunks.revealed_data", "taut.Player.save"}  # described as belonging to other calls
+    for title, codes in calls.items():
+        named = {name: code_of(name) for name in names(sections[title]) - elsewhere}
+        assert sum(code is not None for code in named.values()) >= 5
+        assert [name for name, code in named.items() if code is not None and code not in codes] == [], title
