@@ -152,3 +152,18 @@ def test_the_architecture_page_describes_what_is_called():
         named = {name: code_of(name) for name in names(sections[title]) - elsewhere}
         assert sum(code is not None for code in named.values()) >= 5
         assert [name for name, code in named.items() if code is not None and code not in codes] == [], title
+
+
+def test_every_package_says_what_is_inside_and_in_which_order_to_read_it():
+    packages = [path.parent for path in (ROOT / "src" / "taut").rglob("__init__.py")]
+    assert len(packages) > 10
+    for folder in packages:
+        name = ".".join(folder.relative_to(ROOT / "src").parts)
+        if name != "taut":
+            doc = importlib.import_module(name).__doc__
+            first = re.search(r"Read `(\w+)`", doc)
+            assert first, f"{name}: the docstring should say which module to read first"
+            named = set(re.findall(r"`(\w+)[`/]", doc))
+            modules = {path.stem for path in folder.iterdir() if path.stem[0] != "_"}
+            assert first.group(1) in modules
+            assert len(named & modules) >= min(2, len(modules)) or len(modules) < 3, name

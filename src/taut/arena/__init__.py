@@ -1,5 +1,5 @@
 """Standard streams and the contest of all learners on them.
 
-`contest` simulates several learners on one problem and stream for a list of horizons and returns one labelled dataset.
-The package builds on `taut.play` and `taut.judge`; the reproduction of the paper (`taut.paper`) uses it.
+Read `contest`: it simulates several learners on one problem and stream for a list of horizons and returns one labelled
+dataset. The reproduction of the paper (`taut.paper`) uses it.
 """

@@ -1,8 +1,11 @@
-"""Bounds: one function a result, a number for given constants and parameters, never a big-O.
+"""Formulas of the theorems. Each has one function, which returns a number for given constants and parameters.
 
-Every function takes plain numbers by keyword, holds for any admissible parameters (not only tuned ones), every
-convex problem with these constants, every stream and every adversary, and raises ValueError outside its
-theorem. Functions named `*_inequality` return left minus right of the inequality behind the guarantee.
+Read `clipped_ogd` first (Theorem 1, with the notation), then `step_sums` (sums of step sizes) and the file of the family
+that you are interested in. `conversions` derives bounds on one quantity from bounds on another.
+
+Every function takes plain numbers by keyword. It holds for all admissible parameters (not only tuned ones), for every convex
+problem with these constants and for any data, including data chosen by an adaptive adversary. Outside its theorem it raises
+`OutsideTheorem`. Functions named `*_inequality` return the left minus the right side of the inequality behind a guarantee.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report of a reproduction: one HTML page with all figures embedded.
 
-`page` collects the contents from the output folder of `taut reproduce`; `page.html.jinja` is the template.
+Read `page` first: it collects the contents from the output folder of `taut reproduce` and fills in `page.html.jinja`.
 """
 
 from .page import write_report

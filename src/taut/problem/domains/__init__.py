@@ -1,11 +1,11 @@
-"""Domains: the simple sets decisions live in, each with an exact Euclidean projection.
+"""Domains: simple sets that contain all decisions, each with an exact Euclidean projection.
 
-A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so a second
-radius never recompiles and a batch of radii can be mapped over; its `shape` is static. Decisions are arrays
-of that shape, and distances are Euclidean over all entries (Frobenius for matrices).
+Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `product`. `arrays` has helpers, `support`
+computes how far a domain extends in given directions.
 
-The sets are in files of their own: `balls`, `box`, `simplex`, `product`; `base` has what they share.
-
+A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so that another radius does not
+recompile and a batch of radii can be mapped over; its `shape` is static. Decisions are arrays of that shape, and distances are
+Euclidean over all entries (Frobenius for matrices).
 >>> import numpy as np
 >>> Ball(radius=2.5, shape=2).project(np.array([3.0, 4.0])).tolist()
 [1.5, 2.0]
