@@ -1,18 +1,21 @@
 """The registry: every method by name, those of this package and those of others.
 
-A package registers a method by an entry point in the group `taut.learners` whose object is a `Card`; its name is the name
-of the method. In a script or notebook `taut.register_learner` does the same.
+Every module of this package that has a tuple `CARDS` is a family of methods; it is found without being listed. Another
+package registers a method by an entry point in the group `taut.learners` whose object is a `Card`; the name of the entry
+point is the name of the method. In a script or notebook `taut.register_learner` does the same.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
+import pkgutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..problem.constants import Constants
-from . import clipped_ogd, drift_plus_penalty, projected_ogd, saddle_point
 from .base import Learner
 from .card import Card
 
@@ -23,8 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner"]
 
 GROUP = "taut.learners"
-FAMILIES = (clipped_ogd, saddle_point, projected_ogd, drift_plus_penalty)
-"""The files of this package that hold methods, in the order in which tables show them."""
+FIRST = ("half_space", "clipped_ogd")
+"""Families that tables show first; the others follow in alphabetical order."""
+
+
+def _families() -> tuple[ModuleType, ...]:
+    package = __name__.rpartition(".")[0]
+    path = importlib.import_module(package).__path__
+    names = [found.name for found in pkgutil.iter_modules(path) if not found.ispkg and found.name != "registry"]
+    names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    modules = (importlib.import_module(f"{package}.{name}") for name in names)
+    return tuple(module for module in modules if hasattr(module, "CARDS"))
+
+
+FAMILIES = _families()
+"""The modules of this package that hold methods, in the order in which tables show them."""
 
 
 class Registry(Mapping[str, Card]):
