@@ -1,4 +1,4 @@
-"""Rates: how fast regret and violations really grow with the horizon, beside how fast theory lets them."""
+"""Rates: how fast regret and violations grow with the horizon, measured and according to the bounds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rates:
         return next(rate for rate in self.rates if rate.quantity == quantity)
 
     def table(self) -> Table:
-        """One row a quantity."""
+        """Return a table with one row per quantity."""
         from rich.table import Table
 
         table = Table("quantity", "measured exponent", "95 % interval", "theory", title="growth in the horizon")
@@ -119,7 +119,7 @@ def measure(run: Run, best: Array) -> dict[str, Array]:
 
 
 def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None) -> Rate:
-    """Least squares of log value on log horizon, one slope a seed; a quantity that is not positive has none."""
+    """Least squares of log value on log horizon, with one slope per seed. A quantity that is not positive has no slope."""
     allowed = None if theory is None else theory.get(quantity)
     values = np.atleast_2d(values)
     if np.any(values <= 0):

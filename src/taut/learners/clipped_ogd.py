@@ -1,11 +1,11 @@
-r"""Clipped-OGD: the multiplier that maximises the clipped Lagrangian, in closed form.
+r"""Clipped-OGD: gradient descent with the multiplier that maximises the clipped Lagrangian, in closed form.
 
     L_t(x, lambda) = f_t(x) + sum_i { lambda_i [g_i(x)]_+ - (theta_t / 2) lambda_i^2 },   theta_t = sigma eta_t
     lambda_t = [g(x_t)]_+ / (sigma eta_t)
     x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_i(x_t)) )
 
 The product eta_t lambda_t = [g(x_t)]_+ / sigma does not depend on the step: feasibility is restored at a fixed rate.
-Nothing in the proofs asks g to be fixed, so all of it holds for constraints that change with the round.
+The proofs do not use that g is fixed, so all bounds hold for constraints that change with the round.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class ClippedOGD(Learner):
     r"""x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) ).
 
     Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded together (Theorem 1);
-    see `taut.bounds`. One gradient, m values, one Jacobian product and one projection on B a round.
+    see `taut.bounds`. Each round needs one loss gradient, m constraint values,
+    one vector-Jacobian product and one projection onto B.
 
     Arguments:
         eta: the step eta_t, a number or a schedule.
@@ -84,7 +85,7 @@ class ClippedOGD(Learner):
                 rules agree when R = 1 and G_f = G_g.
                 "bound-optimal": the pair that minimises the explicit bound on regret plus `weight` times that on the
                 clipped violation; beta and alpha are not used.
-            weight: what a unit of violation costs in units of loss ("bound-optimal" only).
+            weight: the cost of one unit of violation in units of loss ("bound-optimal" only).
             initial_distance: from the first decision to the feasible set, 0 if it is feasible ("bound-optimal" only):
                 with it and an error bound among the constants, for fixed constraints, the sharper bounds are minimised.
         """
@@ -132,11 +133,11 @@ class ClippedOGD(Learner):
         return cls(InverseRoot(eta), _sigma(slope, count, arguments.fraction("alpha", alpha)))
 
     def init(self, x1: jax.Array, count: int) -> State:
-        """Play x1 first."""
+        """Return the state that plays x1 first."""
         return State(x1, first_round())
 
     def step(self, state: State, round: Round) -> State:
-        """Lines 5 to 7 of Algorithm 1. g is evaluated once, at x_t."""
+        """Apply lines 5 to 7 of Algorithm 1. The constraints are evaluated once, at x_t."""
         x, t = state
         excess, pull, _ = round.constraints(x)
         eta = self.eta(t, x.dtype)
@@ -185,7 +186,7 @@ class ClippedOGD(Learner):
                 yield one.become("excess")  # a signed sum is never above the clipped one
 
     def multiplier(self, state: State, round: Round) -> jax.Array:
-        """lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, which the paper leaves undefined."""
+        """Return lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, for which the paper does not define it."""
         excess = round.constraints(state.x).values
         dtype = state.x.dtype
         return jnp.maximum(excess, 0) / (jnp.asarray(self.sigma, dtype) * self.eta(state.t, dtype))

@@ -1,4 +1,4 @@
-"""Learners made of learners: the doubling trick, compiled."""
+"""The doubling trick: a learner that needs a horizon is restarted with horizons 1, 2, 4, ..."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Doubling(Learner):
                 )
 
     def __repr__(self) -> str:
-        """Only the first of the epochs, which has the parameters of an ordinary learner."""
+        """Show only the first epoch, which has the parameters of an ordinary learner."""
         start, rounds = "warm " if self.warm else "", f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}"
         known = all(isinstance(leaf, np.ndarray) and leaf.ndim for leaf in jax.tree.leaves(self.epochs))
         inner = jax.tree.map(_first_entry, self.epochs) if known else type(self.epochs).__name__
@@ -98,17 +98,17 @@ class Doubling(Learner):
         return cls(jax.tree.map(lambda *leaves: np.asarray(leaves, float), *learners), first, bool(warm))
 
     def at(self, epoch: jax.Array) -> Learner:
-        """The learner of one epoch."""
+        """Return the learner of one epoch."""
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[epoch], self.epochs)
 
     def init(self, x1: jax.Array, count: int) -> Epoch:
-        """The first epoch starts at x1."""
+        """Return the state in which the first epoch starts at x1."""
         inner = self.at(jnp.asarray(0)).init(x1, count)
         zero = jnp.asarray(0, jnp.int32)
         return Epoch(inner.x, inner, zero, jnp.asarray(2**self.first, jnp.int32), x1)
 
     def step(self, state: Epoch, round: Round) -> Epoch:
-        """Step the inner learner; when its epoch is over, begin the next with fresh state."""
+        """Step the inner learner; when its epoch ends, start the next one with a new state."""
         count = round.constraints(state.x).values.shape[0]
         inner = self.at(state.epoch).step(_playing(state), round)
         over = state.left <= 1
@@ -141,7 +141,7 @@ class Doubling(Learner):
                 yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests)
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
-        """That of the running epoch's learner."""
+        """Return the multiplier of the current epoch's learner."""
         return self.at(state.epoch).multiplier(_playing(state), round)
 
 

@@ -1,4 +1,4 @@
-r"""Virtual queues: constraint excess is stored up and drained by later decisions.
+r"""Drift-plus-penalty: virtual queues accumulate the linearised constraint excess and weight the constraint gradients.
 
 x_{t+1} = Pi_B( x_t - (1 / 2 alpha) (V df_t(x_t) + sum_i Q_{t,i} dg_i(x_t)) )
 Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
@@ -28,7 +28,7 @@ __all__ = ["DriftPlusPenalty"]
 class DriftPlusPenalty(Learner):
     r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.
 
-    Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Violations may be paid back by slack:
+    Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Negative excess offsets violations:
     the clipped sum can grow like T. Clipping g inside it would destroy Slater's condition, so there is no clipped form.
 
     Arguments:
@@ -51,16 +51,16 @@ class DriftPlusPenalty(Learner):
 
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> DriftPlusPenalty:
-        """V = sqrt(T), alpha = T, as in the reference; the constants play no part."""
+        """V = sqrt(T), alpha = T, as in the reference; the constants are not used."""
         horizon = arguments.count("horizon", horizon)
         return cls(math.sqrt(horizon), float(horizon))
 
     def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Play x1 first, with empty queues."""
+        """Return the state that plays x1 first, with empty queues."""
         return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
-        """First the decision with Q_t, then the queues with the decision just made."""
+        """Update the decision with Q_t, then the queues with the new decision."""
         x, t, queue = state
         excess, pull, push = round.constraints(x)
         penalty, proximity = (jnp.asarray(p, x.dtype) for p in (self.penalty, self.proximity))
@@ -85,7 +85,7 @@ class DriftPlusPenalty(Learner):
         yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers, loss_range=reach)
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
-        """Q_t / V, the multiplier in units of the loss."""
+        """Return Q_t / V, the multiplier in units of the loss."""
         return state.multiplier / jnp.asarray(self.penalty, state.x.dtype)
 
 

@@ -1,4 +1,4 @@
-r"""Projected online gradient descent: the gold standard where the feasible set itself is cheap to project on.
+r"""Projected online gradient descent, for feasible sets onto which a projection is cheap.
 
 x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
 """
@@ -24,13 +24,13 @@ __all__ = ["ProjectedOGD"]
 
 @learner_dataclass
 class ProjectedOGD(Learner):
-    r"""x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) ), with an exact projection on the feasible set S.
+    r"""x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) ), with an exact projection onto the feasible set S.
 
-    Guarantee: no violation in any round, because S is given as a set; the constraints are never asked.
+    Guarantee: no violation in any round, because every decision lies in S. The constraint functions are not used.
 
     Arguments:
         eta: the step, a number or a schedule.
-        feasible: S, a domain. It is the caller's word that S is where g <= 0; the referee still scores g.
+        feasible: S, a domain. The caller asserts that S is the set where g <= 0; violations of g are measured all the same.
 
     References: Zinkevich, ICML 2003; Hazan, Agarwal & Kale, Machine Learning 69 (2007).
 
@@ -66,11 +66,11 @@ class ProjectedOGD(Learner):
         return cls(Inverse(1 / modulus), _checked(feasible))
 
     def init(self, x1: jax.Array, count: int) -> State:
-        """Play the feasible point nearest to x1 first."""
+        """Return the state that plays the feasible point nearest to x1 first."""
         return State(self.feasible.project(x1), first_round())
 
     def step(self, state: State, round: Round) -> State:
-        """One gradient step, projected on S."""
+        """Take one gradient step and project onto S."""
         x, t = state
         return State(self.feasible.project(x - self.eta(t, x.dtype) * round.gradient(x)), t + 1)
 

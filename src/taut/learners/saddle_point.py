@@ -115,11 +115,11 @@ class SaddlePoint(Learner):
         return cls(eta, Reciprocal(theta, 1.0), theta, clipped)
 
     def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Play x1 first, with multipliers at zero."""
+        """Return the state that plays x1 first, with multipliers at zero."""
         return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
-        """Both updates use x_t and lambda_t."""
+        """Update decision and multiplier, both from x_t and lambda_t."""
         x, t, weight = state
         excess, pull, _ = round.constraints(x)
         pulled = weight
@@ -190,7 +190,7 @@ class SaddlePoint(Learner):
             yield Guarantee.none("regret", source, why)
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
-        """lambda_t."""
+        """Return lambda_t."""
         return state.multiplier
 
 

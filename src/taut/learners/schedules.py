@@ -108,7 +108,7 @@ class Inverse(_Scaled):
 @register_dataclass
 @dataclass(frozen=True)
 class Power(_Scaled):
-    """scale * (t + shift)^-exponent, the exponent traced: powers are dear, so the usual ones have their own classes."""
+    """scale * (t + shift)^-exponent, with a traced exponent. Powers are slow, so the usual ones have classes of their own."""
 
     exponent: Any = 0.5
 

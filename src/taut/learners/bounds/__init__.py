@@ -20,6 +20,7 @@ from .clipped_ogd import (
     clipped_step_inequality,
     clipped_violation,
 )
+from .clipped_ogd_strong import strong_clipped_regret, strong_clipped_squared_violation, strong_clipped_violation
 from .conversions import (
     doubling_bound,
     doubling_epochs,
@@ -65,7 +66,6 @@ from .saddle_point import (
     mahdavi_regret,
     mahdavi_total_violation,
 )
-from .strong import strong_clipped_regret, strong_clipped_squared_violation, strong_clipped_violation
 from .theorem import OutsideTheorem
 
 __all__ = [

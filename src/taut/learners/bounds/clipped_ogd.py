@@ -2,7 +2,7 @@ r"""Clipped-OGD: Theorem 1 and Propositions 2 and 3 of Yuan and Lamperski (2018)
 
 The learner plays x_{t+1} = P_B(x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t)). Write b_t for
 |x_t - x|^2, s_t^2 for sum_i [g_i(x_t)]_+^2, and x for any decision with g_i(x) <= 0. Projections do not expand,
-dg_i(x_t).(x_t - x) >= g_i(x_t), and the squared step splits as in `steps.Split`; so, in every round,
+dg_i(x_t).(x_t - x) >= g_i(x_t), and the squared step splits as in `step_sums.Split`; so, in every round,
 
     eta_t (f_t(x_t) - f_t(x)) + (alpha/sigma) s_t^2 <= (b_t - b_{t+1}) / 2 + (eta_t^2 / 2) A G_f^2.        (*)
 
@@ -14,7 +14,7 @@ R is the distance from x_1 to the farthest decision that counts as a comparator;
 from x_1 always does. No ball is needed. After replacing the constraints by their maximum, m = 1.
 
 `form` chooses the split: "paper" (one G for losses and constraints), "scale-aware" (G_f and G_g apart) or
-"sharp" (the best constant c of `steps.Split`; never larger than "scale-aware", and free of the factor m + 1).
+"sharp" (the best constant c of `step_sums.Split`; never larger than "scale-aware", and free of the factor m + 1).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def drift_plus_penalty_expected_excess(
 ) -> float:  # fmt: skip
     r"""Expected sum over rounds of g_{t,k}(x_t), constraints drawn afresh each round, E g_k(u) <= -epsilon: O(sqrt(T)).
 
-    As `drift_plus_penalty_excess`, with E|Q_{T+1}| bounded as follows. |Q| changes by B = sqrt(m)(D + G_g r) a round at
+    As `drift_plus_penalty_excess`, with E|Q_{T+1}| bounded as follows. |Q| changes by B = sqrt(m)(D + G_g r) per round at
     most. Over s rounds (*) at u gives, if |Q_t| >= theta = B (s-1) + 2 c / epsilon + 2 alpha r^2 / (epsilon s), an
     expected change below -epsilon s / 2. By Hoeffding's lemma E exp(a |Q|), a = epsilon / (2 s B^2), then shrinks by
     w = exp(-epsilon^2 / (8 B^2)), so E|Q_t| <= theta + s B - ln(1 - w) / a for every t and every s; the best s is

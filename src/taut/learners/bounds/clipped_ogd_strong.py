@@ -1,11 +1,11 @@
 r"""Clipped-OGD for strongly convex losses: Theorem 2 of Yuan and Lamperski (2018), and its squared version.
 
 Steps eta_t = 1 / (H (t + 1)), feasibility step 1/sigma (the paper: sigma = (m+1) G^2). Strong convexity adds
--(H/2) eta_t b_t to the right of the one-round inequality of `clipped`, with b_t = |x_t - x|^2:
+-(H/2) eta_t b_t to the right of the one-round inequality of `clipped_ogd`, with b_t = |x_t - x|^2:
 
     eta_t (f_t(x_t) - f_t(x)) + (alpha/sigma) s_t^2 <= (b_t - b_{t+1})/2 - H eta_t b_t / 2 + (eta_t^2/2) A G_f^2.  (*)
 
-Constraints may vary from round to round, R and `form` are as in `clipped`.
+Constraints may vary from round to round, R and `form` are as in `clipped_ogd`.
 
 A loss that is H-strongly convex and G_f-Lipschitz cannot be far below the comparator's:
 f_t(x) - f_t(x_t) <= G_f sqrt(b_t) - H b_t / 2 <= G_f^2 / (2 H), so F is never taken larger than that.
