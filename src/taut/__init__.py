@@ -36,6 +36,7 @@ from .play.simulate import simulate  # noqa: E402
 from .play.sweep import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
+from .problem.feasibility import NoFeasibleDecision  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
 
@@ -55,6 +56,7 @@ __all__ = [
     "Hindsight",
     "L1Ball",
     "Learner",
+    "NoFeasibleDecision",
     "Player",
     "Problem",
     "Product",

@@ -162,21 +162,17 @@ class _Task:
             seed, prefix = divmod(e, len(self.ends))
             rounds, counts = np.unique(self.data[seed, : self.ends[prefix]], axis=0, return_counts=True)
             feasible, dual_rows = self.parts.join(self.steady_set.form, rounds, counts / self.ends[prefix])
-        return self.minimised(feasible, slope, curvature, dual_rows, int(self.rounds[e]))
+        return self.minimised(feasible, slope, curvature, dual_rows)
 
     def minimised(
-        self, feasible: ConicSet, slope: Array, curvature: Array | None, dual_rows: list[list[Array]], rounds: int
+        self, feasible: ConicSet, slope: Array, curvature: Array | None, dual_rows: list[list[Array]]
     ) -> _Proven | None:
         """The solver's attempt whose dual variables prove the most; None if the solver fails."""
         best: _Proven | None = None
         least = np.inf
         for solution in feasible.solutions(slope, curvature):
             if solution.status == "infeasible":
-                when = f" in all of {rounds} rounds" if self.varying else ""
-                raise ValueError(
-                    f"constraints: got none of the domain's decisions feasible{when}; expected a domain that contains a "
-                    "decision with g(x) <= 0"
-                )
+                return None  # the generic route proves it and finds the least-violating decision
             if solution.status != "solved":
                 continue
             x = feasible.wanted(solution)
@@ -253,7 +249,7 @@ class _OwnFeasibleSet:
         u, proofs = at.copy(), dict[int, _Proven]()
         for e in np.flatnonzero(mask).tolist():
             hessian = taylor.hessian(e)
-            found = self.task.minimised(self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, [], 0)
+            found = self.task.minimised(self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, [])
             if found is None:
                 raise _NoSolution
             u[e], proofs[e] = found.u, found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from .constraints import Constraints
 from .domains import Domain
 from .problem import Problem
 
-__all__ = ["check_feasible", "find_feasible", "mark_feasible"]
+__all__ = ["NoFeasibleDecision", "check_feasible", "find_feasible", "mark_feasible"]
 
 TOLERANCE = 1e-6
 """The largest constraint value that counts as feasible, in units of the largest one at the centre (at most 1)."""
@@ -22,8 +23,35 @@ POLYAK_STEPS = 1000
 """Subgradient steps before cutting planes are tried."""
 CUTS = 60
 """The largest number of cutting planes."""
+CLOSE = 1e-3
+"""Once infeasibility is proven, the least-violating decision is improved until it is this close to the bound, relatively."""
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
+
+
+class NoFeasibleDecision(ValueError):
+    """No decision of the domain satisfies all constraints (in all rounds, if constraints change); this is proven.
+
+    Attributes:
+        decision: the decision whose largest constraint value is smallest, as far as it was found.
+        violation: that value, the largest one of all constraints (and rounds) at `decision`.
+        bound: every decision of the domain has a constraint value of at least this, which is positive.
+        rounds: the number of rounds whose constraints were considered; None if constraints do not change.
+        seed: the seed whose rounds these are; None if constraints do not change.
+    """
+
+    def __init__(
+        self, decision: Array, violation: float, bound: float, rounds: int | None = None, seed: int | None = None
+    ) -> None:
+        self.decision, self.violation, self.bound, self.rounds, self.seed = decision, violation, bound, rounds, seed
+        when = "" if rounds is None else f" over {rounds} rounds"
+        super().__init__(
+            f"constraints: got max_i g_i(x) >= {bound:.6g} > 0{when} for all x of the domain; expected a domain with a "
+            f"decision for which g(x) <= 0. The least-violating decision found has max_i g_i(x) = {violation:.6g}"
+        )
+
+    def __reduce__(self) -> tuple[type[NoFeasibleDecision], tuple[object, ...]]:
+        return type(self), (self.decision, self.violation, self.bound, self.rounds, self.seed)
 
 
 def check_feasible(problem: Problem) -> None:
@@ -33,12 +61,9 @@ def check_feasible(problem: Problem) -> None:
     """
     if problem.constraints.takes_data or problem in _feasible:
         return
-    point, excess, proven = find_feasible(problem)
-    if point is None and proven:
-        raise ValueError(
-            f"constraints: got max_i g_i(x) >= {excess:.6g} > 0 for all x of the domain; expected a domain with a "
-            "decision for which g(x) <= 0"
-        )
+    found = find_feasible(problem)
+    if found.proven:
+        raise NoFeasibleDecision(found.least_violating, found.violation, found.bound)
     _feasible.add(problem)
 
 
@@ -47,8 +72,23 @@ def mark_feasible(problem: Problem) -> None:
     _feasible.add(problem)
 
 
-def find_feasible(problem: Problem) -> tuple[Array | None, float, bool]:
-    """A decision with max g at most about 1e-6, if found; the best known bound on min max g; whether it is proven.
+class Feasibility(NamedTuple):
+    """The result of a search for a feasible decision."""
+
+    decision: Array | None
+    """A decision with max g at most about 1e-6, if one was found."""
+    bound: float
+    """The best known lower bound on min max g; the value at `decision` if one was found."""
+    proven: bool
+    """Whether the bound proves that no decision is feasible."""
+    least_violating: Array
+    """The decision with the smallest max g that was found,"""
+    violation: float
+    """and its max g."""
+
+
+def find_feasible(problem: Problem) -> Feasibility:
+    """Search for a feasible decision, or for a proof that there is none.
 
     Compiled Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2) come first. They stop at the first feasible decision, which is
     enough for nearly every problem. Cutting planes follow, whose programs bound the minimum from below.
@@ -58,10 +98,10 @@ def find_feasible(problem: Problem) -> tuple[Array | None, float, bool]:
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
     tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
     if float(excess) <= tolerance:
-        return point, float(excess), False
+        return Feasibility(point, float(excess), False, point, float(excess))
     if not np.isfinite(excess):
         raise ValueError("constraints: got a value that is not finite inside the domain; expected finite numbers")
-    return _cutting_planes(problem, point, tolerance, float(first))
+    return _cutting_planes(problem, point, float(excess), tolerance, float(first))
 
 
 @jax.jit
@@ -92,13 +132,13 @@ def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
     return best, lowest, first, size
 
 
-def _cutting_planes(problem: Problem, x: Array, tolerance: float, unit: float) -> tuple[Array | None, float, bool]:
+def _cutting_planes(problem: Problem, x: Array, violation: float, tolerance: float, unit: float) -> Feasibility:
     """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances fit every scale."""
     import cvxpy as cp
 
     y, level = cp.Variable(problem.domain.shape), cp.Variable()
     rows = problem.domain.to_cvxpy(y)
-    lowest = -np.inf
+    lowest, best = -np.inf, x
 
     @jax.jit
     def linear(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -108,15 +148,18 @@ def _cutting_planes(problem: Problem, x: Array, tolerance: float, unit: float) -
 
     for _ in range(CUTS):
         values, slopes = (np.asarray(a, float) for a in linear(jnp.asarray(x)))
-        if float(values.max()) <= tolerance:
-            return x, float(values.max()), False
+        largest = float(values.max())
+        if largest < violation:
+            best, violation = x, largest
+        if largest <= tolerance:
+            return Feasibility(x, largest, False, x, largest)
+        if lowest > tolerance and violation - lowest <= CLOSE * violation:
+            break
         offsets = values - slopes @ x.ravel()
         rows.append((slopes / unit) @ cp.vec(y, order="C") + offsets / unit <= level)
         plan = cp.Problem(cp.Minimize(level), rows)
         plan.solve(solver=cp.CLARABEL, canon_backend=backend(plan))
         if plan.status != cp.OPTIMAL or y.value is None:
-            return None, lowest, False
+            break
         lowest, x = unit * float(level.value), np.asarray(y.value)
-        if lowest > tolerance:
-            return None, lowest, True
-    return None, lowest, False
+    return Feasibility(None, lowest, lowest > tolerance, best, violation)

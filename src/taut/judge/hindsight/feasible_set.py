@@ -16,11 +16,13 @@ from typing import NoReturn
 import numpy as np
 
 from ...engine import Array
+from ...problem.feasibility import NoFeasibleDecision
 from ...problem.streams import Stream
 from .convexity import refuse_concave_constraints
 from .cuts import FIXED, Key, Oracle, Pool
+from .least_violating import least_violation
 from .lower_bound import Proof, lower_bounds
-from .program import Infeasible, Level, Program, Quadratic, Unbounded
+from .program import Infeasible, Program, Quadratic, Unbounded
 from .result import relative_gap
 from .stream_sums import Taylor, worst_rounds
 from .structure import Structure
@@ -79,7 +81,8 @@ class Region:
         lengths = np.linalg.norm(structure.slopes, axis=1)
         flat = (lengths == 0) & (structure.offsets > structure.allowed[structure.affine])
         if flat.any():
-            self._refuse(float(structure.offsets[flat].max()))
+            least = float(structure.offsets[flat].max())
+            self._refuse(0, np.zeros(size), least, least)
         self.row_of = np.flatnonzero(lengths > 0)
         self.lengths = lengths[self.row_of]
         rows = structure.slopes[self.row_of] / self.lengths[:, None]
@@ -126,7 +129,7 @@ class Region:
             for group in self.groups:
                 group.prepare(40 * self.scaling.size + 400)
             for e in working:
-                u[e], proofs[e] = self._program(self._group_of(e), e, taylor, at[e], u[e], step)
+                u[e], proofs[e] = self._program(self.group_of(e), e, taylor, at[e], u[e], step)
             u[working] = self.scaling.project(u[working])
             shift = u - at
             hessian_u = np.stack([taylor.hessian(e) @ shift[e] for e in working])
@@ -134,7 +137,7 @@ class Region:
             value = taylor.value[working] + np.sum((taylor.slope[working] + slope) / 2 * shift[working], axis=1)
             gap = np.abs(relative_gap(value, self.lower(working, u, value, slope, proofs), self.rounds[working]))
             # Decisions on active cones are accurate to half the digits only, even if the gap is small: tangents follow.
-            polish = [e for e in working if step == 0 and e in self._group_of(e).constraint_curvature]
+            polish = [e for e in working if step == 0 and e in self.group_of(e).constraint_curvature]
             polish = polish if self.structure.quadratic.size else []
             keys, worst = self._violated(working, u, (gap > tolerance[working]) | np.isin(working, polish))
             tangents = self.oracle.tangents(
@@ -144,7 +147,7 @@ class Region:
             )
             left, cursor = [], 0
             for e, one in zip(working, gap, strict=True):
-                fresh = [self._group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
+                fresh = [self.group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
                 cursor += len(keys[e])
                 excess[e] = max(worst[e], 0) * self.structure.allowed.max()
                 idle[e] = 0 if any(fresh) else idle[e] + 1
@@ -169,7 +172,7 @@ class Region:
         try:
             minimiser = program.minimise(curvature, slope, active, thorough=step > 0)
         except Infeasible:
-            self._explain(group, program, active)
+            self._explain(e)
         except Unbounded:
             raise ValueError("loss: got losses unbounded below over the feasible set; expected a minimum") from None
         group.pool.mark_used(minimiser.cuts)
@@ -228,19 +231,20 @@ class Region:
         for e in elements:
             points = np.repeat(u[e][None], len(keys[e]), axis=0)
             for tangent in self.oracle.tangents(keys[e], points, [int(self.seeds[e])] * len(keys[e])):
-                self._group_of(e).pool.add(tangent)
+                self.group_of(e).pool.add(tangent)
         return [worst[e] for e in elements]
 
     def with_planes(self, e: int, slopes: Array, offsets: Array) -> tuple[Program, Array | None, Pool]:
         """The element's program with further cuts after those of its pool, and which of the cuts count."""
-        group = self._group_of(e)
+        group = self.group_of(e)
         program = group.outer.copy()
         cuts, cut_offsets = group.pool.arrays()
         program.set_cuts(np.vstack([cuts, slopes]), np.append(cut_offsets, offsets))
         active = group.pool.active(int(self.rounds[e])) if self.varying else None
         return program, None if active is None else np.append(active, np.ones(len(offsets), bool)), group.pool
 
-    def _group_of(self, e: int) -> _Group:
+    def group_of(self, e: int) -> _Group:
+        """The programs and cuts that the element uses."""
         return self.groups[int(self.seeds[e])] if self.varying else self.groups[0]
 
     def excess(self, u: Array) -> Array:
@@ -268,23 +272,17 @@ class Region:
             out[i] += weight
         return out
 
-    def _explain(self, group: _Group, program: Program, active: Array | None) -> NoReturn:
+    def _explain(self, e: int) -> NoReturn:
         """Raise: no decision is feasible, if that can be proven; otherwise that it could not be decided."""
-        sizes, cuts = self.sizes[: len(program.quadratics)], np.asarray(group.pool.lengths)
-        level = Level(1 / self.lengths, 1 / sizes, 1 / cuts)
-        minimiser = program.least_violation(level, active)
-        least = float(self.scaling.least_change(minimiser.slope[None], np.zeros((1, self.scaling.size)))[0])
-        bound = (least - minimiser.offset) / minimiser.weight if minimiser.weight > 0 else -np.inf
-        if bound > 0:
-            self._refuse(bound)
+        found = least_violation(self, e)
+        if found.bound > 0:
+            self._refuse(e, found.u, found.violation, found.bound)
         raise RuntimeError(
             "not certified: the solver found none of the domain's decisions feasible, but that could not be proven "
-            f"(max_i g_i >= {bound:.3g}); expected constraints that some decision satisfies with slack"
+            f"(max_i g_i >= {found.bound:.3g}); expected constraints that some decision satisfies with slack"
         )
 
-    def _refuse(self, bound: float) -> NoReturn:
-        when = f" over {self.ends[-1]} rounds" if self.varying else ""
-        raise ValueError(
-            f"constraints: got max_i g_i(x) >= {bound:.6g} > 0{when} for all x of the domain; expected a domain with a "
-            "decision for which g(x) <= 0"
-        )
+    def _refuse(self, e: int, u: Array, violation: float, bound: float) -> NoReturn:
+        decision = self.scaling.flat_decision(u).reshape(self.scaling.domain.shape)
+        which = (int(self.rounds[e]), int(self.seeds[e])) if self.varying else (None, None)
+        raise NoFeasibleDecision(decision, violation, bound, *which)

@@ -64,6 +64,10 @@ LARGEST_CURVATURE = 1e12
 """Curvature beyond this multiple of the losses' own comes from multipliers that do not exist."""
 PROVEN = 1e-10
 """A relative gap that is small enough to skip tangents at the solution itself."""
+VIOLATION_STEPS = 200
+"""The largest number of rounds of tangents in the search for the least-violating decision,"""
+LEAST_VIOLATION = 1e-6
+"""which ends when value and bound differ by this, relatively."""
 NUDGE = 1e-7
 """How far from a point without a gradient its tangent is taken."""
 HUGE = 1e200
