@@ -182,7 +182,7 @@ def test_what_cvxpy_warns_of_is_solved_in_silence():
 def test_no_feasible_decision_in_all_rounds():
     x, a = cp.Variable(2, name="x"), cp.Parameter(2, name="a", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.sum_squares(x), [a @ x <= -0.5, cp.norm(x) <= 1])
-    with pytest.raises(ValueError, match="none of the domain's decisions feasible in all of 2 rounds"):
+    with pytest.raises(taut.NoFeasibleDecision, match="over 2 rounds for all x of the domain"):
         taut.hindsight(model, np.array([[1.0, 0.0], [-1.0, 0.0]]))
 
 
