@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +71,8 @@ def _function_values(simulation: Simulation, data: Any) -> str:
     points = jnp.stack([jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)])
     z = None if data is None else jax.tree.map(lambda a: a[0, 0], data)
     functions = (key.loss, key.scored_loss, key.reveal)
-    program = simulation.programs.get((_probe, functions), lambda: jax.jit(partial(_probe, functions)))
-    return _digest(program((problem.constraints, score.constraints, problem.domain), points, z, random_key))
+    problems = (problem.constraints, score.constraints, problem.domain)
+    return _digest(simulation.programs.call(_probe, problems, points, z, random_key, static=(functions,)))
 
 
 def _probe(functions: tuple[Any, Any, Any], problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:

@@ -14,12 +14,12 @@ from ..engine import VERSION
 from ..learners import Learner
 from ..problem.compatibility import cast_data, count_constraints, round_shapes
 from ..problem.problem import Problem
+from ..problem.programs import Programs, programs_of
 from ..problem.streams import Adversary, Arrays, Stream
 from .buffers import BUFFERS, is_aligned
 from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry, play
 from .nonfinite import raise_first_nonfinite
 from .packing import Packed, Packing, as_arrays
-from .programs import Programs, programs_of
 from .run import Run
 from .totals import ChunkTotals, Totals
 

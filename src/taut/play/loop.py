@@ -21,8 +21,8 @@ from ..engine import COMPILER_OPTIONS
 from ..learners import Learner
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
+from ..problem.programs import Programs
 from .packing import Packed, Packing
-from .programs import Programs
 from .step import CheckedRound, PlayedRound, all_finite, mark_nonfinite_data, nan_unless_finite, play_round
 from .totals import ChunkTotals, round_terms
 from .xla import rewritten, separate_zeros
@@ -144,15 +144,9 @@ def play(
 def program(programs: Programs, key: CompileKey) -> Any:
     """Return the compiled function that `play` calls."""
 
-    def play_chunk(inputs: Packed, state: Packed, data: Any, random_keys: Any, span: Any) -> Any:
-        return _play(key, inputs, state, data, random_keys, span)
-
-    def compiled() -> Any:
-        function = jax.jit(play_chunk, compiler_options=COMPILER_OPTIONS)
-        _compiled.add(function)
-        return function
-
-    return programs.get(key, compiled)
+    function = programs.compiled(play_chunk, key, compiler_options=COMPILER_OPTIONS)
+    _compiled.add(function)
+    return function
 
 
 _compiled: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -172,7 +166,7 @@ def initial_carry(batch: BatchShape, learner: Learner, x1: jax.Array) -> Carry:
     return jax.vmap(jax.vmap(one, in_axes=None, axis_size=batch.seeds), axis_size=batch.learners)(learner)
 
 
-def _play(
+def play_chunk(
     key: CompileKey, inputs: Packed, state: Packed, data: Any, random_keys: Any, span: jax.Array
 ) -> tuple[Packed, dict[str, Any]]:
     start, rounds, skipped = span

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..problem.compatibility import cast_data
+from ..problem.programs import Programs
 from .loop import CompileKey, play
 from .packing import Packed
-from .programs import Programs
 
 __all__ = ["raise_first_nonfinite"]
 

@@ -16,8 +16,8 @@ from ..learners import Learner
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
+from ..problem.programs import programs_of
 from .packing import Packing, as_arrays
-from .programs import programs_of
 from .step import FAULTS, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
 

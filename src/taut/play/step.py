@@ -13,17 +13,15 @@ import jax.numpy as jnp
 
 from ..learners import Learner
 from ..problem.constraints import Linearisation
+from ..problem.programs import Programs
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .packing import Packing
-from .programs import Programs
 from .xla import computed_once
 
 __all__ = [
     "FAULTS", "CheckedRound", "PlayedRound", "all_finite", "header", "mark_nonfinite_data", "measured_step",
     "nan_unless_finite", "play_round", "revealed_step",
 ]  # fmt: skip
-
-Step = Callable[..., tuple[jax.Array, ...]]
 
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 """The quantities of a live round that may not be finite, in the order of the bits in its header."""
@@ -121,27 +119,31 @@ def header(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array) -> ja
 
 def revealed_step(
     programs: Programs, loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int
-) -> Step:
+) -> Any:
     """Return the compiled function (*fixed, *state, z) -> *state, for data z that are revealed."""
 
-    def step(*arrays: Any) -> tuple[jax.Array, ...]:
-        *given, z = arrays
-        (constraints, domain, learner), before = _unpacked(fixed, state, header_size, given)
-        floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
-        return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state)
-
-    return programs.get((revealed_step, loss, fixed, state, header_size), lambda: jax.jit(step))
+    return programs.compiled(_revealed, loss, fixed, state, header_size)
 
 
-def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Step:
+def _revealed(
+    loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int, *arrays: Any
+) -> tuple[jax.Array, ...]:
+    *given, z = arrays
+    (constraints, domain, learner), before = _unpacked(fixed, state, header_size, given)
+    floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
+    return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state)
+
+
+def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
     """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state, for measurements."""
 
-    def step(*arrays: Any) -> tuple[jax.Array, ...]:
-        *given, loss, gradient, excess, jacobian = arrays
-        (_, domain, learner), before = _unpacked(fixed, state, header_size, given)
-        return _live(learner, before, MeasuredRound(loss, gradient, excess, jacobian, domain), jnp.asarray(True), state)
+    return programs.compiled(_measured, fixed, state, header_size)
 
-    return programs.get((measured_step, fixed, state, header_size), lambda: jax.jit(step))
+
+def _measured(fixed: Packing, state: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
+    *given, loss, gradient, excess, jacobian = arrays
+    (_, domain, learner), before = _unpacked(fixed, state, header_size, given)
+    return _live(learner, before, MeasuredRound(loss, gradient, excess, jacobian, domain), jnp.asarray(True), state)
 
 
 def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]) -> tuple[Any, Any]:

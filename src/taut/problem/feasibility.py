@@ -1,4 +1,4 @@
-"""Finds a feasible decision, so that infeasible constraints are reported before a simulation starts."""
+"""Look for a feasible decision, so that infeasible constraints are reported before a simulation starts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .conic import backend
 from .constraints import Constraints
 from .domains import Domain
 from .problem import Problem
+from .programs import programs_of
 
 __all__ = ["NoFeasibleDecision", "check_feasible", "find_feasible", "mark_feasible"]
 
@@ -55,9 +56,9 @@ class NoFeasibleDecision(ValueError):
 
 
 def check_feasible(problem: Problem) -> None:
-    """Raise if fixed constraints provably contradict each other over the domain.
+    """Raise an error if it is proved that no decision of the domain satisfies the constraints.
 
-    Constraints that depend on the round's data are not checked here, because only `taut.hindsight` sees the whole stream.
+    Constraints that depend on the round's data are not checked here, but by `taut.hindsight`, which has the whole stream.
     """
     if problem.constraints.takes_data or problem in _feasible:
         return
@@ -68,7 +69,7 @@ def check_feasible(problem: Problem) -> None:
 
 
 def mark_feasible(problem: Problem) -> None:
-    """Note that a feasible decision of this problem is known, so that `check_feasible` need not search."""
+    """Remember that this problem has a feasible decision, so that `check_feasible` does not search for one."""
     _feasible.add(problem)
 
 
@@ -90,11 +91,12 @@ class Feasibility(NamedTuple):
 def find_feasible(problem: Problem) -> Feasibility:
     """Search for a feasible decision, or for a proof that there is none.
 
-    Compiled Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2) come first. They stop at the first feasible decision, which is
-    enough for nearly every problem. Cutting planes follow, whose programs bound the minimum from below.
+    First come Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which stop at the first feasible decision and are enough
+    for nearly every problem, then cutting planes, whose programs bound the minimum from below.
     """
-    point, excess, first, size = (np.asarray(a) for a in _polyak(problem.constraints, problem.domain))
-    # Constraints in small units get a small tolerance; large numbers get the rounding error of the numbers and the solver.
+    found = programs_of(problem).call(_polyak, problem.constraints, problem.domain)
+    point, excess, first, size = map(np.asarray, found)
+    # The tolerance shrinks with the values at the centre, and allows for rounding errors of large values.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
     tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
     if float(excess) <= tolerance:
@@ -104,9 +106,8 @@ def find_feasible(problem: Problem) -> Feasibility:
     return _cutting_planes(problem, point, float(excess), tolerance, float(first))
 
 
-@jax.jit
 def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
-    """The best decision found, its largest g, the largest g at the centre, and the largest |g_i| at the centre."""
+    """Return the best decision found, its largest g, the largest g at the centre, and the largest |g_i| there."""
 
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         values, pull, _ = constraints.linearise(x, None)

@@ -47,7 +47,7 @@ class Problem:
     proof_of_domain: str = ""
     """How it was proved that the domain contains the feasible set; empty if it is only assumed."""
     programs: Any = None
-    """Programs compiled for this problem (`taut.play.programs`). The problem owns them, so they are freed with it."""
+    """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are freed with it."""
 
     def __init__(
         self,

@@ -12,8 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from ..problem.constraints import UserConstraints
-from ..problem.problem import Problem
+import jax
+
+from .constraints import UserConstraints
+from .problem import Problem
 
 __all__ = ["Programs", "programs_of"]
 
@@ -44,10 +46,38 @@ class Programs:
                 self._values.popitem(last=False)
         return value
 
+    def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
+        """Return `function`, which is defined at module level, compiled with its first arguments fixed to `static`.
+
+        The other arguments must be trees that hold no function of the user, because JAX keeps the structures of arguments
+        in caches of its own.
+        """
+
+        def make() -> Any:
+            def fixed(*arguments: Any) -> Any:
+                return function(*static, *arguments)
+
+            fixed.__name__ = function.__name__  # shown in profiles
+            return jax.jit(fixed, **options)
+
+        return self.get((function, static), make)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()) -> Any:
+        """Return `function(*static, *arguments)`, compiled. The arguments may hold functions of the user, as constraints do.
+
+        Use this in place of `jax.jit(function)` at module level, whose cache would keep such functions alive.
+        """
+        leaves, structure = jax.tree.flatten(arguments)
+        return self.compiled(_on_leaves, function, static, structure)(*leaves)
+
     def values(self) -> tuple[Any, ...]:
         """Return all stored values."""
         with self._lock:
             return tuple(self._values.values())
+
+
+def _on_leaves(function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any) -> Any:
+    return function(*static, *jax.tree.unflatten(structure, leaves))
 
 
 _shared: weakref.WeakValueDictionary[Any, Programs] = weakref.WeakValueDictionary()
