@@ -1,7 +1,10 @@
-"""Metrics: pure functions of a run. Every one is reported apart, because none can stand in for another.
+"""Metrics: pure functions of a run. All are reported, because none of them determines another.
 
-All take `rounds`, a prefix length or several, for which the run must have recorded "loss" and "excess"; without it they
-are about the whole run and come from its totals. Results have the dims (learner,) seed, then prefix if several.
+All take `rounds`, a number of first rounds or several such numbers, for which the run must have recorded "loss" and
+"excess". Without it they describe the whole run and come from its totals. Results have the dims (learner,) seed, then one
+for `rounds` if there are several.
+
+`measured` has the quantities that theorems bound, each in one definition for certificates, rates and recommendations.
 """
 
 from __future__ import annotations
@@ -13,10 +16,40 @@ import numpy as np
 
 from .run import Run
 
-__all__ = ["excess", "loss", "peak_violation", "regret", "squared_violation", "violating_rounds", "violation"]
+__all__ = [
+    "excess",
+    "loss",
+    "measured",
+    "peak_violation",
+    "regret",
+    "squared_violation",
+    "violating_rounds",
+    "violation",
+]
 
 Array = np.ndarray[Any, Any]
 Prefix = int | Sequence[int] | None
+
+
+def measured(run: Run, best: Any = None) -> dict[str, Array]:
+    """Return the quantities of a whole run that theorems bound, per seed.
+
+    - "regret": sum of f_t(x_t) minus the loss of the best fixed decision; only if `best` is given (see `regret`).
+    - "violation": sum over rounds of [max_i g_i(x_t)]_+.
+    - "squared violation": sum over rounds and constraints of ([g_i(x_t)]_+)^2.
+    - "peak violation": largest [g_i(x_t)]_+ of any round and constraint.
+    - "excess": largest over constraints of the sum over rounds of the signed g_i(x_t).
+
+    With several constraints, "squared violation" and "excess" differ from `squared_violation(run)` and `excess(run)`, which
+    belong to the largest constraint of each round and can be computed for the first rounds of a run as well.
+    """
+    found = {} if best is None else {"regret": regret(run, best)}
+    return found | {
+        "violation": violation(run),
+        "squared violation": squared_violation(run, per_constraint=True).sum(axis=-1),
+        "peak violation": peak_violation(run),
+        "excess": excess(run, per_constraint=True).max(axis=-1),
+    }
 
 
 def loss(run: Run, rounds: Prefix = None) -> Array:
@@ -30,21 +63,21 @@ def regret(run: Run, best: Any, rounds: Prefix = None) -> Array:
 
 
 def excess(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of the signed g(x_t), of the largest constraint unless `per_constraint`. Slack pays for violations here."""
+    """Sum of the signed g(x_t), of the largest constraint unless `per_constraint`. Negative terms offset positive ones."""
     if rounds is not None:
         return _summed(_largest(run, per_constraint), rounds)
     return run.totals.excess if per_constraint else run.totals.worst_excess
 
 
 def violation(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of the clipped [g(x_t)]_+. Nothing can pay for it."""
+    """Sum of the clipped [g(x_t)]_+. Terms are clipped at zero, so they cannot offset each other."""
     if rounds is not None:
         return _summed(np.maximum(_largest(run, per_constraint), 0), rounds)
     return run.totals.violation if per_constraint else run.totals.worst_violation
 
 
 def squared_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of ([g(x_t)]_+)^2: large violations weigh more."""
+    """Sum of ([g(x_t)]_+)^2, of the largest constraint unless `per_constraint`. Large violations count more."""
     if rounds is not None:
         return _summed(np.maximum(_largest(run, per_constraint), 0).astype(np.float64) ** 2, rounds)
     return run.totals.squared if per_constraint else run.totals.worst_squared
@@ -65,7 +98,7 @@ def violating_rounds(run: Run, rounds: Prefix = None, above: float = 0.0) -> Arr
 def _recorded(run: Run, name: str) -> Array:
     value: Array | None = getattr(run, name)
     if value is None:
-        raise ValueError(f'run: got one without "{name}" of each round; expected simulate(..., record=("{name}", ...))')
+        raise ValueError(f'run: got a run that did not record "{name}"; expected simulate(..., record=("{name}", ...))')
     return value
 
 

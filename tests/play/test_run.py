@@ -217,7 +217,7 @@ def test_questions_a_run_cannot_answer(run, question, error, message):
 def test_a_run_without_records_says_so():
     bare = taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, targets(), record=())
     assert metrics.violation(bare).shape == (1,)
-    with pytest.raises(ValueError, match=r'run: got one without "excess" of each round; expected simulate\(.*record='):
+    with pytest.raises(ValueError, match=r'run: got a run that did not record "excess"; expected simulate\(.*record='):
         metrics.violation(bare, 5)
 
 

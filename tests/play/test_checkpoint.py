@@ -178,7 +178,7 @@ taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, chunk, horizon=2000, chunk=10, ev
 def test_resume_after_kill_9_is_bit_identical(tmp_path):
     """A process of its own, killed without warning in the middle of 200 chunks; only the folder is left of it."""
     folder = tmp_path / "checkpoint"
-    script = CHILD.format(tests=str(Path(__file__).parent), folder=str(folder))
+    script = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(folder))
     child = subprocess.Popen([sys.executable, "-c", script])
     try:
         while child.poll() is None and len(list(folder.glob("records-*.npz"))) < 5:

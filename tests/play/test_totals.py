@@ -1,0 +1,88 @@
+"""Totals: the compiled, the final and the live ones get the same terms from every round."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from small_games import FOUR, GAME, targets
+from taut.play.totals import BLOCK, ChunkTotals, RunningTotals, Sum, Totals, round_terms
+
+
+def by_hand(loss, excess):
+    """The totals as the definitions say them, from arrays (round,) and (round, constraint)."""
+    violation, worst = np.maximum(excess, 0), excess.max(axis=1)
+    clipped = np.maximum(worst, 0)
+    return {
+        "loss": loss.sum(), "excess": excess.sum(0), "violation": violation.sum(0), "squared": (violation**2).sum(0),
+        "peak": violation.max(0), "worst_excess": worst.sum(), "worst_violation": clipped.sum(),
+        "worst_squared": (clipped**2).sum(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("constraints", [1, 3])
+def test_chunk_and_running_totals_are_those_by_hand(constraints):
+    rng = np.random.default_rng(0)
+    loss, excess = rng.normal(size=50), rng.normal(size=(50, constraints))
+    chunk, running = ChunkTotals.zero(constraints, jnp.zeros(()).dtype), RunningTotals(constraints)
+    for f, g in zip(loss, excess, strict=True):
+        chunk = chunk.add(round_terms(jnp, jnp.asarray(f), jnp.asarray(g)))
+        running.add(np.concatenate([[f], g]))
+    for totals in (Totals.of(chunk), running.totals):
+        for name, value in by_hand(loss, excess).items():
+            np.testing.assert_allclose(getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name)
+
+
+def test_a_player_and_a_simulation_have_the_same_totals():
+    z, learner = targets(rounds=BLOCK + 7), taut.ClippedOGD(0.3, 5.0)
+    for problem in (GAME, FOUR):
+        player = taut.Player(learner, problem)
+        for point in z:
+            player.observe(point)
+        run = taut.simulate(learner, problem, z)
+        for name, value in vars(run.totals).items():
+            np.testing.assert_allclose(getattr(player.totals, name), value[0], rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+def test_reading_totals_changes_no_bit():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(3 * BLOCK + 5, 3))
+    quiet, asked = RunningTotals(2), RunningTotals(2)
+    for i, row in enumerate(rows):
+        quiet.add(row)
+        asked.add(row)
+        if i % 7 == 0:
+            asked.totals.loss[...] = 99  # a copy, which the caller may change
+    for name, value in vars(quiet.totals).items():
+        np.testing.assert_array_equal(getattr(asked.totals, name), value)
+    assert quiet.rounds == asked.rounds == len(rows)
+
+
+def test_running_totals_survive_their_arrays_and_those_of_format_1():
+    running = RunningTotals(2)
+    for row in np.random.default_rng(2).normal(size=(9, 3)):
+        running.add(row)
+    t = running.totals
+    old = {
+        "rounds": np.asarray(9),
+        "sums": np.concatenate(
+            [[t.loss], t.excess, t.violation, t.squared, [t.worst_excess, t.worst_violation, t.worst_squared]]
+        ),
+        "peak": t.peak,
+    }
+    for arrays in (running.to_arrays(), old):
+        back = RunningTotals.from_arrays(2, arrays)
+        assert back.rounds == 9
+        for name, value in vars(running.totals).items():
+            np.testing.assert_array_equal(getattr(back.totals, name), value)
+        with pytest.raises(ValueError, match="not those of 3 constraints"):
+            RunningTotals.from_arrays(3, arrays)
+
+
+def test_float32_sums_carry_their_rounding_error():
+    total, plain = Sum.zero((), np.dtype(np.float32)), np.float32(0)
+    for _ in range(20_000):
+        total, plain = Sum(*(np.float32(a) for a in total.add(np.float32(0.1)))), plain + np.float32(0.1)
+    exact = 20_000 * float(np.float32(0.1))
+    assert abs(float(plain) - exact) > 0.1
+    np.testing.assert_allclose(float(total.value) + float(total.error), exact, rtol=1e-7)
