@@ -11,6 +11,7 @@ _engine.prepare()  # before the first JAX array starts XLA
 from . import bounds, metrics  # noqa: E402
 from .engine import VERSION as __version__  # noqa: E402
 from .judge.certificate import Certificate, certify  # noqa: E402
+from .judge.compare import Comparison, compare  # noqa: E402
 from .judge.hindsight import Hindsight, hindsight  # noqa: E402
 from .judge.rates import rates  # noqa: E402
 from .judge.recommend import recommend  # noqa: E402
@@ -46,7 +47,7 @@ __all__ = [
     "Box",
     "Card",
     "Certificate",
-    "ClippedOGD",
+    "ClippedOGD", "Comparison",
     "Constants",
     "Domain",
     "Doubling",
@@ -67,7 +68,7 @@ __all__ = [
     "Simplex",
     "__version__",
     "bounds",
-    "certify",
+    "certify", "compare",
     "from_cvxpy",
     "hindsight",
     "learner",

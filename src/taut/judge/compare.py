@@ -1,0 +1,319 @@
+"""Comparison of several learners on the same problem and stream: one table, one figure, and a winner only where it is clear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import arguments
+from ..learners import Card, Learner
+from ..learners.registry import as_learner
+from ..play import metrics
+from ..play.run import Run
+from ..play.simulate import simulate
+from ..play.sweep import simulate_all
+from ..problem.problem import Problem
+from ..problem.streams import Adversary, as_stream
+from .hindsight import hindsight
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from .certificate import Certificate
+
+__all__ = ["Comparison", "Interval", "compare"]
+
+Array = np.ndarray[Any, Any]
+
+COLUMNS = ("mean loss", "regret", "violation", "squared violation", "peak violation", "excess", "microseconds per round")
+"""What a comparison reports per learner. Less is better in every column but "excess", which has no best value."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its 95 % confidence interval (Student's t); with one seed the interval is unknown."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Array) -> Interval:
+        """Return the interval of the values of independent seeds."""
+        values = np.asarray(values, float).ravel()
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return cls(mean, np.nan, np.nan)
+        from scipy import stats
+
+        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+        return cls(mean, mean - half, mean + half)
+
+    def __str__(self) -> str:
+        if np.isnan(self.low):
+            return f"{self.mean:.4g}"
+        return f"{self.mean:.4g} ± {self.high - self.mean:.2g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several learners on the same problem and data. `runs` and `values` are by label, `values` then by column."""
+
+    runs: Mapping[str, Run]
+    values: Mapping[str, Mapping[str, Array]]
+    """Per label and column, the value of each seed."""
+    horizon: int
+    seeds: int
+    best: Any = None
+    """The best fixed decision in hindsight; `None` if there is none."""
+    notes: tuple[str, ...] = ()
+
+    def interval(self, label: str, column: str) -> Interval:
+        """Return mean and confidence interval of one entry of the table."""
+        arguments.one_of("label", label, tuple(self.values))
+        arguments.one_of("column", column, tuple(self.values[label]))
+        return Interval.of(self.values[label][column])
+
+    def winner(self, column: str) -> str | None:
+        """Return the label with the smallest value if its confidence interval lies below all others, else `None`."""
+        found = {label: self.interval(label, column) for label, columns in self.values.items() if column in columns}
+        if len(found) < 2 or column == "excess":
+            return None
+        first = min(found, key=lambda label: found[label].mean)
+        others = [one for label, one in found.items() if label != first]
+        if any(np.isnan(one.low) for one in found.values()):
+            return None  # one seed says nothing about chance
+        return first if all(found[first].high < one.low for one in others) else None
+
+    def certificate(self, label: str, **options: Any) -> Certificate:
+        """Return the certificate of one learner; the comparator is not computed again."""
+        arguments.one_of("label", label, tuple(self.runs))
+        return self.runs[label].certificate(**({"best": self.best} | options))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a table with one row per learner, and columns (quantity, "mean" | "low" | "high")."""
+        import pandas as pd
+
+        rows = {
+            label: {
+                (name, part): getattr(Interval.of(value), part)
+                for name, value in columns.items()
+                for part in ("mean", "low", "high")
+            }
+            for label, columns in self.values.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("learner")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON-able values."""
+        return {
+            "horizon": self.horizon,
+            "seeds": self.seeds,
+            "notes": list(self.notes),
+            "learners": {
+                label: {
+                    "learner": repr(self.runs[label].learner),
+                    **{name: _plain(Interval.of(value)) for name, value in columns.items()},
+                }
+                for label, columns in self.values.items()
+            },
+            "winners": {name: self.winner(name) for name in COLUMNS},
+        }
+
+    def to_csv(self, path: str | Path | None = None) -> str | None:
+        """Write the table as CSV, or return it as text."""
+        flat = self.to_pandas()
+        flat.columns = [f"{name} ({part})" for name, part in flat.columns]
+        text: str | None = flat.to_csv(None if path is None else Path(path))
+        return text
+
+    def to_latex(self) -> str:
+        """Return the table for a paper: mean and half-width of the interval, the winner of a column in bold."""
+        names = self._columns()
+        lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\hline"]
+        lines.append(" & ".join(["learner", *(_tex(name) for name in names)]) + r" \\ \hline")
+        for label in self.values:
+            cells = [self._tex_cell(label, name) for name in names]
+            lines.append(" & ".join([_tex(label), *cells]) + r" \\")
+        return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+    def table(self) -> Table:
+        """Return the table that printing shows; a star marks the winner of a column."""
+        from rich.table import Table
+
+        title = f"{len(self.runs)} learners on {self.seeds} seed(s) x {self.horizon} rounds (mean, 95 % interval)"
+        table = Table(title=title, title_justify="left")
+        table.add_column("learner", overflow="fold")
+        names = self._columns()
+        for name in names:
+            table.add_column(name, justify="right")
+        for label in self.values:
+            table.add_row(
+                label, *(f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}" for name in names)
+            )
+        return table
+
+    def plot(self, *, certificates: bool = False, narrow: bool = False) -> Figure:
+        """Draw loss, clipped and signed violation over the rounds with bands over the seeds.
+
+        With `certificates` the bounds are dashed; this computes one certificate per learner.
+        """
+        from ..play.plot import run_figure
+
+        promised = {label: self.certificate(label) for label in self.runs} if certificates else None
+        return run_figure(dict(self.runs), promised, narrow=narrow)
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        yield self.table()
+        clear = {name: self.winner(name) for name in self._columns() if self.winner(name) is not None}
+        yield (
+            "* The confidence interval lies below those of all other learners."
+            if clear
+            else "No learner is clearly best in any column: the confidence intervals overlap, or there is one seed."
+        )
+        yield from self.notes
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=140, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get()
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.runs)}: {self.seeds} seed(s) x {self.horizon} rounds>"
+
+    def _repr_html_(self) -> str:
+        names = self._columns()
+        head = "".join(f"<th>{name}</th>" for name in ("learner", *names))
+        body = ""
+        for label in self.values:
+            cells = (
+                f"<b>{self._cell(label, name)}</b>" if self.winner(name) == label else self._cell(label, name) for name in names
+            )
+            body += f"<tr><th>{_html(label)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _columns(self) -> list[str]:
+        return [name for name in COLUMNS if any(name in columns for columns in self.values.values())]
+
+    def _cell(self, label: str, name: str) -> str:
+        return str(self.interval(label, name)) if name in self.values[label] else ""
+
+    def _tex_cell(self, label: str, name: str) -> str:
+        if name not in self.values[label]:
+            return ""
+        text = str(self.interval(label, name)).replace("±", r"\pm")
+        return rf"$\mathbf{{{text}}}$" if self.winner(name) == label else f"${text}$"
+
+
+def compare(
+    learners: Mapping[str, Learner | Card | str] | Sequence[str],
+    problem: Problem,
+    stream: Any,
+    *,
+    horizon: int | None = None,
+    seeds: int | None = None,
+    score: Problem | None = None,
+    best: Any = None,
+    timing: bool = True,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Play several learners on the same problem and data, and compare regret, all violations and time per round.
+
+    Arguments:
+        learners: label -> learner, card or name of a registered method; or a list of names. Names are tuned to the
+            problem and to the number of rounds.
+        problem: the problem; `stream`, `horizon`, `seeds` and `score` as in `taut.simulate`.
+        best: the best fixed decision in hindsight, if it is known; otherwise it is computed.
+        timing: whether to play every learner a second time, when its program is compiled, to measure the time per round.
+        threads: how many learners are played at a time; by default one, so that they do not disturb each other's timing.
+        progress: show a progress bar.
+
+    >>> import numpy as np, taut
+    >>> game = taut.testing.PROBLEMS[0].problem
+    >>> costs = np.random.default_rng(0).uniform(size=(4, 200, 2)) / 2**0.5
+    >>> found = taut.compare(["clipped-ogd", "ogd-clipped"], game, costs, seeds=4, timing=False)
+    >>> found.winner("violation")
+    'clipped-ogd'
+    """
+    chosen = _labelled(learners)
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
+    for label, learner in made.items():
+        if not isinstance(learner, Learner):
+            raise TypeError(f"learners: got {learner!r} for {label!r}; expected a learner, a card or the name of a method")
+    jobs = [partial(simulate, learner, problem, source, score=score) for learner in made.values()]
+    runs = dict(zip(made, _all(jobs, threads, progress), strict=True))
+    notes: list[str] = []
+    if best is None and not isinstance(source, Adversary):
+        try:
+            best = hindsight(score or problem, source)
+        except ValueError as error:
+            notes.append(f"Regret is missing because there is no comparator: {error}")
+    if best is None and not notes:
+        notes.append("Regret is missing because an adversary reveals other data to each learner: compare losses.")
+    values: dict[str, dict[str, Array]] = {}
+    for label, run in runs.items():
+        values[label] = {"mean loss": metrics.loss(run) / run.horizon, **metrics.measured(run, best)}
+    if timing:
+        for (label, run), job in zip(runs.items(), jobs, strict=True):
+            values[label]["microseconds per round"] = np.array([_seconds(job) / run.horizon / run.seeds * 1e6])
+    return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes))
+
+
+def _labelled(learners: Any) -> dict[str, Any]:
+    if isinstance(learners, Mapping):
+        found = dict(learners)
+    elif isinstance(learners, Iterable) and not isinstance(learners, str):
+        found = {one if isinstance(one, str) else getattr(one, "name", repr(one)): one for one in learners}
+    else:
+        raise TypeError(f"learners: got {learners!r}; expected label -> learner, or a list of names of methods")
+    if not found:
+        raise ValueError("learners: got none; expected at least one learner")
+    return found
+
+
+def _all(jobs: Sequence[Callable[[], Run]], threads: int | None, progress: bool) -> list[Run]:
+    if not progress:
+        return simulate_all(jobs, 1 if threads is None else threads)
+    from rich.progress import Progress
+
+    with Progress() as bar:
+        task = bar.add_task("learners", total=len(jobs))
+
+        def counted(job: Callable[[], Run]) -> Run:
+            run = job()
+            bar.advance(task)
+            return run
+
+        return simulate_all([partial(counted, job) for job in jobs], 1 if threads is None else threads)
+
+
+def _seconds(job: Callable[[], Run]) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+def _plain(interval: Interval) -> dict[str, float | None]:
+    known = {"mean": interval.mean, "low": interval.low, "high": interval.high}
+    return {name: None if np.isnan(value) else value for name, value in known.items()}
+
+
+def _tex(text: str) -> str:
+    return text.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")
+
+
+def _html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,0 +1,106 @@
+"""Comparisons: the same numbers as single runs, intervals by hand, and a winner only where intervals separate."""
+
+import json
+
+import numpy as np
+import pytest
+
+import taut
+from taut.judge.compare import Interval
+from taut.testing.problems import MOVING, TOY
+
+NAMES = ["clipped-ogd", "ogd-clipped"]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return taut.compare(NAMES, TOY.problem, TOY.stream(4, 100), seeds=4, timing=False)
+
+
+def test_values_are_those_of_single_runs(found):
+    data = TOY.stream(4, 100)
+    best = TOY.optimum(data)
+    for name in NAMES:
+        run = taut.simulate(taut.learner(name, TOY.problem, horizon=100), TOY.problem, data, seeds=4)
+        np.testing.assert_allclose(found.values[name]["regret"], run.totals.loss - best, atol=1e-6)
+        np.testing.assert_array_equal(found.values[name]["violation"], run.totals.worst_violation)
+        np.testing.assert_array_equal(found.values[name]["mean loss"], run.totals.loss / 100)
+
+
+def test_intervals_by_hand():
+    values = np.array([1.0, 2.0, 3.0, 6.0])
+    interval = Interval.of(values)
+    assert interval.mean == 3.0
+    assert interval.high - 3.0 == pytest.approx(3.182446305 * np.std(values, ddof=1) / 2)  # t(0.975, 3) from a table
+    assert 3.0 - interval.low == pytest.approx(interval.high - 3.0)
+    assert np.isnan(Interval.of(np.array([2.0])).low)
+
+
+def test_a_winner_needs_separate_intervals(found):
+    def made(first, second, column="violation"):
+        values = {"a": {column: np.asarray(first, float)}, "b": {column: np.asarray(second, float)}}
+        return taut.judge.compare.Comparison({}, values, 10, len(first)).winner(column)
+
+    assert made([1, 1.1, 0.9], [2, 2.1, 1.9]) == "a"
+    assert made([1, 1.1, 0.9], [1.05, 1.15, 0.95]) is None
+    assert made([1], [100]) is None  # one seed says nothing about chance
+    assert made([1, 1.1, 0.9], [2, 2.1, 1.9], "excess") is None  # less is not better
+    assert found.winner("violation") == "clipped-ogd"
+
+
+def test_outputs(found, tmp_path):
+    frame = found.to_pandas()
+    assert list(frame.index) == NAMES
+    assert frame.loc["clipped-ogd", ("violation", "mean")] == found.values["clipped-ogd"]["violation"].mean()
+    found.to_csv(tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == found.to_csv()
+    assert r"\mathbf" in found.to_latex()
+    assert found.to_latex().count(r"\\") == 3
+    json.dumps(found.to_dict())
+    text = str(found)
+    assert "clipped-ogd" in text
+    assert "confidence interval lies below" in text
+    assert "<table>" in found._repr_html_()
+    assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
+    assert len(found.plot().axes) == 3
+    assert found.certificate("clipped-ogd", check=False).lines[0].mean == pytest.approx(
+        found.interval("clipped-ogd", "regret").mean
+    )
+
+
+def test_labels_learners_and_cards():
+    learner = taut.ClippedOGD(0.01, 4.0)
+    data = TOY.stream(2, 30)
+    found = taut.compare(
+        {"mine": learner, "card": taut.LEARNERS["clipped-ogd-anytime"]}, TOY.problem, data, seeds=2, progress=True
+    )
+    assert found.runs["mine"].learner == learner
+    assert found.values["mine"]["microseconds per round"].min() > 0
+    assert found.runs["card"].learner == taut.ClippedOGD.anytime(TOY.problem.constants)
+
+
+def test_without_a_comparator_regret_is_missing_and_the_reason_is_given():
+    run = taut.compare(["clipped-ogd-anytime"], TOY.problem, TOY.reveal, horizon=20, timing=False)
+    assert "regret" not in run.values["clipped-ogd-anytime"]
+    assert "adversary" in run.notes[0]
+    crossed = MOVING.stream(1, 4)
+    crossed["levels"][0, 0], crossed["levels"][0, 1] = [-0.4, 1, 1, 1], [1, 1, -0.4, 1]  # x_1 <= -0.4 and x_1 >= 0.4
+    crossed["normals"][:] = [[1, 0], [0, 1], [-1, 0], [0, -1]]
+    run = taut.compare(["clipped-ogd-anytime"], MOVING.problem, crossed, seeds=1, timing=False)
+    assert "regret" not in run.values["clipped-ogd-anytime"]
+    assert "no comparator" in run.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("learners", "error", "text"),
+    [
+        ([], ValueError, "learners: got none"),
+        ("clipped-ogd", TypeError, "learners: got 'clipped-ogd'; expected label -> learner"),
+        (3, TypeError, "learners: got 3"),
+        ({"a": 3}, TypeError, "learners: got 3 for 'a'"),
+        (["nope"], ValueError, "learner: got 'nope'"),
+    ],
+)
+def test_bad_arguments(learners, error, text):
+    with pytest.raises(error, match=text):
+        taut.compare(learners, TOY.problem, TOY.stream(1, 5)[0])
