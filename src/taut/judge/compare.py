@@ -33,7 +33,15 @@ __all__ = ["Comparison", "Interval", "compare"]
 
 Array = np.ndarray[Any, Any]
 
-COLUMNS = ("mean loss", "regret", "violation", "squared violation", "peak violation", "excess", "microseconds per round")
+COLUMNS = (
+    "mean loss",
+    "regret",
+    "violation",
+    "squared violation",
+    "peak violation",
+    "excess",
+    "microseconds per round",
+)
 """What a comparison reports per learner. Less is better in every column but "excess", which has no best value."""
 
 
@@ -198,7 +206,8 @@ class Comparison:
         body = ""
         for label in self.values:
             cells = (
-                f"<b>{self._cell(label, name)}</b>" if self.winner(name) == label else self._cell(label, name) for name in names
+                f"<b>{self._cell(label, name)}</b>" if self.winner(name) == label else self._cell(label, name)
+                for name in names
             )
             body += f"<tr><th>{_html(label)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -252,7 +261,9 @@ def compare(
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
     for label, learner in made.items():
         if not isinstance(learner, Learner):
-            raise TypeError(f"learners: got {learner!r} for {label!r}; expected a learner, a card or the name of a method")
+            raise TypeError(
+                f"learners: got {learner!r} for {label!r}; expected a learner, a card or the name of a method"
+            )
     jobs = [partial(simulate, learner, problem, source, score=score) for learner in made.values()]
     runs = dict(zip(made, _all(jobs, threads, progress), strict=True))
     notes: list[str] = []
