@@ -78,10 +78,7 @@ def learners(
     else:
         from rich.table import Table
 
-        table = Table(
-            title="Learners (b: the parameter beta; P: projection onto the domain; PS: projection onto the feasible set; "
-            "m: number of constraints)"
-        )
+        table = Table(title="Learners (b: the parameter beta; m: number of constraints)")
         for column in _COLUMNS:
             table.add_column(column, overflow="fold")
         for card in cards:

@@ -58,8 +58,8 @@ class Card:
     """Of "loss", "gradient", "values", "pullback", "pushforward", "project", "minimise"."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
     """Growth of each quantity that has a bound."""
-    cost: str = "P, m values, 1 pull-back"
-    """Work per round besides the loss gradient: "P" is a projection onto the domain, "PS" one onto the feasible set."""
+    cost: str = "1 projection, m constraint values, 1 vector-Jacobian product"
+    """Work per round besides the loss gradient; a projection is one onto the domain unless it says otherwise."""
     needs: tuple[str, ...] = ()
     """Constants that the constructor needs."""
     needs_horizon: bool = False

@@ -212,7 +212,7 @@ _YUAN = "Yuan & Lamperski, NeurIPS 2018"
 _RANGED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count")
 _SINGLE = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 _POWER = Growth("T^max(b,1-b)", 0.5)
-_COST = "P, 1 value, 1 pull-back"
+_COST = "1 projection, 1 constraint value, 1 constraint gradient"
 
 CARDS = (
     Card(
