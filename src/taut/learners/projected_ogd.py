@@ -108,7 +108,8 @@ _EXACT = ("convex losses", "the projection onto the feasible set is exact")
 CARDS = (
     Card(
         "projected-ogd", ProjectedOGD.zinkevich, "Projected OGD", "Zinkevich, ICML 2003", assumptions=_EXACT,
-        oracles=frozenset({"gradient"}), cost="1 projection onto the feasible set", needs=("loss_lipschitz",), growth={"regret": Growth("sqrt T", 0.5)},
+        oracles=frozenset({"gradient"}), cost="1 projection onto the feasible set",
+        needs=("loss_lipschitz",), growth={"regret": Growth("sqrt T", 0.5)},
     ),
     Card(
         "projected-ogd-strong", ProjectedOGD.strongly_convex, "Projected OGD, strongly convex",
