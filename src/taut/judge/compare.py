@@ -18,6 +18,7 @@ from ..play import metrics
 from ..play.run import Run
 from ..play.simulate import simulate
 from ..play.sweep import simulate_all
+from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, as_stream
 from .hindsight import hindsight
@@ -270,7 +271,7 @@ def compare(
     if best is None and not isinstance(source, Adversary):
         try:
             best = hindsight(score or problem, source)
-        except ValueError as error:
+        except NoFeasibleDecision as error:
             notes.append(f"Regret is missing because there is no comparator: {error}")
     if best is None and not notes:
         notes.append("Regret is missing because an adversary reveals other data to each learner: compare losses.")

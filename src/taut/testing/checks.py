@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,22 +17,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import files
-from ..judge.guarantees import setting_of
-from ..learners import QUANTITIES, Assumes, Card, Learner
-from ..learners.base import smallest
-from ..play import loop, metrics
+from ..learners import Card, Learner
+from ..play import loop
 from ..play.player import Player
-from ..play.run import Run
 from ..play.simulate import simulate
-from ..problem.constants import SYMBOLS
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Domain
 from ..problem.problem import Problem
 from ..problem.transforms import Tightened
+from .guarantee_checks import (
+    check_assumptions_are_known,
+    check_bounds_hold_against_adversaries,
+    check_bounds_hold_on_random_streams,
+    check_growth_matches_bounds,
+)
 from .playing import (
     CHUNK,
     RECORD,
-    adversarial_run,
     as_played,
     home,
     known_violation,
@@ -43,6 +43,7 @@ from .playing import (
     tuned,
 )
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
+from .requirements import decisions_of, require, require_close, require_equal
 
 __all__ = ["Check", "checks_for"]
 
@@ -69,43 +70,26 @@ def checks_for(card: Card) -> Iterator[Check]:
         yield check_growth_matches_bounds
 
 
-def _require(condition: Any, sentence: str) -> None:
-    if not condition:
-        raise AssertionError(sentence)
-
-
-def _equal(a: Any, b: Any, sentence: str) -> None:
-    _require(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True), sentence)
-
-
-def _close(a: Any, b: Any, sentence: str, rtol: float = 0.0, atol: float = 1e-12) -> None:
-    a, b = np.asarray(a), np.asarray(b)
-    _require(
-        a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol),
-        f"{sentence} (largest difference {np.max(np.abs(a - b), initial=0.0) if a.shape == b.shape else 'of shapes'})",
-    )
-
-
 # -- The card and the class --------------------------------------------------------------------------------------------
 
 
 def check_card(card: Card, problems: Sequence[KnownProblem]) -> None:
     """The method builds a learner for at least one known problem, and the card says where it comes from."""
-    _require(problems, f"{card.name} must apply to at least one of the problems: its card excludes all of them")
+    require(problems, f"{card.name} must apply to at least one of the problems: its card excludes all of them")
     for known in problems:
         made = tuned(card, known)
-        _require(isinstance(made, Learner), f"make must return a taut.Learner; it returned {made!r}")
+        require(isinstance(made, Learner), f"make must return a taut.Learner; it returned {made!r}")
 
 
 def check_is_pytree(card: Card, problems: Sequence[KnownProblem]) -> None:
     """A learner is a frozen dataclass whose parameters are the leaves of a pytree."""
     learner = tuned(card, problems[0])
     how = "a learner class must be decorated with @taut.learner_dataclass"
-    _require(dataclasses.is_dataclass(learner), f"{type(learner).__name__} is not a dataclass: {how}")
+    require(dataclasses.is_dataclass(learner), f"{type(learner).__name__} is not a dataclass: {how}")
     leaves, structure = jax.tree.flatten(learner)
-    _require(not any(leaf is learner for leaf in leaves), f"{type(learner).__name__} is not a pytree: {how}")
+    require(not any(leaf is learner for leaf in leaves), f"{type(learner).__name__} is not a pytree: {how}")
     rebuilt = jax.tree.unflatten(structure, leaves)
-    _require(
+    require(
         files.same(files.pack(rebuilt), files.pack(learner)), "rebuilding a learner from its leaves must not change it"
     )
 
@@ -117,18 +101,18 @@ def check_survives_json(card: Card, problems: Sequence[KnownProblem]) -> None:
     sentence = (
         "a learner must keep its type and every parameter when it is saved: fields hold numbers, arrays, schedules"
     )
-    _require(type(back) is type(learner) and repr(back) == repr(learner), sentence)
+    require(type(back) is type(learner) and repr(back) == repr(learner), sentence)
     for new, old in zip(jax.tree.leaves(back), jax.tree.leaves(learner), strict=True):
-        _equal(new, old, sentence)
+        require_equal(new, old, sentence)
 
 
 def check_horizon_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Parameters depend on the horizon exactly if the card says that it is needed."""
     short, long = (files.pack(tuned(card, problems[0], horizon)) for horizon in (100, 400))
     if card.needs_horizon:
-        _require(short != long, "the card says needs_horizon=True, so parameters must depend on the horizon")
+        require(short != long, "the card says needs_horizon=True, so parameters must depend on the horizon")
     else:
-        _require(short == long, "the card says needs_horizon=False, so parameters must not depend on the horizon")
+        require(short == long, "the card says needs_horizon=False, so parameters must not depend on the horizon")
 
 
 # -- Pure steps that ask only what they declare ------------------------------------------------------------------------
@@ -195,18 +179,20 @@ def _check_step_is_pure(learner: Learner, problem: Problem, z: Any) -> None:
 
     state = _first_state(learner, problem)
     first, second = (str(jax.make_jaxpr(stepping())(state, z)) for _ in range(2))
-    _require(first == second, "step must be pure: two traces of it differ, so it depends on more than its arguments")
+    require(first == second, "step must be pure: two traces of it differ, so it depends on more than its arguments")
     before = jax.tree.map(np.array, state)
     compiled = jax.jit(stepping())
     after = jax.tree.map(np.asarray, compiled(state, z))
-    _require(_types(after) == _types(before), "step must return a state of the structure, shapes and types of init's")
+    require(_types(after) == _types(before), "step must return a state of the structure, shapes and types of init's")
     leaves, structure = jax.tree.flatten(before)
     copied = jax.tree.unflatten(structure, [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in leaves])
     again = jax.tree.map(np.asarray, compiled(copied, z))
     for new, old in zip(jax.tree.leaves(again), jax.tree.leaves(after), strict=True):
-        _equal(new, old, "the state must hold all that the next round needs: a copied state continues differently")
+        require_equal(
+            new, old, "the state must hold all that the next round needs: a copied state continues differently"
+        )
     for new, old in zip(jax.tree.leaves(state), jax.tree.leaves(before), strict=True):
-        _equal(new, old, "step must not change its argument")
+        require_equal(new, old, "step must not change its argument")
 
 
 def _types(state: Any) -> tuple[str, list[Any]]:
@@ -219,11 +205,11 @@ def check_calls_declared_oracles_at_x_t_only(card: Card, problems: Sequence[Know
     for known in problems[:2]:
         learner, problem = tuned(card, known), as_played(card, known.problem)
         calls, only_here = _oracles(learner, problem, _first_data(known))
-        _require(
+        require(
             calls == set(card.oracles),
             f"step must call the oracles that the card declares: it calls {sorted(calls)}, the card has {sorted(card.oracles)}",
         )
-        _require(only_here, "step may ask a round about the decision that was played, state.x, and about no other")
+        require(only_here, "step may ask a round about the decision that was played, state.x, and about no other")
 
 
 def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool]:
@@ -249,8 +235,8 @@ def check_is_deterministic(card: Card, problems: Sequence[KnownProblem]) -> None
         packed = files.pack(learner)
         first, again = shared_run(card, known), play(card, known, learner)
         for name in (*RECORD, "final"):
-            _equal(getattr(first, name), getattr(again, name), f"the same run twice must give the same {name}")
-        _require(files.same(packed, files.pack(learner)), "playing must not change the learner")
+            require_equal(getattr(first, name), getattr(again, name), f"the same run twice must give the same {name}")
+        require(files.same(packed, files.pack(learner)), "playing must not change the learner")
 
 
 def check_seeds_are_independent(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -260,8 +246,10 @@ def check_seeds_are_independent(card: Card, problems: Sequence[KnownProblem]) ->
         repeated = jax.tree.map(lambda a: np.repeat(a[1:2], SEEDS, axis=0), shared_stream(known))
         alone = play(card, known, data=repeated)
         for seed in range(SEEDS):
-            _equal(
-                _decisions(alone)[seed], _decisions(run)[1], "a seed's decisions must not depend on the data of others"
+            require_equal(
+                decisions_of(alone)[seed],
+                decisions_of(run)[1],
+                "a seed's decisions must not depend on the data of others",
             )
 
 
@@ -273,8 +261,8 @@ def check_batch_equals_loop(card: Card, problems: Sequence[KnownProblem]) -> Non
         data = jax.tree.map(lambda a, k=seed: a[k], shared_stream(known))
         single = simulate(tuned(card, known), problem, data, chunk=CHUNK, record=("decisions",))
         sentence = "a batch of seeds must equal the seeds played one by one: step must work under jax.vmap"
-        _close(_decisions(single)[0], _decisions(run)[seed], sentence)
-        _close(single.totals.violation[0], run.totals.violation[seed], sentence, atol=1e-10)
+        require_close(decisions_of(single)[0], decisions_of(run)[seed], sentence)
+        require_close(single.totals.violation[0], run.totals.violation[seed], sentence, atol=1e-10)
 
 
 def check_player_equals_simulation(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -283,7 +271,7 @@ def check_player_equals_simulation(card: Card, problems: Sequence[KnownProblem])
     run, data = shared_run(card, known), shared_stream(known)
     player = Player(tuned(card, known), as_played(card, known.problem))
     for t in range(8):
-        _close(player.decision, _decisions(run)[0, t], "a player must take the same decisions as a simulation")
+        require_close(player.decision, decisions_of(run)[0, t], "a player must take the same decisions as a simulation")
         player.observe(jax.tree.map(lambda a, t=t: a[0, t], data))
 
 
@@ -297,10 +285,10 @@ def check_does_not_see_the_future(card: Card, problems: Sequence[KnownProblem]) 
         return a
 
     for known in problems[:3]:
-        before = _decisions(shared_run(card, known))
-        after = _decisions(play(card, known, data=jax.tree.map(negate, shared_stream(known))))
-        _equal(after[:, :t], before[:, :t], "a decision must not depend on data that are revealed later")
-        _require(
+        before = decisions_of(shared_run(card, known))
+        after = decisions_of(play(card, known, data=jax.tree.map(negate, shared_stream(known))))
+        require_equal(after[:, :t], before[:, :t], "a decision must not depend on data that are revealed later")
+        require(
             np.any(after[:, t:] != before[:, t:]),
             "a learner must react to what it observes: other data, other decisions",
         )
@@ -314,13 +302,13 @@ def _contained(domain: Domain, decisions: jax.Array) -> jax.Array:
 def check_stays_in_domain(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Every decision lies in the domain, or in the feasible set if the method projects onto that."""
     for known in problems:
-        decisions = jnp.asarray(_decisions(shared_run(card, known)))
+        decisions = jnp.asarray(decisions_of(shared_run(card, known)))
         inside = known.feasible if card.needs_feasible and known.feasible is not None else known.problem.domain
-        _require(
+        require(
             jnp.all(_contained(inside, decisions)),
             f"every decision must lie in {inside!r}: end step with round.project",
         )
-        _require(
+        require(
             np.all(np.ptp(np.asarray(decisions)[:, 0], axis=0) == 0), "the first decision must not depend on the seed"
         )
 
@@ -334,7 +322,7 @@ def check_compiles_once(card: Card, problems: Sequence[KnownProblem]) -> None:
     learner = tuned(card, known, horizon=777)
     for other, rounds in ((learner, ROUNDS), (learner, 50)):
         simulate(other, problem, data, horizon=rounds, seeds=SEEDS, chunk=CHUNK, record=RECORD)
-    _require(
+    require(
         loop.count_compiled() == compiled,
         "changing parameters or data must not recompile: numeric parameters are fields of the dataclass, flags are static",
     )
@@ -348,10 +336,13 @@ def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
     run = simulate(tuned(card, known), as_played(card, known.problem), data, x1=x1, chunk=CHUNK, record=RECORD)
     double = shared_run(card, known)
     for name in RECORD:
-        _require(getattr(run, name).dtype == np.float32, f"a game in 32 bits must keep {name} in 32 bits")
+        require(getattr(run, name).dtype == np.float32, f"a game in 32 bits must keep {name} in 32 bits")
     early = slice(0, 20)  # later, rounding may decide between two equally good subgradients
-    _close(
-        _decisions(run)[0, early], _decisions(double)[0, early], "32 and 64 bits must agree up to rounding", atol=2e-4
+    require_close(
+        decisions_of(run)[0, early],
+        decisions_of(double)[0, early],
+        "32 and 64 bits must agree up to rounding",
+        atol=2e-4,
     )
 
 
@@ -366,13 +357,13 @@ def check_schedule_matters(card: Card, problems: Sequence[KnownProblem]) -> None
     lengths = _step_lengths(card, known, ROUNDS)
     if card.needs_horizon:
         longer = _step_lengths(card, known, 16 * ROUNDS)
-        _require(
+        require(
             longer[9] < 0.9 * lengths[9],
             "a method that is tuned for a horizon must take shorter steps for a longer one",
         )
     else:
         early, late = lengths[:10].mean(), lengths[-10:].mean()
-        _require(
+        require(
             late < 0.9 * early, "a method without a horizon must shorten its steps: does the round counter advance?"
         )
 
@@ -383,7 +374,7 @@ def _step_lengths(card: Card, known: KnownProblem, horizon: int) -> Array:
         learner = dataclasses.replace(learner, feasible=_FREE)
     data = np.broadcast_to([0.6, 0.8], (SEEDS, ROUNDS, 2))
     run = simulate(learner, as_played(card, _UNCONSTRAINED), data, seeds=SEEDS, chunk=CHUNK, record=RECORD)
-    return np.linalg.norm(np.diff(_decisions(run)[0], axis=0), axis=-1)
+    return np.linalg.norm(np.diff(decisions_of(run)[0], axis=0), axis=-1)
 
 
 def check_constraint_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -396,88 +387,10 @@ def check_constraint_matters(card: Card, problems: Sequence[KnownProblem]) -> No
             loose = play(card, known, learner)
         else:
             loose = play(card, known, by=100.0)
-        changed = np.any(_decisions(tight) != _decisions(loose), axis=tuple(range(1, _decisions(tight).ndim)))
-        _require(np.all(changed), f"{known.name}: the constraint must influence the decisions")
-        with_it, without = (known_violation(known, _decisions(run), data) for run in (tight, loose))
-        _require(
+        changed = np.any(decisions_of(tight) != decisions_of(loose), axis=tuple(range(1, decisions_of(tight).ndim)))
+        require(np.all(changed), f"{known.name}: the constraint must influence the decisions")
+        with_it, without = (known_violation(known, decisions_of(run), data) for run in (tight, loose))
+        require(
             np.all(with_it < (1 - 1e-4) * without),
             f"{known.name}: the learner must violate less than without its constraint; does it use the constraint's gradient?",
         )
-
-
-# -- Guarantees --------------------------------------------------------------------------------------------------------
-
-
-def check_assumptions_are_known(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """Every guarantee names a known quantity, a source, and assumptions that a certificate can look up."""
-    names = {str(one) for one in Assumes} | set(SYMBOLS)
-    for known in problems:
-        problem = as_played(card, known.problem)
-        for one in tuned(card, known).guarantees(setting_of(problem), ROUNDS):
-            _require(one.quantity in QUANTITIES, f"a guarantee must be about one of {QUANTITIES}; got {one.quantity!r}")
-            _require(one.source, "a guarantee must name its theorem")
-            _require((one.bound is None) == bool(one.reason), "a guarantee has a bound, or a reason why there is none")
-            unknown = set(one.assumptions) - names
-            _require(
-                not unknown,
-                f"{one.source}: unknown assumptions {sorted(unknown)}; use Assumes or the name of a constant",
-            )
-
-
-def check_bounds_hold_on_random_streams(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """No bound is exceeded on the random streams."""
-    for known in problems:
-        _check_bounds(card, known, shared_run(card, known), shared_stream(known))
-
-
-def check_bounds_hold_against_adversaries(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """No bound is exceeded against an adversary that reacts to the learner's decisions."""
-    for known in problems:
-        _check_bounds(card, known, *adversarial_run(card, known))
-
-
-def _check_bounds(card: Card, known: KnownProblem, run: Run, data: Any) -> None:
-    problem = as_played(card, known.problem)
-    measured = {
-        "regret": run.totals.loss - known.optimum(data),
-        "violation": metrics.violation(run),
-        "squared violation": metrics.squared_violation(run, per_constraint=True).sum(axis=-1),
-        "peak violation": metrics.peak_violation(run),
-        "excess": metrics.excess(run, per_constraint=True).max(axis=-1),
-    }
-    for one in tuned(card, known).guarantees(setting_of(problem), run.horizon):
-        if one.bound is None:
-            continue
-        value = measured[one.quantity]
-        worst = float(np.mean(value) if one.expected else np.max(value))
-        _require(
-            worst <= one.bound + 1e-9 * (1 + abs(one.bound)),
-            f"{known.name}: {one.quantity} is {worst:.6g}, above the bound {one.bound:.6g} of {one.source}",
-        )
-
-
-def check_growth_matches_bounds(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """The growth that the card declares is the slope of the bounds over long horizons."""
-    slopes: dict[str, float] = {}
-    short, long = 2**24, 2**30  # long enough for lower-order terms to vanish; rounds are counted in 32 bits
-    for known in problems:
-        problem = as_played(card, known.problem)
-        setting = setting_of(problem)
-        low, high = (smallest(tuned(card, known, T).guarantees(setting, T)) for T in (short, long))
-        for quantity in set(low) & set(high):
-            first, last = low[quantity].bound, high[quantity].bound
-            if first and last:
-                slope = math.log(last / first) / math.log(long / short)
-                slopes[quantity] = max(slope, slopes.get(quantity, -math.inf))
-    for quantity, growth in card.growth.items():
-        if quantity not in slopes:
-            continue
-        _require(
-            slopes[quantity] <= growth.exponent + 0.06 or growth.condition,
-            f"the card says that {quantity} grows like T^{growth.exponent:g}, its bound grows like T^{slopes[quantity]:.3f}",
-        )
-
-
-def _decisions(run: Run) -> Array:
-    assert run.decisions is not None
-    return run.decisions
