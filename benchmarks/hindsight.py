@@ -44,7 +44,12 @@ def main() -> None:
     """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
+    words.add_argument("--cold", action="store_true", help="first calls on small random problems, against plain CVXPY")
     asked = words.parse_args()
+    if asked.cold:
+        title = "first call of hindsight on small random problems, seconds of processor time"
+        report("hindsight-cold", cold(), asked.json, title)
+        return
     title = f"Hindsight for {SEEDS} seeds x {len(PREFIXES)} prefixes of {ROUNDS:,} rounds, seconds"
     report("hindsight", [compare(case) for case in (toy(), doubly_stochastic())], asked.json, title)
 
@@ -67,6 +72,77 @@ def compare(case: Case) -> dict[str, Any]:
         "largest gap": float(best.gap.max()),
         "losses agree to": float(np.max(np.abs(best.loss - values) / np.maximum(1, np.abs(values)))),
     }
+
+
+COLD_PROBLEMS = 40
+COLD_TARGET = 3.0
+
+
+def cold() -> list[dict[str, Any]]:
+    """First calls on problems that JAX has never seen, each against the same problem written in CVXPY by hand.
+
+    Time is processor time, because first calls are short and other processes would disturb them. One call of either kind
+    goes before, which imports libraries and starts XLA.
+    """
+    rng = np.random.default_rng(0)
+    kinds: dict[str, list[tuple[float, float, float]]] = {}
+    for number in range(-1, COLD_PROBLEMS):
+        kind, problem, data, fresh = small_problem(rng, max(number, 0))
+        mine, best = cpu_time(lambda problem=problem, data=data: taut.hindsight(problem, data))
+        theirs_, value = cpu_time(lambda fresh=fresh, data=data: fresh(data))
+        if number >= 0:
+            error = abs(float(best.loss[0]) - value) / max(1, abs(value))
+            kinds.setdefault(kind, []).append((mine, theirs_, error))
+    rows = []
+    for kind, found in [*kinds.items(), ("all", [one for group in kinds.values() for one in group])]:
+        mine, plain, error = (np.asarray(column) for column in zip(*found, strict=True))
+        ratio = float(np.median(mine / plain))
+        rows.append({
+            "problem": kind, "problems": len(found), "ours": float(np.median(mine)), "slowest": float(mine.max()),
+            "plain CVXPY": float(np.median(plain)), "ratio": ratio, "at most": COLD_TARGET,
+            "met": bool(ratio <= COLD_TARGET), "losses agree to": float(error.max()),
+        })  # fmt: skip
+    return rows
+
+
+def small_problem(rng: np.random.Generator, number: int) -> tuple[str, Any, Any, Callable[[Any], float]]:
+    """A problem of 2 to 8 entries and 20 to 200 rounds with functions of its own, and its CVXPY program."""
+    import cvxpy as cp
+    import jax.numpy as jnp
+
+    size, rounds = int(rng.integers(2, 9)), int(rng.integers(20, 201))
+    data, rows, limit = rng.normal(size=(rounds, size)), rng.normal(size=(3, size)), rng.uniform(0.2, 0.6)
+    losses: dict[str, tuple[Any, Any]] = {
+        "affine": (lambda x, z: z @ x, lambda x, z: cp.sum(z @ x)),
+        "distance": (
+            lambda x, z: jnp.sum((x - z) ** 2),
+            lambda x, z: cp.sum_squares(np.ones((rounds, 1)) @ x[None] - z),
+        ),
+        "regression": (lambda x, z: (z @ x - 1.0) ** 2, lambda x, z: cp.sum_squares(z @ x - 1)),
+        "logistic": (lambda x, z: jnp.logaddexp(0.0, z @ x), lambda x, z: cp.sum(cp.logistic(z @ x))),
+        "absolute": (lambda x, z: jnp.abs(z @ x - 0.5), lambda x, z: cp.norm1(z @ x - 0.5)),
+    }
+    constraints: list[tuple[Any, Any]] = [
+        (lambda x: rows @ x - limit, lambda x: [rows @ x <= limit]),
+        (lambda x: jnp.sum(x**2) - limit, lambda x: [cp.sum_squares(x) <= limit]),
+        (lambda x: jnp.abs(x).sum() - limit, lambda x: [cp.norm1(x) <= limit]),
+        (lambda x: jnp.linalg.norm(x - 0.1) - limit, lambda x: [cp.norm(x - 0.1) <= limit]),
+    ]
+    name = list(losses)[number % len(losses)]
+    (loss, total), (excess, stated) = losses[name], constraints[(number // len(losses)) % len(constraints)]
+
+    def fresh(z: Any) -> float:
+        x = cp.Variable(size)
+        program = cp.Problem(cp.Minimize(total(x, z)), [*stated(x), cp.norm(x) <= 1])
+        return float(program.solve(solver=cp.CLARABEL))
+
+    return name, taut.Problem(loss, excess, taut.Ball(1.0, shape=size)), data, fresh
+
+
+def cpu_time(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.process_time()
+    result = call()
+    return time.process_time() - began, result
 
 
 def ours(case: Case) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.constraints import Constraints
 from ...problem.domains.support import BATCH, in_batches
+from ...problem.interpreter import evaluated
 from ...problem.streams import Stream
 from .scaling import Scaling, as_double
 from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
@@ -44,7 +45,7 @@ class Oracle:
 
     def values(self, u: Array) -> Array:
         """Values of fixed constraints, (point, constraint)."""
-        parts = [_values(self.constraints, self.scaling, jnp.asarray(part)) for part in in_batches(u)]
+        parts = [_values(self.constraints, self.scaling, part) for part in in_batches(u)]
         return np.concatenate([np.asarray(part) for part in parts])[: len(u)]
 
     def tangents(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> list[Tangent]:
@@ -74,7 +75,7 @@ class Oracle:
             rows += [rows[-1]] * (len(which) * BATCH - len(keys))
             data = [jax.tree.map(lambda *a: np.stack(a), *rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
         parts = [
-            _tangents(self.constraints, self.scaling, jnp.asarray(u), jnp.asarray(i), z)
+            _tangents(self.constraints, self.scaling, u, i, z)
             for u, i, z in zip(in_batches(points), which, data, strict=True)
         ]
         return tuple(np.concatenate([np.asarray(a) for a in part])[: len(keys)] for part in zip(*parts, strict=True))
@@ -161,18 +162,19 @@ class Pool:
         }
 
 
-@jax.jit
-def _values(constraints: Constraints, scaling: Scaling, u: jax.Array) -> jax.Array:
+@evaluated
+def _values(constraints: Constraints, scaling: Scaling, u: Any) -> jax.Array:
     return jax.vmap(lambda one: constraints.values(scaling.decision(one), None))(u)
 
 
-@jax.jit
+@evaluated
 def _tangents(
-    constraints: Constraints, scaling: Scaling, u: jax.Array, which: jax.Array, z: Any
+    constraints: Constraints, scaling: Scaling, u: Any, which: Any, z: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     def one(at: jax.Array, i: jax.Array, data: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
         def value(v: jax.Array) -> jax.Array:
-            return constraints.values(scaling.decision(v), data)[i]
+            values = constraints.values(scaling.decision(v), data)
+            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
 
         slope, product = jax.linearize(jax.grad(value), at)
         hessian = jax.vmap(product)(jnp.eye(at.size))

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
+from ...problem.interpreter import evaluated
 from ...problem.streams import Stream
 from .scaling import Scaling, as_double
 
@@ -25,6 +26,8 @@ __all__ = ["Block", "Taylor", "bad_round", "blocks", "mean_losses", "quadratic_s
 
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
+SMALL_BLOCK = 2**16
+"""Up to this many entries of decisions times rounds, all columns of a Hessian are computed at once."""
 PREFIX_BLOCKS = 16
 """A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays cheap."""
 
@@ -84,12 +87,12 @@ def mean_losses(
     Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `mask` marks those that are wanted.
     """
     seeds, size, count = stream.seeds, scaling.size, len(ends)
-    points = jnp.asarray(u.reshape(seeds, count, size))
+    points = u.reshape(seeds, count, size)
     wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
     curvature = np.zeros((seeds, count, size, size)) if with_hessian else np.zeros((1, 1, size, size))
     for block in blocks(stream, ends):
-        rounds = jnp.asarray(block.stop - block.start)
+        rounds = np.asarray(block.stop - block.start)
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
                 sums = _block_sums(loss, scaling, with_hessian, points[:, prefix], None, None, block.data, rounds)
@@ -129,7 +132,7 @@ def quadratic_sums(
     curvature = None if common is not None else np.zeros((seeds, count, size, size))
     misfit = np.zeros((seeds, count))
     second_orders = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
-    origin = jnp.zeros((seeds, size))
+    origin = np.zeros((seeds, size))
 
     def add(where: int, sums: tuple[Any, ...]) -> None:
         value[:, where] += np.asarray(sums[0])
@@ -140,7 +143,7 @@ def quadratic_sums(
 
     ahead: tuple[int, tuple[Any, ...]] | None = None
     for number, block in enumerate(blocks(stream, ends)):
-        rounds = jnp.asarray(block.stop - block.start)
+        rounds = np.asarray(block.stop - block.start)
         probe = probes[number % len(probes)]
         second_order = None if second_orders is None else second_orders[number % len(probes)]
         sums = _block_sums(loss, scaling, common is None, origin, probe, second_order, block.data, rounds)
@@ -172,7 +175,7 @@ def worst_rounds(
     Returns arrays (element, block, constraint); blocks that an element's prefix does not contain hold -inf.
     """
     seeds, count = stream.seeds, len(ends)
-    points = jnp.asarray(u.reshape(seeds, count, scaling.size))
+    points = u.reshape(seeds, count, scaling.size)
     wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
     values: list[Array] = []
     rounds: list[Array] = []
@@ -192,11 +195,10 @@ def worst_rounds(
     return np.stack(values, axis=1), np.stack(rounds, axis=1)
 
 
-@partial(jax.jit, static_argnames=("loss", "with_hessian"))
+@evaluated(static_argnames=("loss", "with_hessian"))
 def _block_sums(
-    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: jax.Array, probe: jax.Array | None,
-    second_order: jax.Array | None,
-    data: Any, rounds: jax.Array,
+    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: Any, probe: Any, second_order: Any,
+    data: Any, rounds: Any,
 ) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:  # fmt: skip
     """Sums over the block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest misfit at the probe."""
 
@@ -217,7 +219,8 @@ def _block_sums(
                 return jax.jvp(jax.grad(total), (at,), (direction,))[1]
 
             unit = jnp.eye(at.size, dtype=at.dtype)
-            columns = jax.vmap(column)(unit) if at.size <= 8 else jax.lax.map(column, unit, batch_size=8)
+            small = at.size <= 8 or at.size * inside.size <= SMALL_BLOCK
+            columns = jax.vmap(column)(unit) if small else jax.lax.map(column, unit, batch_size=8)
             columns = (columns + columns.T) / 2
         if probe is None:
             return value, slope, columns, None
@@ -240,8 +243,8 @@ def _block_sums(
     return jax.vmap(seed)(u, data)
 
 
-@jax.jit
-def _block_worst(constraints: Constraints, scaling: Scaling, u: jax.Array, data: Any) -> tuple[jax.Array, jax.Array]:
+@evaluated
+def _block_worst(constraints: Constraints, scaling: Scaling, u: Any, data: Any) -> tuple[jax.Array, jax.Array]:
     """For each seed and constraint, the largest value over the block's rounds and where it is."""
 
     def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
+from ...problem.interpreter import evaluated
 from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
@@ -98,9 +98,9 @@ def loss_kind(
     return ("quadratic" if np.any(hessian) else "affine"), hessian
 
 
-@partial(jax.jit, static_argnames=("loss",))
+@evaluated(static_argnames=("loss",))
 def _loss_samples(
-    loss: Callable[..., Any], scaling: Scaling, points: jax.Array, data: Any, direction: jax.Array
+    loss: Callable[..., Any], scaling: Scaling, points: Any, data: Any, direction: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     def slope(u: jax.Array, z: Any) -> jax.Array:
         return jax.grad(lambda v: jnp.asarray(loss(scaling.decision(v), z), v.dtype))(u)
@@ -119,8 +119,8 @@ def _loss_samples(
     return misfit, change, (hessian + hessian.T) / 2
 
 
-@partial(jax.jit, static_argnames=("loss",))
-def _jumps(loss: Callable[..., Any], scaling: Scaling, points: jax.Array, data: Any) -> jax.Array:
+@evaluated(static_argnames=("loss",))
+def _jumps(loss: Callable[..., Any], scaling: Scaling, points: Any, data: Any) -> jax.Array:
     """The largest change of any round's gradient over 1/64 of a segment, as a share of the gradient."""
     shares = jnp.linspace(0, 1, 65)
 
@@ -186,8 +186,8 @@ def probe_varying(
     )  # fmt: skip
 
 
-@jax.jit
-def _tangents(constraints: Constraints, scaling: Scaling, points: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+@evaluated
+def _tangents(constraints: Constraints, scaling: Scaling, points: Any, z: Any) -> tuple[jax.Array, jax.Array]:
     def values(u: jax.Array) -> jax.Array:
         return constraints.values(scaling.decision(u), z)
 
@@ -195,13 +195,18 @@ def _tangents(constraints: Constraints, scaling: Scaling, points: jax.Array, z: 
     return jax.vmap(values)(points), jax.vmap((jax.jacfwd if forward else jax.jacrev)(values))(points)
 
 
-@jax.jit
-def _hessians(constraints: Constraints, scaling: Scaling, u: jax.Array, which: jax.Array) -> jax.Array:
+@evaluated
+def _hessians(constraints: Constraints, scaling: Scaling, u: Any, which: Any) -> jax.Array:
     def hessian(i: jax.Array) -> jax.Array:
-        one = jax.hessian(lambda v: constraints.values(scaling.decision(v), None)[i])(u)
+
+        def value(v: jax.Array) -> jax.Array:
+            values = constraints.values(scaling.decision(v), None)
+            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
+
+        one = jax.hessian(value)(u)
         return (one + one.T) / 2
 
-    return jax.lax.map(hessian, which)
+    return jax.vmap(hessian)(which)
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:

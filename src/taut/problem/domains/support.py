@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import numpy as np
 
 from ...engine import Array
+from ..interpreter import evaluated
 from .base import FAR, Domain
 from .product import Product
 
@@ -89,11 +91,11 @@ def _least_change_by_projection(domain: Domain, directions: Array, points: Array
     return size[:, 0] * (np.sum(unit * offset, axis=1) - lost)
 
 
-@jax.jit
-def _projected(domain: Domain, rows: jax.Array) -> jax.Array:
+@evaluated
+def _projected(domain: Domain, rows: Any) -> Any:
     return jax.vmap(lambda one: domain.project(one.reshape(domain.shape)).ravel())(rows)
 
 
-@jax.jit
-def _minimised(domain: Domain, rows: jax.Array) -> jax.Array:
+@evaluated
+def _minimised(domain: Domain, rows: Any) -> Any:
     return jax.vmap(lambda one: domain.linear_minimiser(one.reshape(domain.shape)).ravel())(rows)
