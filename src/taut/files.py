@@ -8,11 +8,8 @@ names for all classes; a bare name means taut's class if there is one, otherwise
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .engine import Array
+from .storage import read_arrays, write_arrays, write_atomically
 
 __all__ = [
     "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays", "same",
@@ -161,44 +159,3 @@ def _restored(array: Array, model: Any) -> Any:
 
 def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write a file atomically: after a crash at any time, and for any reader, it has its old or its new content."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(draft, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write arrays and a JSON header to one npz file, atomically."""
-    buffer = io.BytesIO()
-    parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **parts)
-    write_atomically(path, buffer.getvalue())
-
-
-def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read a file of `write_arrays`. Errors name the argument `name` and say what is wrong with the file."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected one that taut wrote")
-    try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            header = json.loads(file["header"].tobytes().decode())
-            arrays = {key.removeprefix("array/"): file[key] for key in file.files if key.startswith("array/")}
-        if not isinstance(header, dict):
-            raise TypeError("its header is no dictionary")
-    except Exception as error:  # a damaged file can raise anything
-        raise ValueError(
-            f"{name}: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
-        ) from error
-    return header, arrays

@@ -1,97 +1,37 @@
 """Checkpoints: after each chunk, all that is needed to continue is written to a folder, in which no file is ever half written.
 
-The records of a chunk are written to a file of their own, then the state, which names the record files that belong to it.
-Each write is atomic, so whenever the process is killed, the state on disk and its records are complete and belong together.
+The records of a chunk are written to a file of their own, then the state. Each write is atomic, so whenever the process is
+killed, the state on disk and its records are complete and belong together. That they do is checked: every file names its run
+and its rounds, a record file contains the checksum of the one before it, and the state that of the last one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .. import files
-from ..engine import VERSION
-from ..problem.rounds import FullInformation
+from .. import files, storage
+from ..engine import Array
 from .chunks import Simulation
+from .fingerprint import digest_of_tree, fingerprint
 
-__all__ = ["Checkpoint", "fingerprint"]
+__all__ = ["Checkpoint"]
 
-FORMAT = 3
+FORMAT = 4
 STATE = "state.npz"
 ROUND_AXIS = 2
-Array = np.ndarray[Any, Any]
-
-
-def fingerprint(simulation: Simulation) -> dict[str, Any]:
-    """Identify the call: a checkpoint is resumed only if the fingerprints are equal.
-
-    Functions are identified by their values at a few decisions, which cannot detect every change.
-    """
-    data = simulation.block(0, min(simulation.key.length, simulation.stream.horizon))
-    keys = simulation.random_keys
-    return {
-        "learner": [files.pack(learner) for learner in simulation.learners],
-        "problem (loss, constraints, domain)": [
-            simulation.problem.domain.to_dict(),
-            _function_values(simulation, data),
-        ],
-        "stream": _digest(data),
-        "horizon": simulation.stream.horizon,
-        "number of seeds": simulation.stream.seeds,
-        "x1": _digest(simulation.first),
-        "key": None if keys is None else _digest(jax.random.key_data(keys)),
-        "record": sorted(simulation.key.record),
-        "every": simulation.every,
-        "chunk": simulation.key.length,
-        "version of taut or jax": [VERSION, jax.__version__],
-    }
-
-
-def _digest(tree: Any) -> str:
-    """Return a hash of arrays, with their types and shapes."""
-    state = hashlib.sha256()
-    for leaf in jax.tree.leaves(tree):
-        array = np.ascontiguousarray(leaf)
-        state.update(f"{array.dtype}{array.shape}".encode())
-        state.update(array.data)
-    return state.hexdigest()
-
-
-def _function_values(simulation: Simulation, data: Any) -> str:
-    problem, key = simulation.problem, simulation.key
-    score = simulation.score or problem
-    random_key = jax.random.key(0)
-    sampled = [problem.domain.sample(k) for k in jax.random.split(random_key)]
-    points = jnp.stack([jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)])
-    z = None if data is None else jax.tree.map(lambda a: a[0, 0], data)
-    functions = (key.loss, key.scored_loss, key.reveal)
-    problems = (problem.constraints, score.constraints, problem.domain)
-    return _digest(simulation.programs.call(_probe, problems, points, z, random_key, static=(functions,)))
-
-
-def _probe(functions: tuple[Any, Any, Any], problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
-    """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
-    loss, scored_loss, reveal = functions
-    constraints, scored_constraints, domain = problems
-
-    def probe(x: jax.Array) -> Any:
-        z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
-        played = FullInformation(loss, constraints, domain, z)
-        scored = FullInformation(scored_loss, scored_constraints, domain, z)
-        values, pull, _ = played.constraints(x)
-        return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
-
-    return jax.vmap(probe)(points)
 
 
 class Checkpoint:
     """The records of the chunks played so far, in memory and, if there is a folder, on disk together with the state.
+
+    Use it as a context: while it is open, no other process or thread can open the same folder.
 
     Arguments:
         folder: where to write, or None.
@@ -106,26 +46,72 @@ class Checkpoint:
         self.fingerprint = {} if folder is None else fingerprint(simulation)
         self.parts: list[dict[str, Array]] = []
         self.ends: list[int] = []
+        self.run = secrets.token_hex(16)
+        self.data = ""
+        """Checksum of the data of all rounds so far."""
+        self.last = ""
+        """Checksum of the last record file."""
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Checkpoint]:
+        """Lock the folder, which is created if it does not exist."""
+        if self.folder is None:
+            yield self
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(error.errno, f"checkpoint: {self.folder} cannot be created: {error.strerror}") from error
+        with storage.lock_folder(self.folder, "checkpoint"):
+            yield self
 
     def resume(self) -> tuple[Any, int]:
         """Return the carry and the number of rounds with which the last call stopped, or those before round 1."""
         carry = self.simulation.begin()
         if self.folder is None:
             return carry, 0
-        for draft in self.folder.glob(".*.part"):  # of a process that was killed while writing
-            draft.unlink(missing_ok=True)
         path = self.folder / STATE
         if not path.exists():
             return carry, 0
         header, arrays = files.read_arrays(path, "checkpoint")
         self._compare(path, header)
-        done, begun = int(header["done"]), int(header["begun"])
-        if header["data"] != _digest(self.simulation.block(begun, done - begun)):
-            self._refuse("stream, in its last rounds")
-        self.ends = [int(end) for end in header["ends"]]
+        try:
+            done, self.run, self.ends = int(header["done"]), str(header["run"]), [int(end) for end in header["ends"]]
+            recorded = bool(self.simulation.key.record)
+            if not 0 < done <= self.simulation.stream.horizon or (self.ends[-1:] if recorded else [done]) != [done]:
+                raise ValueError("the numbers of rounds do not fit")
+            carry = files.like(carry, arrays)
+            self._read_records(header["last"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+            ) from error
+        for start in range(0, done, self.simulation.key.length):
+            self._add_data(self.simulation.block(start, min(self.simulation.key.length, done - start)))
+        if header["data"] != self.data:
+            self._refuse(f"stream, in its first {done} rounds")
+        return carry, done
+
+    def _read_records(self, last: str) -> None:
+        """Read the records of all chunks, and check that the files belong to this run and to each other."""
+        assert self.folder is not None
+        begun = 0
         for end in self.ends:
-            self.parts.append(files.read_arrays(self.folder / f"records-{end}.npz", "checkpoint")[1])
-        return files.like(carry, arrays), done
+            path = self.folder / f"records-{end}.npz"
+            header, arrays = files.read_arrays(path, "checkpoint")
+            expected = {"run": self.run, "begun": begun, "done": end, "previous": self.last}
+            if {name: header.get(name) for name in expected} != expected:
+                raise ValueError(f"{path.name} belongs to another run or to other rounds")
+            rows = {name: self.simulation.key.rows(name, end - begun) for name in self.simulation.key.record}
+            if {name: array.shape[ROUND_AXIS] for name, array in arrays.items()} != rows:
+                raise ValueError(f"{path.name} holds other records")
+            self.parts.append(arrays)
+            self.last, begun = storage.digest_of_file(path), end
+        if self.last != last:
+            raise ValueError("the last file of records is not the one that belongs to it")
+
+    def _add_data(self, data: Any) -> None:
+        self.data = hashlib.sha256(f"{self.data}{digest_of_tree(data)}".encode()).hexdigest()
 
     def add(self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int) -> None:
         """Keep the records of rounds begun..done; with a folder, write them and then the state."""
@@ -134,15 +120,19 @@ class Checkpoint:
         if self.folder is None:
             return
         if records:
-            files.write_arrays(self.folder / f"records-{done}.npz", {}, records)
+            path = self.folder / f"records-{done}.npz"
+            files.write_arrays(path, {"run": self.run, "begun": begun, "done": done, "previous": self.last}, records)
             self.ends.append(done)
+            self.last = storage.digest_of_file(path)
+        self._add_data(data)
         header = {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
-            "data": _digest(data),
-            "begun": begun,
+            "run": self.run,
+            "data": self.data,
             "done": done,
             "ends": self.ends,
+            "last": self.last,
         }
         files.write_arrays(self.folder / STATE, header, files.flat(carry))
 
@@ -155,14 +145,17 @@ class Checkpoint:
 
     def _compare(self, path: Path, header: Mapping[str, Any]) -> None:
         if header.get("format") != FORMAT:
-            raise ValueError(f"checkpoint: got {path} in format {header.get('format')!r}; expected format {FORMAT}")
-        found = header["fingerprint"]
+            raise ValueError(
+                f"checkpoint: got {path} in format {header.get('format')!r}; expected format {FORMAT}, that of this version"
+            )
+        found = header.get("fingerprint")
+        found = found if isinstance(found, dict) else {}
         names = sorted({*found, *self.fingerprint})
         other = [name for name in names if not files.same(found.get(name), self.fingerprint.get(name))]
         if other:
             self._refuse(", ".join(other))
 
-    def _refuse(self, what: str) -> None:
+    def _refuse(self, what: str) -> NoReturn:
         raise ValueError(
             f"The checkpoint in {self.folder} belongs to a call with a different {what}. Use another folder, or delete "
             "this one to start again."

@@ -60,9 +60,9 @@ def simulate(
         chunk: number of rounds that are played at a time; by default chosen from the size of a round's data. Memory does
             not depend on the horizon, except for what is recorded.
         checkpoint: a folder. After each chunk all that is needed to continue is written there. Called again with the same
-            arguments the simulation continues, and its result is bit for bit that of an uninterrupted one. Other
-            arguments are refused; functions are compared by their values at a few decisions, which cannot detect every
-            change.
+            arguments the simulation continues, and its result is bit for bit that of an uninterrupted one. A call with
+            other arguments, functions or data is refused. Not noticed are changes of Python functions that a loss or
+            constraint calls back while it runs (`jax.pure_callback`).
         progress: show a progress bar.
 
     The horizon, parameters and data are traced: only a new problem, learner class or shape compiles again.
@@ -98,17 +98,17 @@ def simulate(
         random_keys=_random_keys(key, source),
         chunk=chunk,
     )
-    saved = Checkpoint(checkpoint, simulation)
-    carry, done = saved.resume()
-    with _bar(progress, source.horizon, done) as advance:
-        while done < source.horizon:
-            count = min(simulation.key.length, source.horizon - done)
-            data = simulation.block(done, count)
-            carry, records = simulation.play_chunk(carry, data, done, count)
-            saved.add(carry, records, data, done, done + count)
-            done += count
-            advance(count)
-    return simulation.result(carry, saved.records())
+    with Checkpoint(checkpoint, simulation).open() as saved:
+        carry, done = saved.resume()
+        with _bar(progress, source.horizon, done) as advance:
+            while done < source.horizon:
+                count = min(simulation.key.length, source.horizon - done)
+                data = simulation.block(done, count)
+                carry, records = simulation.play_chunk(carry, data, done, count)
+                saved.add(carry, records, data, done, done + count)
+                done += count
+                advance(count)
+        return simulation.result(carry, saved.records())
 
 
 def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:

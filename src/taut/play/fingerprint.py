@@ -1,0 +1,82 @@
+"""The fingerprint of a simulation: identifies the call, so that a checkpoint of another call is not resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import files
+from ..engine import VERSION
+from ..problem.rounds import FullInformation
+from ..storage import digest
+from .chunks import Simulation
+
+__all__ = ["digest_of_tree", "fingerprint"]
+
+ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+def fingerprint(simulation: Simulation) -> dict[str, Any]:
+    """Describe a call: two calls with equal descriptions compute the same, up to what the description cannot contain.
+
+    Functions are described by the program that JAX traces, with its constants, and by values at a few decisions. Not
+    noticed are changes of Python functions that the program calls back (`jax.pure_callback`), and whatever a function
+    reads when it is not being traced. The data of the stream are compared chunk by chunk when a checkpoint is resumed.
+    """
+    keys = simulation.random_keys
+    return {
+        "learner": [files.pack(learner) for learner in simulation.learners],
+        "problem (loss, constraints, domain)": [simulation.problem.domain.to_dict(), *_functions(simulation)],
+        "stream (shapes and types)": str(simulation.example),
+        "horizon": simulation.stream.horizon,
+        "number of seeds": simulation.stream.seeds,
+        "x1": digest_of_tree(simulation.first),
+        "key": None if keys is None else digest_of_tree(jax.random.key_data(keys)),
+        "record": sorted(simulation.key.record),
+        "every": simulation.every,
+        "chunk": simulation.key.length,
+        "version of taut or jax": [VERSION, jax.__version__],
+    }
+
+
+def digest_of_tree(tree: Any) -> str:
+    """Return a checksum of the arrays of a tree, with their types and shapes."""
+    return digest({f"{i:06}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))})
+
+
+def _functions(simulation: Simulation) -> tuple[str, str]:
+    """Return checksums of the traced program of a round, and of its values at a few decisions."""
+    problem, key = simulation.problem, simulation.key
+    score = simulation.score or problem
+    random_key = jax.random.key(0)
+    sampled = [problem.domain.sample(k) for k in jax.random.split(random_key)]
+    points = jnp.stack([jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)])
+    z = None if simulation.stream.reacts else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
+    functions = (key.loss, key.scored_loss, key.reveal)
+    problems = (problem.constraints, score.constraints, problem.domain)
+    leaves, structure = jax.tree.flatten(problems)
+    traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
+    program = traced(leaves, points, z, random_key)
+    text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
+    values = simulation.programs.call(_probe, problems, points, z, random_key, static=(functions,))
+    return f"{text} {digest_of_tree(program.consts)} {digest_of_tree(leaves)}", digest_of_tree(values)
+
+
+def _probe(functions: tuple[Any, Any, Any], problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
+    """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
+    loss, scored_loss, reveal = functions
+    constraints, scored_constraints, domain = problems
+
+    def probe(x: jax.Array) -> Any:
+        z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
+        played = FullInformation(loss, constraints, domain, z)
+        scored = FullInformation(scored_loss, scored_constraints, domain, z)
+        values, pull, _ = played.constraints(x)
+        return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
+
+    return jax.vmap(probe)(points)

@@ -1,0 +1,218 @@
+"""Reading and writing files: writes are atomic, reads trust nothing in the file.
+
+An array file is an uncompressed npz archive with a JSON header. The header contains a checksum of the arrays. Nothing is ever
+unpickled or decompressed, and no array is allocated before the file is known to contain its numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["digest", "digest_of_file", "lock_folder", "read_arrays", "read_file", "write_arrays", "write_atomically"]
+
+Array = np.ndarray[Any, Any]
+LARGEST = 2**34
+"""Bytes of a file, at most, that is read into memory."""
+_DRAFT = re.compile(r"\.taut-(?P<name>.+)-(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.part")
+_HOST = hashlib.sha256(os.uname().nodename.encode() if hasattr(os, "uname") else b"").hexdigest()[:8]
+_cleaned: set[Path] = set()
+
+
+def digest(arrays: Mapping[str, Array]) -> str:
+    """Return a checksum (SHA-256) of arrays, with their names, types and shapes."""
+    state = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        state.update(f"{name}:{array.dtype.str}{np.shape(arrays[name])}".encode())
+        state.update(array.reshape(-1).view(np.uint8).data)
+    return state.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Return a checksum (SHA-256) of the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write a file so that readers, also after a crash at any moment, find either the old content or the new one.
+
+    A symbolic link is followed, and the permissions of an existing file are kept.
+    """
+    path = Path(os.path.realpath(path))
+    draft = path.with_name(f".taut-{path.name}-{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale_drafts(path)
+        try:
+            with open(draft, "xb") as file:
+                with contextlib.suppress(FileNotFoundError):
+                    os.chmod(draft, stat.S_IMODE(path.stat().st_mode))
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+            _sync_folder(path.parent)
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+    except OSError as error:  # name the file that was asked for, not the draft
+        raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name of a file survive a power failure, where the system supports it."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _remove_stale_drafts(path: Path) -> None:
+    """Remove drafts of this file whose process on this machine has ended. Done once per file and process."""
+    if path in _cleaned:
+        return
+    _cleaned.add(path)
+    for draft in path.parent.glob(".taut-*.part"):
+        found = _DRAFT.fullmatch(draft.name)
+        if found and found["name"] == path.name and found["host"] == _HOST and not _alive(int(found["pid"])):
+            with contextlib.suppress(OSError):
+                draft.unlink()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path, name: str) -> Iterator[None]:
+    """Hold a lock on a folder, or raise an error if another process or thread holds it. The lock ends with its process.
+
+    Arguments:
+        folder: an existing folder.
+        name: what the user calls it, for the error message.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(
+                f"{name}: {folder} is in use by another simulation. Wait until it has ended, or use another folder."
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_file(path: str | Path, name: str, expected: str) -> bytes:
+    """Return the content of a file.
+
+    Arguments:
+        path: the file.
+        name: what the user calls it, for error messages.
+        expected: what the file should be, for error messages.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected {expected}")
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise ValueError(f"{name}: got {path} of {size} bytes; expected {expected}, of at most {LARGEST} bytes")
+    return path.read_bytes()
+
+
+def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write arrays with a JSON header to one npz file, atomically."""
+    buffer = io.BytesIO()
+    described = json.dumps({**header, "digest": digest(arrays)})
+    parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
+    np.savez(buffer, header=np.frombuffer(described.encode(), np.uint8), **parts)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read what `write_arrays` wrote. Files of earlier versions have no checksum of their own.
+
+    Arguments:
+        path: the file.
+        name: what the user calls it, for error messages.
+    """
+    content = read_file(path, name, "a file that taut wrote")
+    try:
+        members = _members(content)
+        header = json.loads(members.pop("header").tobytes().decode())
+        if not isinstance(header, dict):
+            raise ValueError("its header is not a dictionary")
+        arrays = {key.removeprefix("array/"): array for key, array in members.items() if key.startswith("array/")}
+        if header.pop("digest", None) not in (None, digest(arrays)):
+            raise ValueError("its checksum is wrong")
+    except Exception as error:  # a damaged file can raise anything
+        raise ValueError(
+            f"{name}: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+        ) from error
+    return header, arrays
+
+
+def _members(content: bytes) -> dict[str, Array]:
+    """Return the arrays of an uncompressed npz archive."""
+    found: dict[str, Array] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+                raise ValueError("it is compressed")
+            if not 0 <= entry.file_size <= len(content):
+                raise ValueError("an entry is larger than the file")
+            key = entry.filename.removesuffix(".npy")
+            if key in found:
+                raise ValueError(f"it has two entries {key!r}")
+            found[key] = _array(archive.read(entry))  # reading verifies the CRC of the entry
+    return found
+
+
+def _array(content: bytes) -> Array:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"an array has the npy version {version}")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.kind not in "fiub":
+        raise ValueError(f"an array has the type {dtype}")
+    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+        raise ValueError("an array has another shape than its numbers")
+    numbers = np.frombuffer(content, dtype, offset=file.tell()).copy()
+    return numbers.reshape(shape[::-1]).T if fortran else numbers.reshape(shape)
