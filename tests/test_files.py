@@ -129,12 +129,12 @@ def test_a_checkpoint_of_before_is_gone_on_with(tmp_path):
         return taut.simulate(mirror, GAME, targets(rounds=ROUNDS), checkpoint=tmp_path, chunk=10)
 
     whole = play()
-    header, arrays = files.read_arrays(tmp_path / "board.npz")
-    assert header["facts"]["learner"][0]["kind"] == "lab:Mirror"
-    header["facts"]["learner"][0]["kind"] = "Mirror"
-    files.write_arrays(tmp_path / "board.npz", header, arrays)
+    header, arrays = files.read_arrays(tmp_path / "state.npz")
+    assert header["fingerprint"]["learner"][0]["kind"] == "lab:Mirror"
+    header["fingerprint"]["learner"][0]["kind"] = "Mirror"
+    files.write_arrays(tmp_path / "state.npz", header, arrays)
     assert play().totals.loss.tolist() == whole.totals.loss.tolist()
-    header["facts"]["learner"][0]["kind"] = "ClippedOGD"
-    files.write_arrays(tmp_path / "board.npz", header, arrays)
-    with pytest.raises(ValueError, match=r"checkpoint: got .*, written with another learner"):
+    header["fingerprint"]["learner"][0]["kind"] = "ClippedOGD"
+    files.write_arrays(tmp_path / "state.npz", header, arrays)
+    with pytest.raises(ValueError, match="belongs to a call with a different learner"):
         play()

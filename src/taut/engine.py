@@ -14,7 +14,8 @@ import numpy as np
 from jax.tree_util import GetAttrKey
 
 __all__ = [
-    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "register_dataclass",
+    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "refuse_fork",
+    "register_dataclass",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -60,6 +61,29 @@ def _backend_is_up() -> bool:
         return bool(xla_bridge.backends_are_initialized())
     except (ImportError, AttributeError):
         return False
+
+
+class _Fork:
+    """Whether this process was forked from one in which JAX had started."""
+
+    unusable = False
+
+
+def _after_fork() -> None:
+    _Fork.unusable = _backend_is_up()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_fork() -> None:
+    """Raise an error in a process that was forked after JAX had started, in which compiled code would wait forever."""
+    if _Fork.unusable:
+        raise RuntimeError(
+            "This process was forked from one in which JAX had already started, and JAX does not work in it. Start processes "
+            'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
+        )
 
 
 def default_float() -> jax.numpy.dtype:

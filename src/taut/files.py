@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .engine import Array
+from .engine import VERSION, Array
 from .storage import read_arrays, write_arrays, write_atomically
 
 __all__ = [
-    "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays", "same",
-    "unpack", "write_arrays", "write_atomically",
+    "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays",
+    "refuse_newer", "same", "unpack", "write_arrays", "write_atomically",
 ]  # fmt: skip
 
 PARAMETERS = "parameters"
@@ -106,12 +107,25 @@ def unpack(packed: Any) -> Any:
         if tag in packed:
             return restore(packed[tag])
     if "array" in packed:
+        if np.dtype(packed["dtype"]).kind not in "fiub":
+            raise ValueError(f"file: got an array of type {packed['dtype']!r}; expected real numbers")
         return np.asarray(packed["array"], packed["dtype"])
     kind = find_class(str(packed.get("kind")))
     if kind is None:
         known = ", ".join(class_names())
         raise ValueError(f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}")
     return kind(**{name: unpack(field) for name, field in packed["fields"].items()})
+
+
+def refuse_newer(version: Any) -> None:
+    """Raise an error if a file was written by a later version of taut, which may mean something else by it."""
+    if version == "":  # a run that was not made by a simulation
+        return
+    found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?.*", version) if isinstance(version, str) else None
+    if found is None:
+        raise ValueError(f"its version is {version!r}")
+    if tuple(map(int, found.groups()[:2])) > tuple(map(int, VERSION.split(".")[:2])):
+        raise ValueError(f"it was written by taut {version}, this is taut {VERSION}: update taut to read it")
 
 
 def same(a: Any, b: Any) -> bool:

@@ -77,7 +77,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
     except OSError as error:  # name the file that was asked for, not the draft
-        raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
+        raise OSError(error.errno, f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Player: the simulated game, one round at a time; refuses what is bad, stays as it was, and survives in files."""
 
+import json
 import pickle
 from dataclasses import fields
 
@@ -420,7 +421,13 @@ def test_nothing_is_ever_unpickled(tmp_path, played):
     played.save(tmp_path / "good.npz")
     header, arrays = files.read_arrays(tmp_path / "good.npz")
     trap = np.array([Trap()], dtype=object)
-    files.write_arrays(tmp_path / "array.npz", header, {**arrays, "state/9": trap})
+    described = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(
+        tmp_path / "array.npz",
+        header=described,
+        **{f"array/{name}": array for name, array in arrays.items()},
+        **{"array/state/9": trap},
+    )
     np.savez(tmp_path / "header.npz", header=trap)
     (tmp_path / "plain.npz").write_bytes(pickle.dumps(Trap()))
     np.save(tmp_path / "single.npy", trap)
@@ -441,7 +448,7 @@ def test_a_crash_while_saving_leaves_the_old_file(tmp_path, played, monkeypatch,
     def crash(*arguments):
         raise OSError("no space left")
 
-    monkeypatch.setattr(f"taut.files.os.{fails}", crash)
+    monkeypatch.setattr(f"taut.storage.os.{fails}", crash)
     with pytest.raises(OSError, match="no space left"):
         played.save(path)
     assert path.read_bytes() == before
@@ -460,3 +467,39 @@ def test_a_round_compiles_nothing_new(played):
     watched(taut.Player(taut.ClippedOGD(0.2, 8.0), GAME), targets(rounds=5))
     assert [step._cache_size() for step in steps] == sizes
     assert other._reveal is played._reveal
+
+
+def test_every_part_of_a_file_is_checked(tmp_path, played):
+    played.save(tmp_path / "player.npz")
+    header, arrays = files.read_arrays(tmp_path / "player.npz")
+    for changes, entries, reason in (
+        ({}, {"state/0": np.array([np.nan, 0.0])}, "contains NaN"),
+        ({}, {"state/0": np.array([9.0, 0.0])}, "outside the domain"),
+        ({}, {"state/0": np.array([np.inf, 0.0])}, "outside the domain"),
+        ({}, {"state/0": arrays["state/0"].astype(np.float32)}, "other shapes or types"),
+        ({}, {"totals/rounds": np.asarray(-5)}, "number of rounds is -5"),
+        ({}, {"totals/rounds": np.asarray(2.5)}, "number of rounds is 2.5"),
+        ({}, {"totals/excess": np.array([np.nan])}, "contain NaN"),
+        ({}, {"other/0": np.zeros(1)}, "other"),
+        ({"version": "99.0"}, {}, "written by taut 99.0"),
+        ({"version": None}, {}, "version is None"),
+        ({"count": "1"}, {}, "count is '1'"),
+        ({"learner": 3}, {}, "learner is 3"),
+    ):
+        files.write_arrays(tmp_path / "bad.npz", {**header, **changes}, {**arrays, **entries})
+        with pytest.raises(ValueError, match=rf"path: got .*bad.npz, damaged .*{reason}"):
+            taut.Player.load(tmp_path / "bad.npz", GAME)
+
+
+def test_the_shape_of_the_data_survives_a_file(tmp_path, played):
+    played.save(tmp_path / "player.npz")
+    back = taut.Player.load(tmp_path / "player.npz", GAME)
+    for wrong in (np.zeros(3), np.array(1.0)):  # a number would be broadcast
+        with pytest.raises(ValueError, match=r"z: got data of shape .*; expected \(2,\), as before"):
+            back.observe(wrong)
+    with pytest.raises(ValueError, match="z: got data of shape"):
+        back.observe([np.zeros(2)])
+    back.save(tmp_path / "again.npz")  # also before the first observation
+    with pytest.raises(ValueError, match="z: got data of shape"):
+        taut.Player.load(tmp_path / "again.npz", GAME).observe(np.array(1.0))
+    back.observe(np.zeros(2))

@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import taut
 from small_games import ALL, BALL, FEASIBLE, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
 from taut import files
 from taut.engine import register_dataclass
-from taut.play import metrics
+from taut.play import metrics, run_file
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_a_crash_while_saving_leaves_the_old_file(run, sweep, tmp_path, monkeypa
     def crash(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("taut.files.os.fsync" if fails == "write" else "taut.files.os.replace", crash)
+    monkeypatch.setattr("taut.storage.os.fsync" if fails == "write" else "taut.storage.os.replace", crash)
     with pytest.raises(KeyboardInterrupt):
         sweep.save(path)
     assert path.read_bytes() == before
@@ -233,3 +234,112 @@ def test_a_learner_that_no_file_can_hold_is_named(tmp_path):
     with pytest.raises(TypeError, match="learner: got a field of type builtin_function_or_method; expected numbers"):
         run.save(tmp_path / "never.nc")
     assert not list(tmp_path.iterdir())
+
+
+# Damaged and hostile files.
+
+
+def test_flipped_bits_are_noticed_before_anything_is_read(run, tmp_path, monkeypatch):
+    path = tmp_path / "run.nc"
+    run.save(path)
+    content = path.read_bytes()
+    mark = run_file.MARK
+    monkeypatch.setattr(run_file, "_read", None)  # HDF5 is not even asked, so it cannot hang
+    for bit in np.random.default_rng(0).integers(0, 8 * (len(content) - len(mark) - 64), 200):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match=r"damaged or foreign \(its checksum is wrong"):
+            taut.Run.load(path)
+
+
+def test_a_run_without_its_checksum_is_refused_and_one_of_format_1_is_not(run, tmp_path, monkeypatch):
+    path = tmp_path / "run.nc"
+    run.save(path)
+    content = path.read_bytes()[: -len(run_file.MARK) - 64]
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="its checksum is missing"):
+        taut.Run.load(path)
+    monkeypatch.setattr(run_file, "FORMAT", 1)
+    run.to_xarray().to_netcdf(
+        path, engine="h5netcdf", encoding={name: {"_FillValue": None} for name in run.to_xarray().variables}
+    )
+    monkeypatch.undo()
+    assert_bit_equal(taut.Run.load(path), run)
+
+
+def test_other_readers_of_netcdf_ignore_the_checksum(run, tmp_path):
+    run.save(tmp_path / "run.nc")
+    with xarray.open_dataset(tmp_path / "run.nc", engine="h5netcdf") as data:
+        np.testing.assert_array_equal(data["loss"], run.loss)
+
+
+def rewritten(run, path, change):
+    """A run file whose content `change` modifies through h5py, with a correct checksum."""
+    run.save(path)
+    content = path.read_bytes()[: -len(run_file.MARK) - 64]
+    path.write_bytes(content)
+    with h5py.File(path, "r+") as file:
+        change(file)
+    run_file.write(path, path.read_bytes())
+
+
+def header(**changes):
+    def change(file):
+        file.attrs["taut"] = json.dumps({**json.loads(file.attrs["taut"]), **changes})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"horizon": -3}, "horizon"), ({"horizon": 61}, "shape"), ({"horizon": 60.0}, "horizon is 60.0"),
+        ({"seeds": "x"}, "seeds is 'x'"), ({"seeds": 2}, "shape"), ({"seeds": True}, "seeds is True"),
+        ({"every": 0}, "every"), ({"every": 2**40}, "every"), ({"swept": 1}, "learners"), ({"learners": []}, "learners"),
+        ({"learners": [{"kind": "Path", "fields": {}}]}, "Path"), ({"learners": [{"kind": "ClippedOGD", "fields": {"a": 1}}]}, "a"),
+        ({"learners": 7}, "learners"), ({"version": 99}, "version is 99"), ({"version": "99.0.0"}, "written by taut 99.0.0"),
+    ],
+)  # fmt: skip
+def test_every_field_of_a_header_is_checked(run, tmp_path, changes, reason):
+    rewritten(run, tmp_path / "run.nc", header(**changes))
+    with pytest.raises(ValueError, match=rf"path: got .*run.nc, damaged or foreign .*{reason}"):
+        taut.Run.load(tmp_path / "run.nc")
+
+
+def hostile(kind, secret):
+    def change(file):
+        shape = file["first"].shape
+        del file["first"]
+        if kind == "external":
+            file.create_dataset("first", shape, "f8", external=[(str(secret), 0, 16)])
+        elif kind == "external link":
+            file["first"] = h5py.ExternalLink(str(secret), "/first")
+        elif kind == "soft link":
+            file["first"] = h5py.SoftLink("/final")
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout(shape, "f8")
+            layout[:] = h5py.VirtualSource(str(secret), "first", shape)
+            file.create_virtual_dataset("first", layout)
+        elif kind == "compressed":
+            file.create_dataset("first", (10**7,), "f8", data=np.zeros(10**7), compression="gzip", chunks=(10**6,))
+        elif kind == "object":
+            file.create_dataset("first", shape, h5py.string_dtype())
+        elif kind == "huge":
+            file.create_dataset("first", (10**12,), "f8")
+        elif kind == "group":
+            file.create_group("first")
+
+    return change
+
+
+KINDS = ("external", "external link", "soft link", "virtual", "compressed", "object", "huge", "group")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hostile_files_are_refused(run, tmp_path, kind):
+    secret = tmp_path / "secret.txt"
+    secret.write_bytes(b"sixteen letters.")
+    rewritten(run, tmp_path / "run.nc", hostile(kind, secret))
+    with pytest.raises(ValueError, match=r"path: got .*run.nc, damaged or foreign .*'first' (is|lies)"):
+        taut.Run.load(tmp_path / "run.nc")

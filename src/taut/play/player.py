@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
-from ..engine import VERSION
+from ..engine import VERSION, refuse_fork
 from ..learners import Learner
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
@@ -38,7 +39,8 @@ class Player:
         x1: the first decision; by default the centre of the domain. All computations use its float type.
         count: the number of constraints, needed only when they depend on the round's data.
 
-    A bad observation is refused and leaves the player as it was.
+    A bad observation is refused and leaves the player as it was. Several threads may use one player: each observation is
+    atomic, and so are saving and the totals. Players can be copied and pickled.
 
     >>> import jax.numpy as jnp, numpy as np, taut
     >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
@@ -51,6 +53,7 @@ class Player:
     """
 
     def __init__(self, learner: Learner, problem: Problem, *, x1: Any = None, count: int | None = None) -> None:
+        refuse_fork()
         if not isinstance(learner, Learner):
             raise TypeError(f"learner: got {learner!r}; expected a taut learner")
         if not isinstance(problem, Problem):
@@ -71,6 +74,8 @@ class Player:
         self._running = RunningTotals(self._count)
         self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
         self._array_type: LeafType | None = None  # shape and type of the data if they are one array
+        self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self._lock = threading.RLock()
         self._set_state(state)
 
     def _set_state(self, state: Any) -> None:
@@ -84,17 +89,20 @@ class Player:
 
         For a problem written in CVXPY with several variables, a dict of them by name.
         """
-        return self.problem.present(self._report[self._played].reshape(self._shape).copy())
+        report = self._report  # one read, so that another thread's observation cannot come in between
+        return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     @property
     def totals(self) -> Totals:
         """Running totals of loss and violations. The total loss is NaN if a round was observed without its loss."""
-        return self._running.totals
+        with self._lock:
+            return self._running.totals
 
     @property
     def round(self) -> int:
         """The round about to be played, from 1."""
-        return self._running.rounds + 1
+        with self._lock:
+            return self._running.rounds + 1
 
     def observe(
         self,
@@ -118,6 +126,11 @@ class Player:
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
+        refuse_fork()
+        with self._lock:
+            self._observe(z, measured, gradient, excess, jacobian, loss)
+
+    def _observe(self, z: Any, measured: bool, gradient: Any, excess: Any, jacobian: Any, loss: float | None) -> None:
         if measured:
             numbers = self._measured(gradient, excess, jacobian, 0.0 if loss is None else loss)
             arrays = self._measure(*self._fixed, *self._arrays, *numbers)
@@ -148,6 +161,10 @@ class Player:
         """Cast the data to the types of earlier rounds, or raise an error if they do not fit."""
         leaves, structure = jax.tree.flatten(z)
         arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
+        if self._data_type is None and self._saved_type is not None:
+            if str(structure) != self._saved_type[0]:
+                raise ValueError(f"z: got data of structure {structure}; expected {self._saved_type[0]}, as before")
+            self._data_type = structure, self._saved_type[1]
         if self._data_type is None:
             data = jax.tree.unflatten(structure, arrays)
             found = count_constraints(self.problem, self._report[self._played].reshape(self._shape), data, "z")
@@ -196,19 +213,28 @@ class Player:
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
-        description = {
-            "what": "player",
-            "format": FORMAT,
-            "version": VERSION,
-            "learner": files.pack(self.learner),
-            "domain": self.problem.domain.to_dict(),
-            "count": self._count,
-            "dtype": str(self._dtype),
-        }
-        state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
-        parts = {"state": state, "totals": self._running.to_arrays()}
-        arrays = {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
-        files.write_arrays(path, description, arrays)
+        files.write_arrays(path, *self._contents())
+
+    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return header and arrays of a file."""
+        with self._lock:
+            header = {
+                "what": "player",
+                "format": FORMAT,
+                "version": VERSION,
+                "learner": files.pack(self.learner),
+                "domain": self.problem.domain.to_dict(),
+                "count": self._count,
+                "dtype": str(self._dtype),
+                "data": self._described_data(),
+            }
+            state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
+            parts = {"state": state, "totals": self._running.to_arrays()}
+        return header, {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy a player as its learner, its problem and the contents of its file."""
+        return _revived, (self.learner, self.problem, *self._contents())
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Player:
@@ -225,6 +251,14 @@ class Player:
             raise ValueError(
                 f"path: got {path}, with {came}; expected 'player' in format {' or '.join(map(str, READABLE))}"
             )
+        try:
+            files.refuse_newer(saved.get("version"))
+            wanted = {"learner": dict, "domain": dict, "count": int, "dtype": str}
+            for name, kind in wanted.items():
+                if type(saved.get(name)) is not kind:
+                    raise ValueError(f"{name} is {saved.get(name)!r}")
+        except ValueError as error:
+            raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
         if learner is not None and not files.same(files.pack(learner), saved["learner"]):
             came = files.unpack(saved["learner"])
             raise ValueError(f"learner: got {learner!r}, but {path} is by {came!r}; expected the learner that saved it")
@@ -235,19 +269,44 @@ class Player:
             raise ValueError(
                 f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
             )
-        centre = jnp.asarray(problem.domain.centre, dtype)
-        player = cls(files.unpack(saved["learner"]), problem, x1=centre, count=saved["count"])
+        try:
+            player = _revived(files.unpack(saved["learner"]), problem, saved, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
+        return player
+
+    def _restore(self, saved: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Set the state, the totals and the type of the data to those of a file."""
         parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}}
         for name, array in arrays.items():
             part, _, entry = name.partition("/")
             parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
-        try:
-            model = player._packing.unpack(player._arrays, player._played.stop)
-            player._set_state(files.like(model, parts["state"]))
-            player._running = RunningTotals.from_arrays(player._count, parts["totals"])
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
-        return player
+        if any(array.dtype.kind == "f" and np.isnan(array).any() for array in parts["state"].values()):
+            raise ValueError("the state contains NaN")
+        model = self._packing.unpack(self._arrays, self._played.stop)
+        self._set_state(files.like(model, parts["state"]))
+        decision = self._report[self._played].reshape(self._shape)
+        if not np.isfinite(decision).all() or not self.problem.domain.contains(jnp.asarray(decision), 1e-6):
+            raise ValueError("its decision is outside the domain")
+        self._running = RunningTotals.from_arrays(self._count, parts["totals"])
+        if saved.get("data") is not None:
+            structure, types = saved["data"]
+            self._saved_type = str(structure), [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
+
+    def _described_data(self) -> Any:
+        """Describe structure, shapes and types of the data of earlier rounds for a file; None before the first."""
+        known = self._saved_type
+        if self._data_type is not None:
+            known = str(self._data_type[0]), self._data_type[1]
+        return None if known is None else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
+
+
+def _revived(learner: Learner, problem: Problem, saved: dict[str, Any], arrays: dict[str, Array]) -> Player:
+    """Return the player whose file has these contents."""
+    centre = jnp.asarray(problem.domain.centre, saved["dtype"])
+    player = Player(learner, problem, x1=centre, count=saved["count"])
+    player._restore(saved, arrays)
+    return player
 
 
 def _count(problem: Problem, given: int | None) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import files
 from ..learners import Learner
+from . import run_file
 from .totals import Totals
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Totals"]
 
 Array = np.ndarray[Any, Any]
-FORMAT = 1
-RECORDS = ("loss", "excess", "decisions", "multipliers")
+RECORDS = run_file.RECORDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,47 +106,23 @@ class Run:
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write a netCDF file, atomically; `Run.load` gives back every bit, and what produced it."""
+        """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what produced it."""
         data = self.to_xarray()
         encoding = {name: {"_FillValue": None} for name in data.variables}
-        files.write_atomically(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
+        run_file.write(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
 
     @classmethod
     def load(cls, path: str | Path) -> Run:
-        """Read a file that `save` wrote. The problem and the stream are not in it."""
-        import xarray as xr
+        """Read a file that `save` wrote. The problem and the stream are not in it.
 
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"path: got {path}, where there is no file; expected a run that taut saved")
-        try:
-            with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as data:
-                arrays = {str(name): variable.to_numpy() for name, variable in data.variables.items()}
-                header = json.loads(data.attrs["taut"])
-            found = header["format"]
-        except Exception as error:  # HDF5 may make anything of a damaged file
-            raise ValueError(
-                f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
-            ) from error
-        if found != FORMAT:
-            raise ValueError(f"path: got {path} in format {found!r}; expected format {FORMAT}")
-        learners = tuple(files.unpack(packed) for packed in header["learners"])
-        kept: dict[str, Any] = {name: arrays[name] for name in (*RECORDS, "first") if name in arrays}
-        return cls(
-            learner=learners if header["swept"] else learners[0],
-            horizon=header["horizon"],
-            seeds=header["seeds"],
-            totals=Totals(**{entry.name: arrays[f"total_{entry.name}"] for entry in fields(Totals)}),
-            final=arrays["final"],
-            every=header["every"],
-            version=header["version"],
-            **kept,
-        )
+        Damaged files are refused. Loading a file never runs code from it, nor reads other files (see SECURITY.md).
+        """
+        return cls(**run_file.read(path))
 
     def _header(self) -> dict[str, Any]:
         learners = self.learner if isinstance(self.learner, tuple) else (self.learner,)
         return {
-            "format": FORMAT,
+            "format": run_file.FORMAT,
             "version": self.version,
             "learners": [files.pack(learner) for learner in learners],
             "swept": self.swept,

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..engine import refuse_fork
 from ..learners import Learner
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
@@ -73,6 +74,7 @@ def simulate(
     >>> run.loss.round(3).tolist()
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
+    refuse_fork()
     learners, swept = _learners(learner)
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):

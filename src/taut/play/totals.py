@@ -184,7 +184,12 @@ class RunningTotals:
         for name, array in vars(running._totals).items():
             if found[name].shape != array.shape or found[name].dtype != array.dtype:
                 raise ValueError(f"the totals are not those of {constraints} constraints")
-        running._added, running._totals = int(arrays["rounds"]), Totals(**found)
+        rounds = arrays["rounds"]
+        if rounds.shape != () or rounds.dtype.kind not in "iu" or rounds < 0:
+            raise ValueError(f"the number of rounds is {rounds}")
+        if any(np.isnan(array).any() for name, array in found.items() if name != "loss") or np.any(found["peak"] < 0):
+            raise ValueError("the totals contain NaN or a negative peak")
+        running._added, running._totals = int(rounds), Totals(**found)
         return running
 
     def _add_buffer(self) -> None:

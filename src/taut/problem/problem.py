@@ -119,6 +119,10 @@ class Problem:
         twin.constants = _completed(twin, constants)
         return twin
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave compiled programs out of copies and pickles."""
+        return {name: value for name, value in vars(self).items() if name != "programs"}
+
     def __repr__(self) -> str:
         loss = getattr(self.loss, "__name__", type(self.loss).__name__)
         return f"Problem({loss}, {type(self.constraints).__name__}, {self.domain!r}, {self.constants!r})"

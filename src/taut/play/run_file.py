@@ -1,0 +1,132 @@
+"""Run files: netCDF with a checksum at the end. Reading trusts nothing in the file."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from .. import arguments, files, storage
+from ..engine import Array
+from .totals import Totals
+
+__all__ = ["FORMAT", "read", "write"]
+
+FORMAT = 2
+"""Files of format 1 have no checksum."""
+MARK = b"\ntaut-sha256:"
+RECORDS = ("loss", "excess", "decisions", "multipliers")
+
+
+def write(path: str | Path, content: bytes) -> None:
+    """Write the content of a netCDF file, followed by its checksum, which other readers of netCDF ignore."""
+    files.write_atomically(path, content + MARK + hashlib.sha256(content).hexdigest().encode())
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return the fields of a run from a file."""
+    content = storage.read_file(path, "path", "a run that taut saved")
+    try:
+        checked = _has_checksum(content)
+        header, arrays = _read(content)
+        found = header.get("format")
+    except Exception as error:  # HDF5 can raise anything for a damaged file
+        raise ValueError(f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved") from error
+    if found not in (1, FORMAT):
+        raise ValueError(f"path: got {path} in format {found!r}; expected format 1 or {FORMAT}")
+    try:
+        if found == FORMAT and not checked:
+            raise ValueError("its checksum is missing")
+        files.refuse_newer(header.get("version"))
+        return _fields(header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved") from error
+
+
+def _has_checksum(content: bytes) -> bool:
+    """Return whether the content ends with a checksum; a wrong one is refused before anything else is read."""
+    end = content[-len(MARK) - 64 :]
+    if not end.startswith(MARK):
+        return False
+    if hashlib.sha256(content[: -len(end)]).hexdigest().encode() != end[len(MARK) :]:
+        raise ValueError("its checksum is wrong")
+    return True
+
+
+def _read(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays. What could make HDF5 open other files or decompress is refused first."""
+    import h5py
+
+    names = {*RECORDS, "first", "final", *(f"total_{entry.name}" for entry in fields(Totals))}
+    with h5py.File(io.BytesIO(content), "r") as file:
+        text = file.attrs["taut"]
+        if not isinstance(text, str):
+            raise ValueError("its header is not text")
+        header = json.loads(text)
+        if not isinstance(header, dict):
+            raise ValueError("its header is not a dictionary")
+        arrays = {}
+        for name in file:
+            if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+                raise ValueError(f"{name!r} is a link")
+            if name in names:
+                arrays[str(name)] = _array(h5py, str(name), file[name], len(content))
+    return header, arrays
+
+
+def _array(h5py: Any, name: str, data: Any, most: int) -> Array:
+    if not isinstance(data, h5py.Dataset):
+        raise ValueError(f"{name!r} is not an array")
+    layout = data.id.get_create_plist()
+    if layout.get_layout() not in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT) or layout.get_nfilters():
+        raise ValueError(f"{name!r} is compressed or virtual")
+    if layout.get_external_count():
+        raise ValueError(f"{name!r} lies in another file")
+    if data.dtype.kind != "f" or data.size * data.dtype.itemsize > most:
+        raise ValueError(f"{name!r} is not an array of real numbers, or larger than the file")
+    array: Array = data[()]
+    return array
+
+
+def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Return the fields of a run, after checking that header and arrays fit together."""
+    horizon, seeds, every = (_whole(header, name) for name in ("horizon", "seeds", "every"))
+    if not isinstance(header["swept"], bool) or not isinstance(header["learners"], list) or not header["learners"]:
+        raise ValueError("its header does not describe learners")
+    learners = tuple(files.unpack(packed) for packed in header["learners"])
+    if len(learners) > 1 and not header["swept"]:
+        raise ValueError("its header describes several learners")
+    lead = (len(learners), seeds) if header["swept"] else (seeds,)
+    decision = arrays["final"].shape[len(lead) :]
+    kept = (*lead, horizon // every)
+    constraints = arrays["total_excess"].shape[-1:]
+    shapes = {
+        "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
+        "decisions": (*kept, *decision), "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
+        if "multipliers" in arrays else None,
+        **{f"total_{entry.name}": lead for entry in fields(Totals)},
+        **{f"total_{name}": (*lead, *constraints) for name in ("excess", "violation", "squared", "peak")},
+    }  # fmt: skip
+    for name, array in arrays.items():
+        if array.shape != shapes[name]:
+            raise ValueError(f"{name!r} has the shape {array.shape}, not {shapes[name]}")
+    return {
+        "learner": learners if header["swept"] else learners[0],
+        "horizon": horizon,
+        "seeds": seeds,
+        "totals": Totals(**{entry.name: arrays[f"total_{entry.name}"] for entry in fields(Totals)}),
+        "final": arrays["final"],
+        "every": every,
+        "version": header["version"],
+        **{name: arrays[name] for name in (*RECORDS, "first") if name in arrays},
+    }
+
+
+def _whole(header: dict[str, Any], name: str) -> int:
+    value = header[name]
+    if type(value) is not int or value > 2**31 - 1:
+        raise ValueError(f"{name} is {value!r}")
+    return arguments.count(name, value)

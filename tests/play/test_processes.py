@@ -1,0 +1,130 @@
+"""Threads, processes and copies: nothing is lost, and what cannot work is refused with a sentence."""
+
+import copy
+import multiprocessing
+import pickle
+import threading
+
+import jax
+import joblib
+import numpy as np
+import pytest
+
+import taut
+from small_games import ALL, GAME, assert_bit_equal, targets
+from subprocesses import run_in_single_precision
+
+CLIPPED = taut.ClippedOGD(0.3, 5.0)
+
+
+def test_no_observation_is_lost_between_threads(tmp_path):
+    player, z = taut.Player(CLIPPED, GAME), targets(rounds=400)
+    player.observe(z[0])
+    failures = []
+
+    def work(part):
+        try:
+            for point in part:
+                player.observe(point)
+                assert player.totals.loss > 0
+                assert player.decision.shape == (2,)
+            player.save(tmp_path / "player.npz")
+        except BaseException as error:  # a thread has no other way to fail the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(z[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert player.round == 402
+    state = player._packing.unpack(player._arrays, player._played.stop)
+    assert int(state.t) == 402
+    assert taut.Player.load(tmp_path / "player.npz", GAME).round <= 402
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda value: pickle.loads(pickle.dumps(value))}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copied_player_goes_on_by_itself(way):
+    z = targets(rounds=20)
+    player = taut.Player(CLIPPED, GAME, x1=[0.1, 0.2])
+    for point in z[:10]:
+        player.observe(point)
+    other = COPIES[way](player)
+    before = player.decision
+    for point in z[10:]:
+        other.observe(point)
+    np.testing.assert_array_equal(player.decision, before)
+    for point in z[10:]:
+        player.observe(point)
+    np.testing.assert_array_equal(player.decision, other.decision)
+    assert player.totals.loss == other.totals.loss
+    with pytest.raises(ValueError, match="z: got data of shape"):
+        COPIES[way](player).observe(np.zeros(3))  # data keep their shape
+
+
+def reveal(t, x, key):
+    return jax.random.normal(key, (2,), x.dtype) - x
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copied_run_is_the_same(way):
+    for run in (
+        taut.simulate(CLIPPED, GAME, targets(), record=ALL),
+        taut.simulate(CLIPPED, GAME, reveal, horizon=9, seeds=2, record=ALL),
+    ):
+        other = COPIES[way](run)
+        assert_bit_equal(run, other)
+        assert other.learner == run.learner
+    np.testing.assert_array_equal(taut.play.chunks.revealed_data(run), taut.play.chunks.revealed_data(other))
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copied_problem_plays_the_same(way):
+    taut.simulate(CLIPPED, GAME, targets())
+    assert_bit_equal(taut.simulate(CLIPPED, COPIES[way](GAME), targets()), taut.simulate(CLIPPED, GAME, targets()))
+    assert COPIES[way](CLIPPED) == CLIPPED
+
+
+def final(seed):
+    jax.config.update("jax_enable_x64", True)  # a new process starts with JAX's default
+    return taut.simulate(CLIPPED, GAME, targets(seed=seed)).final.tolist()
+
+
+def test_processes_that_are_spawned_give_the_same_results():
+    wanted = [final(seed) for seed in range(2)]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(final, range(2)) == wanted
+    assert joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(final)(seed) for seed in range(2)) == wanted
+
+
+FORKED = """
+import os, warnings
+import numpy as np, taut
+warnings.simplefilter("ignore")
+problem = taut.Problem(lambda x, z: ((x - z) ** 2).sum(), lambda x: x - 2, taut.Ball(1.0, shape=2))
+player = taut.Player(taut.ClippedOGD(0.1, 4.0), problem)
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return "forked from one in which JAX had already started" in str(error)
+pid = os.fork()
+if pid == 0:
+    right = refused(lambda: player.observe(np.zeros(2)))
+    right &= refused(lambda: taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, np.zeros((3, 2))))
+    right &= refused(lambda: taut.Player(taut.ClippedOGD(0.1, 4.0), problem))
+    os._exit(0 if right else 1)
+_, status = os.waitpid(pid, 0)
+player.observe(np.zeros(2))
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(taut.engine.os, "fork"), reason="needs fork")
+def test_a_fork_after_jax_has_started_is_refused_with_a_sentence():
+    assert run_in_single_precision(FORKED).strip() == "0"
