@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 import jax
@@ -25,6 +25,8 @@ __all__ = ["Evaluated", "evaluated", "interpret", "supported"]
 
 ENTRIES = 20_000_000
 """Programs that compute more entries than this are compiled at once."""
+PROGRAMS = 64
+"""The number of traced programs that are kept per function; they keep users' functions alive."""
 SECONDS = 0.25
 """The processor time after which a program is compiled rather than evaluated in NumPy once more."""
 
@@ -53,23 +55,41 @@ class Evaluated:
     def __init__(self, function: Callable[..., Any], static_argnames: Sequence[str] = ()) -> None:
         self.jitted: Any = jax.jit(function, static_argnames=tuple(static_argnames))
         self._static = [name in static_argnames for name in inspect.signature(function).parameters]
-        self._spent: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        """Seconds spent in NumPy, by traced program; infinite for programs that must be compiled."""
+        self._programs: dict[Any, _Program] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """The function's results, as NumPy or JAX arrays."""
-        traced = self.jitted.trace(*arguments)
-        closed = traced.jaxpr
-        if closed.jaxpr not in self._spent:
-            usable = supported(closed.jaxpr) and _entries(closed.jaxpr) <= ENTRIES
-            self._spent[closed.jaxpr] = 0.0 if usable and jax.default_backend() == "cpu" else np.inf
-        if self._spent[closed.jaxpr] > SECONDS:
+        dynamic = [one for one, static in zip(arguments, self._static, strict=True) if not static]
+        leaves, tree = jax.tree_util.tree_flatten(dynamic)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        fixed = tuple(one for one, static in zip(arguments, self._static, strict=True) if static)
+        key = fixed, tree, tuple((a.shape, a.dtype) for a in arrays), jax.config.read("jax_enable_x64")
+        if key not in self._programs:
+            self._programs[key] = _Program.of(self.jitted.trace(*arguments))
+            if len(self._programs) > PROGRAMS:
+                del self._programs[next(iter(self._programs))]
+        program = self._programs[key]
+        if program.spent > SECONDS:
             return self.jitted(*arguments)
         began = time.thread_time()
-        dynamic = [one for one, static in zip(arguments, self._static, strict=True) if not static]
-        results = interpret(closed, [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(dynamic)])
-        self._spent[closed.jaxpr] += time.thread_time() - began
-        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(traced.out_info), results)
+        results = interpret(program.closed, arrays)
+        program.spent += time.thread_time() - began
+        return jax.tree_util.tree_unflatten(program.results, results)
+
+
+@dataclass
+class _Program:
+    """A traced program and the seconds spent on it in NumPy, infinite if it must be compiled."""
+
+    closed: Any
+    results: Any
+    spent: float
+
+    @classmethod
+    def of(cls, traced: Any) -> _Program:
+        closed, results = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
+        usable = supported(closed.jaxpr) and _entries(closed.jaxpr) <= ENTRIES and jax.default_backend() == "cpu"
+        return cls(closed, results, 0.0 if usable else np.inf)
 
 
 def supported(jaxpr: Any) -> bool:

@@ -148,9 +148,9 @@ def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
     assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
     assert max(served) < 1000
     block_sums = import_module("taut.judge.hindsight.stream_sums")._block_sums
-    traced = len(block_sums._spent)
+    traced = len(block_sums._programs)
     again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])
-    assert len(block_sums._spent) == traced
+    assert len(block_sums._programs) == traced
     assert again.loss[0, 2] == pytest.approx(2 * best.loss[0, 1], rel=1e-9)
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
-from ...problem.domains.support import BATCH, in_batches
-from ...problem.interpreter import evaluated
 from ...problem.streams import Stream
+from .constraint_values import expansions, values_at
 from .scaling import Scaling, as_double
 from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
@@ -45,8 +43,7 @@ class Oracle:
 
     def values(self, u: Array) -> Array:
         """Values of fixed constraints, (point, constraint)."""
-        parts = [_values(self.constraints, self.scaling, part) for part in in_batches(u)]
-        return np.concatenate([np.asarray(part) for part in parts])[: len(u)]
+        return values_at(self.constraints, self.scaling, u)
 
     def tangents(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> list[Tangent]:
         """The tangent of each keyed constraint at its own point."""
@@ -68,17 +65,12 @@ class Oracle:
         ]
 
     def _evaluated(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> tuple[Array, ...]:
-        which = in_batches(np.asarray([key[0] for key in keys]))
-        data: list[Any] = [None] * len(which)
+        data = None
         if self.constraints.takes_data:
             rows = [self._round(key[1], seed) for key, seed in zip(keys, seeds, strict=True)]
-            rows += [rows[-1]] * (len(which) * BATCH - len(keys))
-            data = [jax.tree.map(lambda *a: np.stack(a), *rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
-        parts = [
-            _tangents(self.constraints, self.scaling, u, i, z)
-            for u, i, z in zip(in_batches(points), which, data, strict=True)
-        ]
-        return tuple(np.concatenate([np.asarray(a) for a in part])[: len(keys)] for part in zip(*parts, strict=True))
+            data = jax.tree.map(lambda *a: np.stack(a), *rows)
+        which = np.asarray([key[0] for key in keys])
+        return expansions(self.constraints, self.scaling, points, which, data)
 
     def _round(self, number: int, seed: int) -> Any:
         if (number, seed) not in self._data:
@@ -160,24 +152,3 @@ class Pool:
             (key, *np.round(np.append(slope, offset), 12).tolist())
             for key, slope, offset in zip(self.keys, self.slopes, self.offsets, strict=True)
         }
-
-
-@evaluated
-def _values(constraints: Constraints, scaling: Scaling, u: Any) -> jax.Array:
-    return jax.vmap(lambda one: constraints.values(scaling.decision(one), None))(u)
-
-
-@evaluated
-def _tangents(
-    constraints: Constraints, scaling: Scaling, u: Any, which: Any, z: Any
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    def one(at: jax.Array, i: jax.Array, data: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-        def value(v: jax.Array) -> jax.Array:
-            values = constraints.values(scaling.decision(v), data)
-            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
-
-        slope, product = jax.linearize(jax.grad(value), at)
-        hessian = jax.vmap(product)(jnp.eye(at.size))
-        return value(at), slope, (hessian + hessian.T) / 2
-
-    return jax.vmap(one, (0, 0, None if z is None else 0))(u, which, z)

@@ -20,6 +20,7 @@ from ...problem.interpreter import evaluated
 from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
+from .constraint_values import expansions, values_and_slopes
 from .convexity import refuse_constraints_below_tangents
 from .scaling import Scaling, as_double, sample_points
 from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
@@ -142,7 +143,7 @@ def fixed_structure(constraints: Constraints, scaling: Scaling, rng: np.random.G
     zero = jax.ShapeDtypeStruct((scaling.size,), jnp.float64)
     count = int(jax.eval_shape(lambda u: constraints.values(scaling.decision(u), None), zero).shape[0])
     points = sample_points(scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1)))
-    values, slopes = (np.asarray(a) for a in _tangents(constraints, scaling, points, None))
+    values, slopes = values_and_slopes(constraints, scaling, points, None)
     u, values, slopes = _usable(points, values, slopes)
     refuse_constraints_below_tangents(u, values, slopes)
     size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
@@ -151,7 +152,7 @@ def fixed_structure(constraints: Constraints, scaling: Scaling, rng: np.random.G
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
     hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
-        hessians = np.asarray(_hessians(constraints, scaling, u[0], rest))
+        hessians = expansions(constraints, scaling, np.tile(u[0], (len(rest), 1)), rest)[2]
     hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
     fits = np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
     curved = np.einsum("kmi,ki->km", slopes[0, rest] + hessian_u / 2, u - u[0])
@@ -174,8 +175,8 @@ def probe_varying(
     points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
     reach: Array = np.ones(1)
     for number in range(ROUNDS):
-        sampled = _tangents(constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data))
-        u, values, slopes = _usable(points, *(np.asarray(a) for a in sampled))
+        sampled = values_and_slopes(constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data))
+        u, values, slopes = _usable(points, *sampled)
         reach = np.maximum(reach, _reach(values, slopes))
         refuse_constraints_below_tangents(u, values, slopes)
     count, size = len(reach), scaling.size
@@ -184,29 +185,6 @@ def probe_varying(
         count, reach, none, np.zeros((0, size)), np.zeros(0), none, np.zeros(0), np.zeros((0, size)),
         np.zeros((0, size, size)), np.arange(count),
     )  # fmt: skip
-
-
-@evaluated
-def _tangents(constraints: Constraints, scaling: Scaling, points: Any, z: Any) -> tuple[jax.Array, jax.Array]:
-    def values(u: jax.Array) -> jax.Array:
-        return constraints.values(scaling.decision(u), z)
-
-    forward = jax.eval_shape(values, points[0]).shape[0] > scaling.size
-    return jax.vmap(values)(points), jax.vmap((jax.jacfwd if forward else jax.jacrev)(values))(points)
-
-
-@evaluated
-def _hessians(constraints: Constraints, scaling: Scaling, u: Any, which: Any) -> jax.Array:
-    def hessian(i: jax.Array) -> jax.Array:
-
-        def value(v: jax.Array) -> jax.Array:
-            values = constraints.values(scaling.decision(v), None)
-            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
-
-        one = jax.hessian(value)(u)
-        return (one + one.T) / 2
-
-    return jax.vmap(hessian)(which)
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:
