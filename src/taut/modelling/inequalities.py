@@ -119,5 +119,5 @@ def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> Non
     if any(not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape))) for edge in (low, high)):
         raise ValueError(
             f"domain: got a set that is not invariant under transposing {name}; expected one "
-            "that does, because the variable is symmetric"
+            "that is, because the variable is symmetric"
         )
