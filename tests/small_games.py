@@ -29,7 +29,7 @@ def sides(x):
 
 CONSTANTS = taut.Constants(
     radius=RADIUS, loss_lipschitz=RADIUS + 2, constraint_lipschitz=2**0.5, constraint_range=RADIUS * 2**0.5,
-    strong_convexity=1.0,
+    strong_convexity=1.0, slater=1.0,
 )  # fmt: skip
 GAME = taut.Problem(distance, outside_diamond, BALL, CONSTANTS)
 FOUR = taut.Problem(distance, sides, BALL, CONSTANTS)

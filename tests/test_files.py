@@ -103,7 +103,7 @@ def test_a_script_that_is_imported_later_and_one_that_is_run_later():
     packed = files.pack(own(0.1, 5.0))
     files._classes.remove(("parameters", own))
     with pytest.raises(
-        ValueError, match="file: got a learner of kind '__main__:ClippedOGD'; expected one of ClippedOGD"
+        ValueError, match=r"file: got a learner of kind '__main__:ClippedOGD'; expected one of .*ClippedOGD"
     ):
         files.unpack(packed)
 

@@ -15,16 +15,24 @@ from .base import (
     State,
     learner_dataclass,
 )
+from .block_frank_wolfe import BlockFrankWolfe
+from .bounded_game import BoundedGame
 from .card import Card, Growth
 from .clipped_ogd import ClippedOGD
 from .doubling import Doubling
 from .drift_plus_penalty import DriftPlusPenalty
+from .no_slater import NoSlater
 from .projected_ogd import ProjectedOGD
 from .registry import LEARNERS, learner, register_learner
 from .saddle_point import SaddlePoint
+from .step_experts import StepExperts
+from .surrogate import ExponentialPotential, OptimisticSurrogate, QuadraticPotential, StrongSurrogate, Surrogate
+from .yu_neely import YuNeely
 
 __all__ = [
-    "LEARNERS", "QUANTITIES", "Assumes", "Card", "ClippedOGD", "Doubling", "DriftPlusPenalty", "Growth", "Guarantee",
-    "Learner", "MultiplierState", "Observed", "OutsideTheorem", "ProjectedOGD", "SaddlePoint", "Setting", "State",
-    "learner", "learner_dataclass", "register_learner",
+    "LEARNERS", "QUANTITIES", "Assumes", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD", "Doubling",
+    "DriftPlusPenalty", "ExponentialPotential", "Growth", "Guarantee", "Learner", "MultiplierState", "NoSlater",
+    "Observed", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",
+    "Setting", "State", "StepExperts", "StrongSurrogate", "Surrogate", "YuNeely", "learner", "learner_dataclass",
+    "register_learner",
 ]  # fmt: skip

@@ -18,12 +18,14 @@ import jax.numpy as jnp
 from .. import files
 from ..engine import register_dataclass
 from ..problem.constants import SYMBOLS, Constants
+from ..problem.constraints import Linearisation
+from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .bounds.theorem import OutsideTheorem
 
 __all__ = [
     "BASE", "QUANTITIES", "Assumes", "Guarantee", "Learner", "MultiplierState", "Observed", "OutsideTheorem", "Setting",
-    "State", "first_round", "learner_dataclass", "smallest",
+    "State", "diameter_of", "first_round", "largest_row", "learner_dataclass", "smallest",
 ]  # fmt: skip
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
@@ -107,6 +109,8 @@ class Assumes(StrEnum):
     """The set that is projected on is the feasible set."""
     FIXED_CONSTRAINTS = "fixed constraints"
     AFFINE_CONSTRAINTS = "affine constraints"
+    CONSTRAINT_NORM = "operator norm of the constraints"
+    """The learner's parameter for the largest singular value of the constraints' Jacobian is at least the true one."""
     STOCHASTIC = "independent, identically distributed rounds"
 
 
@@ -228,3 +232,21 @@ class Setting:
 def first_round() -> jax.Array:
     """Return t = 1, in a type that does not depend on the user's settings."""
     return jnp.asarray(1, jnp.int32)
+
+
+def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
+    """Return max_i g_i(x) and the weights (m,) whose pull-back is a subgradient of it: the mean of the active rows."""
+    values = constraints.values
+    if values.shape[0] == 1:
+        return values[0], jnp.ones_like(values)
+    largest = jnp.max(values)
+    active = (values == largest).astype(values.dtype)
+    return largest, active / jnp.sum(active)
+
+
+def diameter_of(constants: Constants, domain: Domain | None) -> float:
+    """Return the diameter of the domain, or twice the radius if only the constants are known."""
+    if domain is not None:
+        return float(domain.diameter)
+    (radius,) = constants.need("radius")
+    return 2 * float(radius)

@@ -38,6 +38,9 @@ class Round(Protocol):
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""
 
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        """A point x of the domain B at which <direction, x> is smallest."""
+
 
 @dataclass(frozen=True)
 class FullInformation:
@@ -70,6 +73,10 @@ class FullInformation:
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""
         return self.domain.project(x)
+
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        """A point x of the domain B at which <direction, x> is smallest."""
+        return self.domain.linear_minimiser(direction)
 
     def _value_and_gradient(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         def scalar(y: jax.Array) -> jax.Array:
@@ -116,3 +123,7 @@ class MeasuredRound:
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""
         return self.domain.project(x)
+
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        """A point x of the domain B at which <direction, x> is smallest."""
+        return self.domain.linear_minimiser(direction)

@@ -10,6 +10,15 @@ problem with these constants and for any data, including data chosen by an adapt
 
 from __future__ import annotations
 
+from .block_frank_wolfe import (
+    block_frank_wolfe_regret,
+    block_frank_wolfe_squared_violation,
+    frank_wolfe_gap,
+)
+from .bounded_game import (
+    bounded_game_expected_excess,
+    bounded_game_regret,
+)
 from .clipped_ogd import (
     clipped_anytime_regret,
     clipped_anytime_squared_violation,
@@ -66,11 +75,33 @@ from .saddle_point import (
     mahdavi_regret,
     mahdavi_total_violation,
 )
+from .step_experts import (
+    step_experts_penalty_regret,
+    step_experts_regret,
+)
+from .surrogate import (
+    anytime_surrogate_regret,
+    anytime_surrogate_violation,
+    strong_surrogate_regret,
+    strong_surrogate_violation,
+    surrogate_regret,
+    surrogate_violation,
+)
 from .theorem import OutsideTheorem
+from .yu_neely import (
+    yu_neely_excess,
+    yu_neely_regret,
+)
 
 __all__ = [
     "ClippedParameters",
     "OutsideTheorem",
+    "anytime_surrogate_regret",
+    "anytime_surrogate_violation",
+    "block_frank_wolfe_regret",
+    "block_frank_wolfe_squared_violation",
+    "bounded_game_expected_excess",
+    "bounded_game_regret",
     "clipped_anytime_regret",
     "clipped_anytime_squared_violation",
     "clipped_anytime_violation",
@@ -94,6 +125,7 @@ __all__ = [
     "error_bound_peak_violation",
     "error_bound_squared_violation",
     "error_bound_violation",
+    "frank_wolfe_gap",
     "hazan_regret",
     "jenatton_excess",
     "jenatton_key_inequality",
@@ -114,10 +146,18 @@ __all__ = [
     "projected_regret",
     "smooth_peak_violation",
     "squared_from_violation",
+    "step_experts_penalty_regret",
+    "step_experts_regret",
     "strong_clipped_regret",
     "strong_clipped_squared_violation",
     "strong_clipped_violation",
+    "strong_surrogate_regret",
+    "strong_surrogate_violation",
+    "surrogate_regret",
+    "surrogate_violation",
     "tightening_cost",
     "violation_from_squared",
+    "yu_neely_excess",
+    "yu_neely_regret",
     "zinkevich_regret",
 ]

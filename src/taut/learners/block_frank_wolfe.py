@@ -1,0 +1,153 @@
+r"""Decisions held for a block of rounds and moved by Frank-Wolfe steps: linear minimisations instead of projections.
+
+    y = x - eta sum_t df_t(x) - c mean_t( [g_t(x)]_+ dg_t(x) )                    over the B rounds of a block
+    z_0 = x;   v = argmin_{v in B} (z_k - y).v;   z_{k+1} = z_k + s (v - z_k), s in [0, 1] by exact line search on |z - y|^2 / 2
+    x' = the z_k, k = 0 .. B, with the smallest gap (z_k - y).(z_k - v)
+
+g_t is the largest constraint. The domain is asked for B + 1 linear minimisers per block and never for a projection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import arguments
+from ..problem.constants import Constants
+from ..problem.domains import Domain
+from ..problem.rounds import Round
+from . import bounds
+from .base import BASE, Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
+from .card import Card, Growth
+from .schedules import check_positive
+
+__all__ = ["BlockFrankWolfe"]
+
+NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
+
+
+class BlockState(NamedTuple):
+    """The state of a learner that holds its decision for a block of rounds."""
+
+    x: jax.Array
+    t: jax.Array
+    target: jax.Array
+    """y, as far as the rounds of this block have moved it."""
+
+
+@learner_dataclass
+class BlockFrankWolfe(Learner):
+    r"""x' = Frank-Wolfe( x - eta sum_t df_t(x) - c mean_t([g_t(x)]_+ dg_t(x)) ) after every block of B rounds.
+
+    Guarantee: with B = sqrt(T) regret at most 8.25 G_f D T^(3/4) and clipped violation O(T^(7/8)), for constraints that may be
+    adversarial. Use it where the domain has a cheap linear minimiser and no cheap projection.
+
+    Arguments:
+        eta: the step of the loss.
+        feasibility: c, the step of the constraint; below 1 / G_g^2.
+        block: B, the number of rounds in a block, at least 2.
+
+    References: the rates are those of Garber & Kretzu, ICML 2024; the method and its proof are in docs/theory.md. The gap of the
+    iterates: Jaggi, ICML 2013, Theorem 2.
+    """
+
+    eta: Any
+    feasibility: Any
+    block: Any
+
+    def __post_init__(self) -> None:
+        check_positive("eta", self.eta)
+        check_positive("feasibility", self.feasibility)
+        if isinstance(self.block, int):
+            arguments.count("block", self.block, least=2)
+
+    @classmethod
+    def tuned(
+        cls, constants: Constants, horizon: int, domain: Domain | None = None, block: int | None = None
+    ) -> BlockFrankWolfe:
+        """B = sqrt(T) rounded to a whole number, eta = D / (G_f sqrt(T B)), c = 1 / (2 G_g^2)."""
+        loss_slope, slope = constants.need(*NEEDS[1:])
+        horizon = arguments.count("horizon", horizon)
+        length = max(2, round(math.sqrt(horizon))) if block is None else arguments.count("block", block, least=2)
+        loss_slope = arguments.positive("loss_lipschitz", loss_slope)
+        slope = arguments.positive("constraint_lipschitz", slope)
+        eta = diameter_of(constants, domain) / (loss_slope * math.sqrt(horizon * length))
+        return cls(eta, 1 / (2 * slope**2), length)
+
+    def init(self, x1: jax.Array, count: int) -> BlockState:
+        """Play x1 in the first block."""
+        return BlockState(x1, first_round(), x1)
+
+    def step(self, state: BlockState, round: Round) -> BlockState:
+        """Move the target; at the end of a block, move the decision towards it."""
+        x, t, target = state
+        constraints = round.constraints(x)
+        value, rows = largest_row(constraints)
+        block = jnp.asarray(self.block, jnp.int32)
+        share = jnp.asarray(self.feasibility, x.dtype) / block.astype(x.dtype)
+        push = constraints.pullback(rows * (share * jnp.maximum(value, 0)))
+        target = target - jnp.asarray(self.eta, x.dtype) * round.gradient(x) - push
+        ends = t % block == 0
+        moved = _frank_wolfe(round, x, target, jnp.where(ends, block + 1, 0))
+        return BlockState(moved, t + 1, jnp.where(ends, moved, target))
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the bounds, for any horizon and any block length of at least 2."""
+        source, numbers = "blocks of Frank-Wolfe steps", self._numbers(setting, horizon)
+        yield setting.evaluate("regret", bounds.block_frank_wolfe_regret, source, NEEDS, **numbers)
+        reach, count = setting.constants.loss_range, setting.constants.constraint_count
+        rests = BASE if reach is None else (*BASE, "loss_range")
+        found = setting.evaluate(
+            "squared violation", bounds.block_frank_wolfe_squared_violation, source, NEEDS, rests, loss_range=reach,
+            **numbers,
+        )  # fmt: skip
+        if found.bound is None or count is None:
+            yield found
+            return
+        yield found.become(
+            "squared violation", count * found.bound
+        )  # summed over constraints, each at most the largest
+        total = bounds.violation_from_squared(squared_violation=found.bound, horizon=horizon)
+        yield found.become("violation", total)
+        yield found.become("peak violation", bounds.peak_from_squared(squared_violation=found.bound))
+        yield found.become("excess", total)
+
+    def _numbers(self, setting: Setting, horizon: int) -> dict[str, Any]:
+        return {
+            "horizon": horizon, "eta": float(self.eta), "block": int(self.block), "feasibility": float(self.feasibility),
+            "diameter": setting.diameter,
+        }  # fmt: skip
+
+
+def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array) -> jax.Array:
+    """The iterate of smallest gap; x itself if there are no calls. The loop ends at once in all rounds but the last of a block."""
+
+    def body(_: Any, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        point, best, least = carry
+        slope = point - target
+        away = round.minimise(slope) - point
+        gap, size = -jnp.sum(slope * away), jnp.sum(away**2)
+        length = jnp.clip(jnp.where(size > 0, gap / jnp.where(size > 0, size, 1), 0), 0, 1)
+        return point + length * away, jnp.where(gap < least, point, best), jnp.minimum(gap, least)
+
+    best: jax.Array = jax.lax.fori_loop(0, calls, body, (x, x, jnp.asarray(jnp.inf, x.dtype)))[1]
+    return best
+
+
+CARDS = (
+    Card(
+        "block-frank-wolfe", BlockFrankWolfe.tuned, "Blocked Frank-Wolfe", "after Garber & Kretzu, ICML 2024",
+        oracles=frozenset({"gradient", "values", "pullback", "minimise"}),
+        cost="1 linear minimisation over the domain, m constraint values, 1 vector-Jacobian product", needs=NEEDS,
+        needs_horizon=True,
+        growth={
+            "regret": Growth("T^(3/4)", 0.75), "violation": Growth("T^(7/8)", 0.875),
+            "squared violation": Growth("T^(3/4)", 0.75),
+        },
+        known_failures={"check_schedule_matters": "decisions are held for blocks of rounds, so most steps are zero"},
+    ),
+)  # fmt: skip

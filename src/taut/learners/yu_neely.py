@@ -1,0 +1,161 @@
+r"""A virtual queue that never lets the multiplier's weight become negative, for fixed affine constraints A x <= b.
+
+    q_t = gamma (A x_t - b),        Q_{t+1} = max( -q_t, Q_t + q_t )
+    x_{t+1} = Pi_B( x_t - ( df_t(x_t) + gamma A' (Q_{t+1} + q_t) ) / (2 alpha) )
+
+The maximum treats noise of either sign as violation, so with noisy constraint values regret and violation both grow
+linearly. Use it without noise only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments
+from ..problem.constants import Constants
+from ..problem.problem import Problem
+from ..problem.rounds import Round
+from . import bounds
+from .base import BASE, Assumes, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .card import Card, Growth
+from .schedules import check_positive
+
+__all__ = ["YuNeely"]
+
+
+@learner_dataclass
+class YuNeely(Learner):
+    r"""x_{t+1} = Pi_B( x_t - (df_t(x_t) + gamma A'(Q_{t+1} + q_t)) / (2 alpha) ),  Q_{t+1} = max(-q_t, Q_t + q_t).
+
+    Guarantee: for fixed affine constraints regret O(sqrt(T)), and under Slater's condition a signed violation O(1) in every
+    row, both with explicit constants. Noise-free only.
+
+    Arguments:
+        gain: gamma, the factor on the constraints.
+        proximity: alpha, the weight of staying near x_t.
+        norm: |A|, the operator norm (largest singular value) of the constraints' Jacobian. It enters only the guarantee.
+
+    Reference: Yu & Neely, "A low complexity algorithm with O(sqrt T) regret and O(1) constraint violations for online convex
+    optimization with long term constraints", JMLR 21 (2020).
+
+    >>> import taut
+    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1)
+    >>> taut.learner("yu-neely", known, horizon=16)
+    YuNeely(gain=2.0, proximity=4.0, norm=1.0)
+    """
+
+    gain: Any
+    proximity: Any
+    norm: Any
+
+    def __post_init__(self) -> None:
+        for name in ("gain", "proximity", "norm"):
+            check_positive(name, getattr(self, name))
+
+    @classmethod
+    def tuned(
+        cls, constants: Constants, horizon: int, problem: Problem | None = None, norm: float | None = None
+    ) -> YuNeely:
+        r"""gamma = T^(1/4), alpha = (|A|^2 + 1) sqrt(T) / 2.
+
+        Arguments:
+            constants: G_g and m are needed if |A| is not known otherwise; it is at most sqrt(m) G_g.
+            horizon: T.
+            problem: the problem. |A| is computed from its Jacobian if that is the same at several points.
+            norm: |A|, if it is known.
+        """
+        horizon = arguments.count("horizon", horizon)
+        if norm is None:
+            norm = None if problem is None else _affine_norm(problem)
+            norm = _largest(constants) if norm is None else norm
+        norm = arguments.positive("norm", norm)
+        return cls(float(horizon) ** 0.25, (norm**2 + 1) * math.sqrt(horizon) / 2, norm)
+
+    def init(self, x1: jax.Array, count: int) -> MultiplierState:
+        """Play x1 first, with empty queues."""
+        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
+
+    def step(self, state: MultiplierState, round: Round) -> MultiplierState:
+        """First the queues with g(x_t), then the decision with the new queues."""
+        x, t, queue = state
+        excess, pull, _ = round.constraints(x)
+        gain, proximity = (jnp.asarray(p, x.dtype) for p in (self.gain, self.proximity))
+        scaled = gain * excess
+        queue = jnp.maximum(-scaled, queue + scaled)
+        step = (round.gradient(x) + pull(gain * (queue + scaled))) / (2 * proximity)
+        return MultiplierState(round.project(x - step), t + 1, queue)
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the bounds for fixed affine constraints, with and without a Slater point."""
+        source, known = "Yu & Neely", setting.constants
+        if not setting.constraints_fixed:
+            yield Guarantee.none("regret", source, "the constraints must be the same in every round")
+            return
+        if not (setting.constraints_affine or known.constraint_smoothness == 0):
+            why = "the constraints must be affine (constraint_smoothness = 0); this is not known"
+            yield Guarantee.none("regret", source, why)
+            return
+        affine = Assumes.AFFINE_CONSTRAINTS if setting.constraints_affine else "constraint_smoothness"
+        rests: tuple[str, ...] = (*BASE, Assumes.FIXED_CONSTRAINTS, affine, Assumes.CONSTRAINT_NORM)
+        numbers: dict[str, Any] = {
+            "horizon": horizon, "gain": float(self.gain), "proximity": float(self.proximity), "norm": float(self.norm),
+        }  # fmt: skip
+        yield setting.evaluate("regret", bounds.yu_neely_regret, source, ("radius", "loss_lipschitz"), rests, **numbers)
+        needs = ("radius", "loss_lipschitz", "constraint_range", "constraint_count")
+        numbers |= {"diameter": setting.diameter, "loss_range": known.loss_range}
+        rests = rests if known.loss_range is None else (*rests, "loss_range")
+        excess = bounds.yu_neely_excess
+        yield setting.evaluate("excess", excess, f"{source}, no Slater point", needs, rests, **numbers)
+        yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers)
+        yield Guarantee.none("violation", source, "slack in one round can pay for violations in another")
+
+    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
+        """Return gamma (Q_{t+1} + q_t), the weights of the constraints in units of the loss."""
+        gain = jnp.asarray(self.gain, state.x.dtype)
+        scaled = gain * round.constraints(state.x).values
+        return gain * (jnp.maximum(-scaled, state.multiplier + scaled) + scaled)
+
+
+def _largest(constants: Constants) -> float:
+    slope, count = constants.need("constraint_lipschitz", "constraint_count")
+    return float(slope) * math.sqrt(count)
+
+
+def _affine_norm(problem: Problem) -> float | None:
+    """The operator norm of the constraints' Jacobian, or `None` if it is not the same at the centre and two points of the edge."""
+    if problem.constraints.takes_data:
+        raise ValueError("constraints: these depend on the round's data; yu-neely needs fixed affine constraints")
+    domain = problem.domain
+    across = jnp.ones(domain.shape, domain.centre.dtype)
+    points = jnp.stack([domain.centre, domain.linear_minimiser(across), domain.linear_minimiser(-across)])
+
+    def jacobian(x: jax.Array) -> jax.Array:
+        values, pull, _ = problem.constraints.linearise(x, None)
+        return jax.vmap(lambda weights: pull(weights).ravel())(jnp.eye(values.shape[0], dtype=x.dtype))
+
+    first, *others = np.asarray(jax.vmap(jacobian)(points))
+    if not first.any() or not all(np.allclose(first, other, rtol=1e-5) for other in others):
+        return None
+    return float(np.linalg.norm(first, 2))
+
+
+CARDS = (
+    Card(
+        "yu-neely", YuNeely.tuned, "Yu-Neely", "Yu & Neely, JMLR 21, 2020",
+        assumptions=(
+            "convex losses", "fixed affine constraints", "noise-free constraint values",
+            "the domain contains the feasible set", "Slater's condition",
+        ),
+        needs=("constraint_lipschitz", "constraint_count"), needs_horizon=True, fixed_constraints=True,
+        growth={
+            "regret": Growth("sqrt T", 0.5, "the constraints are affine"),
+            "excess": Growth("1", 0.0, "the constraints are affine and Slater's condition holds"),
+        },
+    ),
+)  # fmt: skip
