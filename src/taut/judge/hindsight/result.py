@@ -31,7 +31,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Hindsight:
-    """The best fixed feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given."""
+    """The best feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given.
+
+    A comparator that moves has one decision per round ("per-round") or per segment ("shifting"): the dim `round` or `segment`
+    of `decision` and `violation` then stands in the place of `prefix`, while `loss`, `gap` and `path_length` are totals.
+    """
 
     decision: Array
     loss: Array
@@ -45,3 +49,9 @@ class Hindsight:
     change, the multipliers of all rounds are added. They prove the lower bound. None from SAGA, which has none."""
     solver: str
     prefixes: tuple[int, ...] | None = None
+    comparator: str = "fixed"
+    """ "fixed", "per-round" or "shifting"."""
+    path_length: Array | None = None
+    """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for "fixed"."""
+    switches: Array | None = None
+    """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,8 @@ from ... import arguments
 from ...engine import Array, double_precision
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
-from .result import Hindsight
+from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
+from .result import Found, Hindsight
 
 __all__ = ["hindsight"]
 
@@ -28,6 +30,10 @@ def hindsight(
     tolerance: float = 1e-8,
     projection: Callable[[jax.Array], jax.Array] | None = None,
     key: jax.Array | None = None,
+    comparator: str = "fixed",
+    switches: int | None = None,
+    breakpoints: Sequence[int] | None = None,
+    grid: int | None = None,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and prefixes.
 
@@ -52,9 +58,20 @@ def hindsight(
         projection: for "saga", the projection on {x in B : g(x) <= 0} in jax.numpy; by default it is solved for, which
             takes affine and quadratic constraints that do not change.
         key: JAX random key for sampled checks and SAGA's order; by default `jax.random.key(0)`.
+        comparator: what the loss is compared with.
+            "fixed" is one decision that is feasible in all rounds.
+            "per-round" is the best decision of each round under that round's constraints. Its `path_length` says how much it
+            moves. Prefixes give totals of the first rounds.
+            "shifting" changes `switches` times; between the changes one decision is feasible in all rounds.
+        switches: for "shifting", the number of changes. They are chosen by dynamic programming among the edges of `grid` equal
+            cells; `gap` then also bounds what sequences that change at any other rounds could gain.
+        breakpoints: for "shifting", the rounds after which the decision changes, instead of `switches`. The result is then
+            the best of its kind, up to `gap`.
+        grid: for `switches`, the number of cells, by default 24. With one cell per round all sequences are compared.
 
-    Raises `ValueError` for constraints that no decision satisfies, and for losses or constraints that are seen to be
-    unbounded, infinite or not convex; `RuntimeError` if the gap cannot be certified.
+    Raises `NoFeasibleDecision` if no decision satisfies the constraints (of all rounds; of a round or segment for comparators
+    that move), `ValueError` for losses or constraints that are seen to be unbounded, infinite or not convex, and
+    `RuntimeError` if the gap cannot be certified.
 
     >>> import jax.numpy as jnp, taut
     >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
@@ -72,6 +89,7 @@ def hindsight(
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
+    moving = _moving(comparator, method, switches, breakpoints, grid, wanted, length)
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "saga":
@@ -79,11 +97,16 @@ def hindsight(
 
             found = solve_by_saga(problem, source, ends, tolerance, rng, projection)
         else:
-            from .exact import solve
+            from .exact import solve as exactly
 
-            # A problem may know a route of its own, as models written in CVXPY do.
-            own = problem.offline(source, ends, tolerance, rng)
-            found = solve(problem, source, ends, tolerance, rng) if own is None else own
+            def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
+                # A problem may know a route of its own, as models written in CVXPY do.
+                own = problem.offline(part, prefixes, tolerance, rng)
+                return exactly(problem, part, prefixes, tolerance, rng) if own is None else own
+
+            if moving is not None:
+                return _totals(moving(problem, source, length, solve), comparator, wanted, length)
+            found = solve(source, ends)
 
     def arranged(a: Array, *dims: int) -> Array:
         by_prefix = a.reshape(source.seeds, len(ends), *dims)
@@ -100,6 +123,54 @@ def hindsight(
         solver=found.solver,
         prefixes=wanted,
     )
+
+
+def _moving(
+    comparator: str, method: str, switches: int | None, breakpoints: Any, grid: int | None, wanted: Any, length: int
+) -> Callable[..., Moving] | None:
+    """The function that solves for a comparator that moves; None for a fixed one."""
+    arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
+    stated = {"switches": switches, "breakpoints": breakpoints, "grid": grid}
+    given = [name for name, value in stated.items() if value is not None]
+    if comparator != "shifting" and given:
+        raise ValueError(f'{given[0]}: got a value with comparator="{comparator}"; expected comparator="shifting"')
+    if comparator == "fixed":
+        return None
+    if method != "exact":
+        raise ValueError(f'method: got "{method}" with comparator="{comparator}"; expected method="exact"')
+    if comparator == "per-round":
+        return best_of_each_round
+    if wanted is not None:
+        raise ValueError('prefixes: got some with comparator="shifting"; expected horizon=... for each prefix')
+    if (switches is None) == (breakpoints is None):
+        raise ValueError('comparator: got "shifting"; expected either switches=... or breakpoints=...')
+    if breakpoints is not None:
+        chosen = [arguments.count("breakpoints", one) for one in np.atleast_1d(np.asarray(breakpoints)).tolist()]
+        if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
+            raise ValueError(f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below {length}")
+        return partial(best_with_breakpoints, breakpoints=chosen)
+    number = arguments.count("switches", switches)
+    cells = max(GRID, number + 1) if grid is None else arguments.count("grid", grid)
+    if number + 1 > min(cells, length):
+        raise ValueError(f"switches: got {number}; expected less than the {min(cells, length)} cells of the grid")
+    return partial(best_with_switches, switches=number, cells=cells)
+
+
+def _totals(found: Moving, comparator: str, wanted: tuple[int, ...] | None, length: int) -> Hindsight:
+    """Totals of a comparator that moves; of prefixes, if they were given."""
+    seeds, count = found.loss.shape
+    flat = found.decision.reshape(seeds, count, -1)
+    moves = np.concatenate([np.zeros((seeds, 1)), np.linalg.norm(np.diff(flat, axis=1), axis=2)], axis=1)
+    loss, path_length = np.cumsum(found.loss, axis=1), np.cumsum(moves, axis=1)
+    last = [-1] if wanted is None else [one - 1 for one in wanted]
+    loss, path_length = loss[:, last], path_length[:, last]
+    gap = found.slack[:, None] / np.maximum(1, np.abs(loss))
+    if wanted is None:
+        loss, path_length, gap = loss[:, 0], path_length[:, 0], gap[:, 0]
+    return Hindsight(
+        found.decision, loss, gap, found.violation, None, f"{comparator}: {found.solver}", wanted, comparator, path_length,
+        found.switches if comparator == "shifting" else None,
+    )  # fmt: skip
 
 
 def _source(stream: Any, horizon: int | None, seeds: int | None) -> Stream:

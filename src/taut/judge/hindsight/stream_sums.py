@@ -257,7 +257,7 @@ def _block_worst(constraints: Constraints, scaling: Scaling, u: Any, data: Any) 
 def _length(stream: Stream, horizon: int) -> int:
     numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
     by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
-    wanted = int(np.clip(min(by_memory, -(-horizon // PREFIX_BLOCKS)), LEAST_BLOCK, LARGEST_BLOCK))
+    wanted = int(np.clip(min(by_memory, -(-horizon // PREFIX_BLOCKS)), min(LEAST_BLOCK, horizon), LARGEST_BLOCK))
     return 1 << (wanted - 1).bit_length()
 
 
