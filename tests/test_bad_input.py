@@ -563,3 +563,47 @@ def test_registered_methods_refuse_a_horizon_of_zero(name):
 ])  # fmt: skip
 def test_estimates(error, name, came, expected, call):
     assert_refused(error, name, came, expected, call)
+
+
+MASKED = np.ma.masked_array(np.zeros((5, 2)), mask=np.eye(5, 2, dtype=bool))
+
+
+@cases([
+    ("masked stream", TypeError, "stream", "masked array", ".filled(value)", lambda: simulate(stream=MASKED)),
+    ("masked chunk", TypeError, "stream", "masked array", ".filled(value)",
+     lambda: simulate(stream=lambda start, length: MASKED[start : start + length], horizon=5)),
+    ("masked x1", TypeError, "x1", "masked array", ".filled(value)", lambda: simulate(x1=MASKED[0])),
+    ("masked observation", TypeError, "z", "masked array", ".filled(value)",
+     lambda: taut.Player(CLIPPED, GAME).observe(MASKED[0])),
+    ("masked gradient", TypeError, "gradient", "masked array", ".filled(value)",
+     lambda: taut.Player(CLIPPED, GAME).observe(gradient=MASKED[0], excess=0.0, jacobian=np.zeros(2))),
+    ("complex constraints", TypeError, "constraints", "complex values", "real numbers",
+     lambda: taut.Problem(distance, lambda x: x + 1j, BALL)),
+    ("ragged x1", TypeError, "x1", "not an array", "real numbers", lambda: simulate(x1=[[1.0], [1.0, 2.0]])),
+    ("no record", TypeError, "record", "None", "'loss'", lambda: simulate(record=None)),
+    ("no problem to take the maximum of", TypeError, "problem", "3", "taut.Problem", lambda: taut.max_of(3)),
+    ("no problem to smooth", TypeError, "problem", "3", "taut.Problem", lambda: taut.smoothed(3, 0.1)),
+    ("no problem to tighten", TypeError, "problem", "None", "taut.Problem", lambda: taut.tightened(None, 0.1)),
+    ("marks that are no names", ValueError, "estimated", "'radii'", "radius", lambda: taut.Constants(estimated={"radii"})),
+    ("marks that are text", ValueError, "estimated", "'radius'", "radius", lambda: taut.Constants(estimated="radius")),
+    ("marks that are a flag", ValueError, "exact", "True", "radius", lambda: taut.Constants(exact=True)),
+    ("jobs that are one", TypeError, "jobs", "3", "functions", lambda: taut.simulate_all(3)),
+])  # fmt: skip
+def test_what_was_wrong_in_silence(error, name, came, expected, call):
+    assert_refused(error, name, came, expected, call)
+
+
+def test_masks_without_a_masked_entry_are_ignored():
+    plain = simulate(stream=targets())
+    np.testing.assert_array_equal(simulate(stream=np.ma.masked_array(targets())).loss, plain.loss)
+
+
+def test_jobs_from_a_generator_are_all_run():
+    assert taut.simulate_all((lambda i=i: i) for i in range(3)) == [0, 1, 2]
+
+
+def test_data_beyond_the_range_of_squares_are_no_silent_zero():
+    """A float32 simulation with data of 1e38 ended with decisions of 0 and a loss of 0."""
+    problem = taut.Problem(lambda x, z: jnp.sum(x * z), outside_diamond, BALL)
+    with pytest.raises(ValueError, match="not finite in round"):
+        taut.simulate(CLIPPED, problem, np.full((3, 2), 3e38, np.float32), x1=np.zeros(2, np.float32))

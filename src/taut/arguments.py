@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["count", "finite", "fraction", "non_negative", "one_of", "positive", "real"]
+__all__ = ["count", "finite", "fraction", "non_negative", "one_of", "positive", "real", "refuse_masked"]
 
 
 def real(name: str, value: Any) -> float:
@@ -67,9 +67,19 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def refuse_masked(name: str, value: Any) -> None:
+    """Raise an error if entries of an array are masked, because NumPy would use the numbers behind the mask."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError(f"{name}: got a masked array; expected numbers everywhere: fill them in with .filled(value)")
+
+
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return `value` as a NumPy array; all its entries must be finite real numbers."""
-    array = np.asarray(value)
+    refuse_masked(name, value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got a value that is not an array ({error}); expected real numbers") from None
     if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)):
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
     if np.issubdtype(array.dtype, np.complexfloating):

@@ -625,3 +625,37 @@ def test_bad_input_is_named(build, error, message):
 def test_documentation_runs():
     assert doctest.testmod(taut.problem.domains).failed == 0
     assert doctest.testmod(taut.problem.domains).attempted > 0
+
+
+FAR = [
+    ("ball", lambda: taut.Ball(2.0, shape=2), [1e300, 1e300], [2**0.5, 2**0.5]),
+    ("ball", lambda: taut.Ball(2.0, shape=2), [-1.7e308, 1e200], [-2.0, 0.0]),
+    ("ball around a centre", lambda: taut.Ball(2.0, centre=[1.0, -1.0]), [1e308, 1e308], [1 + 2**0.5, -1 + 2**0.5]),
+    ("l1 ball", lambda: taut.L1Ball(2.0, shape=3), [1e308, -1e308, 0.0], [1.0, -1.0, 0.0]),
+    ("simplex", lambda: taut.Simplex(3, 2.0), [1e308, 1e308, -1e308], [1.0, 1.0, 0.0]),
+    ("box", lambda: taut.Box([0.0, -1.0], [1.0, 1.0]), [1e308, -1e308], [1.0, -1.0]),
+    (
+        "product",
+        lambda: taut.Product(taut.Ball(1.0, shape=2), taut.Simplex(1)),
+        [1e305, 0.0, -1e308],
+        [1.0, 0.0, 1.0],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "domain", "x", "nearest"), FAR)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_points_at_the_end_of_the_number_range_are_projected(name, domain, x, nearest, dtype):
+    x = np.asarray(x)
+    if dtype == np.float32:
+        x = np.sign(x) * np.where(x == 0, 0, np.minimum(np.abs(x) * 1e-270, 3e38)).astype(dtype)
+    found = domain().project(x.astype(dtype))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, nearest, rtol=1e-6, atol=1e-6)
+
+
+def test_a_compiled_projection_of_such_a_point_is_nan_and_never_wrong():
+    far = jax.jit(taut.Ball(1.0, shape=2).project)(np.array([1e305, 1e305]))
+    assert np.isnan(far).all()
+    near = jax.jit(taut.Ball(1.0, shape=2).project)(np.array([1e290, 0.0]))
+    np.testing.assert_allclose(near, [1.0, 0.0])

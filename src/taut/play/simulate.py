@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,8 @@ def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
 
 
 def _record(record: Any) -> frozenset[str]:
+    if not isinstance(record, Iterable):
+        raise TypeError(f"record: got {record!r}; expected names among {', '.join(map(repr, RECORDS))}, or () for none")
     names = (record,) if isinstance(record, str) else tuple(record)
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 

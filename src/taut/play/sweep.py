@@ -1,9 +1,9 @@
-"""Independent simulations side by side, in threads: compiled games hold no interpreter lock."""
+"""Independent simulations in threads, because compiled code does not hold the interpreter lock."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -14,19 +14,22 @@ __all__ = ["simulate_all"]
 Result = TypeVar("Result")
 
 
-def simulate_all(jobs: Sequence[Callable[[], Result]], threads: int | None = None) -> list[Result]:
+def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = None) -> list[Result]:
     """The results of `jobs`, in their order; the first error among them is raised.
 
     Arguments:
         jobs: functions without arguments, for example `functools.partial(taut.simulate, learner, problem, stream)`.
         threads: how many run at a time; by default as many as this process may use cores.
 
-    Seeds of one game need no threads: `simulate(..., seeds=n)` plays them side by side in one. Threads are for games that
-    differ in more than data or parameters, and for more seeds than one core should play.
+    Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one. Threads are for
+    simulations that differ in more than data or parameters, and for more seeds than one core should compute.
 
     >>> simulate_all([lambda: 1, lambda: 2], threads=2)
     [1, 2]
     """
+    if not isinstance(jobs, Iterable):
+        raise TypeError(f"jobs: got {jobs!r}; expected a list of functions without arguments")
+    jobs = list(jobs)
     for job in jobs:
         if not callable(job):
             raise TypeError(f"jobs: got {job!r}; expected functions without arguments, as functools.partial makes them")

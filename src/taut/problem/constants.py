@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,11 @@ class Constants:
         ):  # fmt: skip
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, arguments.non_negative(name, getattr(self, name)))
+        for name in ("estimated", "exact"):
+            marked = getattr(self, name)
+            if isinstance(marked, str) or not isinstance(marked, Iterable) or not set(marked) <= set(SYMBOLS):
+                raise ValueError(f"{name}: got {marked!r}; expected names among {', '.join(SYMBOLS)}")
+            object.__setattr__(self, name, frozenset(marked))
         if self.constraint_count is not None:
             object.__setattr__(self, "constraint_count", arguments.count("constraint_count", self.constraint_count))
 

@@ -98,6 +98,8 @@ class UserConstraints(Constraints):
 
     def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
         out = self.function(x, z) if self.takes_data else self.function(x)
+        if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
+            raise TypeError("constraints: got complex values; expected real numbers")
         arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
         if sum(array.size for array in arrays) == 0:
             raise ValueError("constraints: got a function that returns no number; expected a scalar or a vector")

@@ -69,7 +69,7 @@ class Chunks(Stream):
     def block(self, start: int, length: int) -> Any:
         """What the function returns, checked for its shape."""
         source = f"stream: chunk({start}, {length}) returned"
-        data = jax.tree.map(np.asarray, self.function(start, length))
+        data = jax.tree.map(_as_array, self.function(start, length))
         lead = (self.seeds, length) if self.seed_axis else (length,)
         if not jax.tree.leaves(data):
             raise ValueError(f"{source} no array; expected a pytree of arrays with leading axes {lead}")
@@ -136,7 +136,7 @@ def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
 
 def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
     # A memory map stays one; device arrays become NumPy's once, or each slice of them would be compiled.
-    data = jax.tree.map(lambda a: a if isinstance(a, np.ndarray) else np.asarray(a), data)
+    data = jax.tree.map(lambda a: a if type(a) in (np.ndarray, np.memmap) else _as_array(a), data)
     leaves = _leaves(data)
     if not leaves:
         raise ValueError("stream: got no array; expected a pytree of arrays with leading axis round")
@@ -158,6 +158,11 @@ def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
     if horizon is not None and horizon > rounds:
         raise ValueError(f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream")
     return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any]:
+    arguments.refuse_masked("stream", value)
+    return np.asarray(value)
 
 
 def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:

@@ -29,7 +29,7 @@ __all__ = [
 
 def max_of(problem: Problem) -> Problem:
     """Return the problem with its constraints replaced by their maximum (m = 1)."""
-    return _transformed(problem, Max(problem.constraints))
+    return _transformed(problem, Max(_checked(problem).constraints))
 
 
 def log_sum_exp(problem: Problem, temperature: float) -> Problem:
@@ -38,17 +38,19 @@ def log_sum_exp(problem: Problem, temperature: float) -> Problem:
     It lies at most ln(m)/temperature above the maximum, so choose a temperature of the order of sqrt(T). Proposition 1 of
     the paper has temperature 1, with which the paper's own toy problem has no feasible point.
     """
-    return _transformed(problem, LogSumExp(problem.constraints, arguments.positive("temperature", temperature)))
+    return _transformed(
+        problem, LogSumExp(_checked(problem).constraints, arguments.positive("temperature", temperature))
+    )
 
 
 def squared(problem: Problem) -> Problem:
     """Return the problem with the constraints ([g_i]_+)^2, the paper's g-tilde."""
-    return _transformed(problem, Squared(problem.constraints))
+    return _transformed(problem, Squared(_checked(problem).constraints))
 
 
 def tightened(problem: Problem, rho: float) -> Problem:
     """Return the problem with the constraints g_i + rho <= 0."""
-    return _transformed(problem, Tightened(problem.constraints, arguments.positive("rho", rho)))
+    return _transformed(problem, Tightened(_checked(problem).constraints, arguments.positive("rho", rho)))
 
 
 def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
@@ -59,13 +61,19 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
         width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant to its inverse.
         data: one round's data, needed only if the constraints depend on it. Only its shapes are used.
     """
-    if problem.constraints.takes_data and data is None:
+    if _checked(problem).constraints.takes_data and data is None:
         raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
     data = None if data is None else problem.arrange(data)
     # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     return _transformed(problem, Smoothed.of(problem.constraints, width, x, shapes))
+
+
+def _checked(problem: Any) -> Problem:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+    return problem
 
 
 def _transformed(problem: Problem, constraints: Constraints) -> Problem:

@@ -92,9 +92,20 @@ class Ball(_Centred, leaves=("radius", "origin")):
         small: float = 2.0 ** ((finfo(dtype).minexp + finfo(dtype).nmant + 6) // 2)
         unit = offset * (small / radius)
         squares = jnp.sum(unit * unit)
-        scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2))
+        if isinstance(squares, jax.core.Tracer):
+            far = 0 * squares  # NaN for points so far away that their squares overflow, which a simulation then reports
+        elif np.isinf(squares) and np.isfinite(offset).all():
+            return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))
+        else:
+            far = jnp.zeros((), dtype)
+        scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2)) + far
         inside = offset * scale if self.origin is None else middle + offset * scale
         return inside.astype(x.dtype)
+
+    def _nearer(self, offset: jax.Array) -> jax.Array:
+        """A point in the same direction, far outside the ball but near enough to be squared."""
+        smaller = offset * 2.0 ** (-finfo(offset.dtype).maxexp // 2)  # the reciprocal of the largest could be denormal
+        return smaller / jnp.max(jnp.abs(smaller)) * (2.0**20 * self.radius)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball evenly."""
