@@ -80,3 +80,26 @@ def test_simulations_and_models_raise_the_same_exception():
     with pytest.raises(taut.NoFeasibleDecision) as caught:
         taut.hindsight(model, ROWS[0])
     assert caught.value.violation == pytest.approx(least(lambda x: [0.3 - ROWS[0] @ x], domain)[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        lambda x: jnp.sum((x - 0.3) ** 2),
+        lambda x: jnp.linalg.norm(x - 0.3),
+        lambda x, z: jnp.sum((x - 0.3) ** 2) + 0 * z[0],
+    ],
+    ids=["square", "norm", "changing"],
+)
+def test_a_feasible_set_that_is_a_single_point_is_refused_by_name(constraints):
+    """For affine losses no multiplier exists; a loss whose minimiser is the point itself may still be answered."""
+    problem = taut.Problem(LOSS, constraints, taut.Ball(1.0, shape=3))
+    try:
+        best = taut.hindsight(problem, ROWS[0])
+    except ValueError as error:
+        assert "constraints: got a feasible set without interior" in str(error)  # noqa: PT017
+        assert "at x = [0.3" in str(error) or "at x = [0.29" in str(error)  # noqa: PT017
+    else:
+        assert best.decision[0] == pytest.approx(np.full(3, 0.3), abs=1e-6)
+    pair = taut.Problem(LOSS, lambda x: (x - 0.3, 0.3 - x), taut.Ball(1.0, shape=3))
+    assert taut.hindsight(pair, ROWS[0]).decision[0] == pytest.approx(np.full(3, 0.3), abs=1e-8)

@@ -125,6 +125,7 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
     proven = (gap <= tolerance) & (relative_excess <= ALLOWED_EXCESS)
     if not proven.all():
         e = int(np.argmin(proven))
+        region.refuse_no_interior(e)
         raise RuntimeError(
             f"not certified: after {state.steps + state.planes} steps the best decision for {int(rounds[e])} rounds has a "
             f"certified relative gap of {gap[e]:.2g} and max_i g_i = {worst[e]:.2g}; expected at most {tolerance:.2g} and "

@@ -20,7 +20,7 @@ from ...problem.feasibility import NoFeasibleDecision
 from ...problem.streams import Stream
 from .convexity import refuse_concave_constraints
 from .cuts import FIXED, Key, Oracle, Pool
-from .least_violating import least_violation
+from .least_violating import LeastViolation, least_violation
 from .lower_bound import Proof, lower_bounds
 from .program import Infeasible, Program, Quadratic, Unbounded
 from .result import relative_gap
@@ -30,6 +30,7 @@ from .tolerances import (
     CURVATURE_STEPS,
     LARGEST_CURVATURE,
     NEAR,
+    NO_INTERIOR,
     PROVEN,
     TANGENT_PATIENCE,
     TANGENT_STEPS,
@@ -277,9 +278,24 @@ class Region:
         found = least_violation(self, e)
         if found.bound > 0:
             self._refuse(e, found.u, found.violation, found.bound)
+        self.refuse_no_interior(e, found)
         raise RuntimeError(
             "not certified: the solver found none of the domain's decisions feasible, but that could not be proven "
             f"(max_i g_i >= {found.bound:.3g}); expected constraints that some decision satisfies with slack"
+        )
+
+    def refuse_no_interior(self, e: int, found: LeastViolation | None = None) -> None:
+        """Raise if no decision satisfies the constraints with slack, so that multipliers need not exist."""
+        found = found or least_violation(self, e)
+        tolerance = NO_INTERIOR * float(self.structure.reach.max())
+        if not (found.bound > -tolerance and found.violation <= tolerance):
+            return
+        shown = np.array2string(self.scaling.flat_decision(found.u), precision=6, threshold=8)
+        raise ValueError(
+            f"constraints: got a feasible set without interior: max_i g_i(x) >= {found.bound:.2g} for all x of the domain, "
+            f"and max_i g_i = {found.violation:.2g} at x = {shown}. Expected constraints that some decision satisfies with "
+            "slack, because otherwise no multipliers need exist that prove a decision optimal. Relax them, as in g(x) <= 1e-6, "
+            "or write a set that is a single point or a plane as affine equalities (g, -g)"
         )
 
     def _refuse(self, e: int, u: Array, violation: float, bound: float) -> NoReturn:

@@ -15,6 +15,9 @@ ALLOWED_EXCESS = 10.0
 NEAR = 1e-6
 """Constraints above minus this share of their reach are near enough to be active at the optimum."""
 
+NO_INTERIOR = 3e-6
+"""A set has no interior if no decision satisfies all constraints by more than this share of their reach."""
+
 # Structure: is a function affine, quadratic, smooth?
 SAME = 1e-9
 """Numbers that differ by less than this share of their size are taken as equal; every round is checked again later."""
