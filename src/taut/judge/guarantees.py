@@ -29,14 +29,18 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
     centre = np.asarray(problem.domain.centre)
     first = centre if first is None else np.asarray(first)
     fixed = not problem.constraints.takes_data
-    violation = None
+    excess = None
     if fixed:
-        violation = float(np.maximum(np.asarray(problem.constraints.values(jnp.asarray(first), None)), 0).max())
+        excess = float(np.asarray(problem.constraints.values(jnp.asarray(first), None)).max())
     constants = problem.constants
+    affine = fixed and constants.constraint_smoothness == 0
     diameter = float(problem.domain.diameter)
     if not np.all(first == centre):  # the comparator may be a diameter away
         constants = constants.with_values(radius=diameter)
-    return Setting(constants, diameter, fixed, violation, observed=observed)
+    return Setting(
+        constants, diameter, fixed, None if excess is None else max(excess, 0.0), initial_excess=excess,
+        constraints_affine=affine, half_spaces=constants.constraint_count if affine else None, observed=observed,
+    )  # fmt: skip
 
 
 def guarantees(learner: Learner, setting: Setting, horizon: int) -> tuple[Guarantee, ...]:

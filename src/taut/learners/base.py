@@ -111,6 +111,7 @@ class Assumes(StrEnum):
     AFFINE_CONSTRAINTS = "affine constraints"
     CONSTRAINT_NORM = "operator norm of the constraints"
     """The learner's parameter for the largest singular value of the constraints' Jacobian is at least the true one."""
+    HALF_SPACES = "constraints among finitely many half-spaces"
     STOCHASTIC = "independent, identically distributed rounds"
 
 
@@ -169,6 +170,8 @@ class Observed:
     """The sum over rounds of |df_t(x_t)|^2."""
     first_squared_slope: float
     """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+    constraint_slope: float | None = None
+    """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,12 @@ class Setting:
     """Whether the constraints are the same in every round."""
     initial_violation: float | None = None
     """max_i [g_i(x_1)]_+, if it is known."""
+    initial_excess: float | None = None
+    """max_i g_i(x_1), if it is known."""
     constraints_affine: bool = False
     """Whether every constraint is known to be affine in the decision."""
+    half_spaces: int | None = None
+    """M, if every round's constraints are positive multiples of some of M fixed affine functions."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
     path_length: float | None = None

@@ -14,7 +14,8 @@ from .. import arguments, files
 from ..engine import register_dataclass
 
 __all__ = [
-    "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "as_schedule", "check_positive", "power",
+    "AdaGradNorm", "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "Slopes",
+    "as_schedule", "check_positive", "power",
 ]  # fmt: skip
 
 
@@ -141,6 +142,51 @@ class Reciprocal(Schedule):
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The reciprocal of another schedule times the round."""
         return 1 / (self.of(t, dtype) * (t.astype(dtype) + jnp.asarray(self.shift, dtype)))
+
+
+class Slopes(NamedTuple):
+    """What `AdaGradNorm` keeps of the loss gradients p_1, ..., p_t."""
+
+    largest: jax.Array
+    """The largest |p_s|^2."""
+    total: jax.Array
+    """The sum of |p_s|^2."""
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class AdaGradNorm(Schedule):
+    """scale / sqrt(start_up * max_s |p_s|^2 + sum_s |p_s|^2), the p_s being the loss gradients up to this round.
+
+    It needs no constant and no horizon. Multiplying all losses by a constant does not change the steps eta_t p_t. No step is
+    longer than scale / sqrt(1 + start_up). A learner that uses it keeps `Slopes` in its state.
+    """
+
+    scale: Any
+    start_up: Any = 0.0
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+        for entry in _entries("start_up", self.start_up, "a number that is not negative"):
+            arguments.non_negative("start_up", entry)
+
+    def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """The step depends on the gradients, not on the round alone."""
+        raise TypeError("AdaGradNorm: this step depends on the loss gradients; the learner must call `with_gradient`")
+
+    @staticmethod
+    def begin(dtype: Any) -> Slopes:
+        """Return what is known before round 1."""
+        return Slopes(jnp.zeros((), dtype), jnp.zeros((), dtype))
+
+    def with_gradient(self, slopes: Slopes, gradient: jax.Array) -> tuple[jax.Array, Slopes]:
+        """Return the step of the round in which `gradient` was observed; 0 before the first that is not zero."""
+        squared = jnp.sum(jnp.square(gradient))
+        after = Slopes(jnp.maximum(slopes.largest, squared), slopes.total + squared)
+        weighted = jnp.asarray(self.start_up, gradient.dtype) * after.largest + after.total
+        known = weighted > 0
+        scale = jnp.asarray(self.scale, gradient.dtype)
+        return jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0), after
 
 
 def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:
