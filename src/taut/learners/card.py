@@ -33,7 +33,7 @@ class Growth:
     """When the bound holds, beyond the card's assumptions."""
 
     def __str__(self) -> str:
-        return f"O({self.text})" + (f" if {self.condition}" if self.condition else "")
+        return ("0" if self.text == "0" else f"O({self.text})") + (f" if {self.condition}" if self.condition else "")
 
 
 _FILLED = ("constants", "horizon", "problem", "domain", "feasible")

@@ -40,8 +40,8 @@ class _Bracket(NamedTuple):
     point: jax.Array
     """P_X(y - high a)."""
     found: jax.Array
-    side: jax.Array
-    """Which end moved last: -1 low, 1 high."""
+    last: jax.Array
+    """Whether the last trial was inside, so that `high` moved."""
     done: jax.Array
     steps: jax.Array
 
@@ -67,30 +67,30 @@ def project_jointly(
 
     def body(b: _Bracket) -> _Bracket:
         secant = b.low + (b.high - b.low) * (b.above / jnp.where(b.found, b.above - b.below, 1))
-        trial = jnp.where(b.found, secant, b.high)
+        middle = (b.low + b.high) / 2
+        trial = jnp.where(b.found, jnp.where((secant > b.low) & (secant < b.high), secant, middle), b.high)
         point = project(y - trial * normal)
         value = excess(point)
-        inside = value <= 0
+        inside = value <= slack
         # Until a point inside is found the step grows; lambda + f(lambda) never passes the root.
         grown = jnp.where(b.found, b.high, trial + jnp.maximum(value, trial))
-        same = b.side == jnp.where(inside, 1, -1)
+        again = b.found & (b.last == inside)  # the same end moves twice: halve the value at the other
         return _Bracket(
             low=jnp.where(inside, b.low, trial),
             high=jnp.where(inside, trial, grown),
-            above=jnp.where(inside, jnp.where(b.found & same, b.above / 2, b.above), value),
-            below=jnp.where(inside, value, jnp.where(b.found & same, b.below / 2, b.below)),
+            above=jnp.where(inside, jnp.where(again, b.above / 2, b.above), value),
+            below=jnp.where(inside, value, jnp.where(again, b.below / 2, b.below)),
             point=jnp.where(inside, point, b.point),
             found=b.found | inside,
-            side=jnp.where(inside, 1, -1),
-            done=inside & (value >= -slack) | (b.found & (b.high - b.low <= 0)),
+            last=inside,
+            done=(jnp.abs(value) <= slack) | (b.found & ((trial <= b.low) | (trial >= b.high))),
             steps=b.steps + 1,
         )
 
     zero = jnp.zeros_like(outside)
     no = outside <= slack
-    first = _Bracket(
-        zero, outside, outside, zero, start, jnp.zeros_like(no), jnp.zeros((), jnp.int32), no, jnp.zeros((), jnp.int32)
-    )
+    never, none = jnp.zeros_like(no), jnp.zeros((), jnp.int32)
+    first = _Bracket(zero, outside, outside, zero, start, never, never, no, none)
     last = lax.while_loop(far, body, first)
     # Without any point inside (the half-space misses X) the last trial is as near to it as X comes.
     return jnp.where(last.found | no, last.point, project(y - last.high * normal))

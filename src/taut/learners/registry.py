@@ -16,10 +16,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..problem.constants import Constants
-<<<<<<< HEAD
-=======
-from . import clipped_ogd, cvv_pro, drift_plus_penalty, half_space, projected_ogd, recoo, saddle_point
->>>>>>> 5f573d3 (Add the half-space family: adaptive, horizon, anytime, strong and margin steps, a memory of cuts, RECOO and CVV-Pro)
 from .base import Learner
 from .card import Card
 
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner"]
 
 GROUP = "taut.learners"
-<<<<<<< HEAD
 FIRST = ("half_space", "clipped_ogd")
 """Families that tables show first; the others follow in alphabetical order."""
 
@@ -46,10 +41,6 @@ def _families() -> tuple[ModuleType, ...]:
 
 FAMILIES = _families()
 """The modules of this package that hold methods, in the order in which tables show them."""
-=======
-FAMILIES = (half_space, clipped_ogd, saddle_point, projected_ogd, drift_plus_penalty, recoo, cvv_pro)
-"""The files of this package that hold methods, in the order in which tables show them."""
->>>>>>> 5f573d3 (Add the half-space family: adaptive, horizon, anytime, strong and margin steps, a memory of cuts, RECOO and CVV-Pro)
 
 
 class Registry(Mapping[str, Card]):
