@@ -102,6 +102,7 @@ def _multipliers(slopes: jax.Array, excess: jax.Array, used: jax.Array) -> jax.A
 CARDS = (
     Card(
         "cvv-pro", CVVPro.tuned, "CVV-Pro", "Kolev, Martius & Muehlebach, NeurIPS 2023",
-        cost="1 projection, m constraint values, m vector-Jacobian products, a quadratic program in m numbers", needs=("loss_lipschitz",),
+        cost="1 projection, m constraint values, m vector-Jacobian products, a small quadratic program",
+        needs=("loss_lipschitz",),
     ),
 )  # fmt: skip
