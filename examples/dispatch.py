@@ -67,6 +67,7 @@ def main(path: Path) -> None:
     run = taut.simulate(learner, problem, {"demand": demand}, record=("loss", "excess", "decisions"))
     certificate = run.certificate()  # the best fixed decision is computed from the same expressions
     print(certificate)
+    assert certificate.best is not None  # the stream is known, so there is a best fixed decision
     x = certificate.best.decision[0]
     fuel = np.sum(0.5 * COST * x**2 + SLOPE * x)
     figure(run, demand, fuel + 0.5 * (x.sum() - demand) ** 2).savefig(path, dpi=150)

@@ -6,6 +6,9 @@ The penalised loss is convex with slope G_f + weight G_g, and the penalty of a f
 therefore bounds regret plus weight times the clipped violation by 1.5 (G_f + weight G_g) D sqrt(T), for every T.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import jax.numpy as jnp
 
 import taut
@@ -14,12 +17,16 @@ from taut.learners import State
 NEEDS = ("loss_lipschitz", "constraint_lipschitz")
 
 
-def regret_bound(*, horizon, diameter, weight, loss_lipschitz, constraint_lipschitz):
+def regret_bound(
+    *, horizon: int, diameter: float, weight: float, loss_lipschitz: float, constraint_lipschitz: float
+) -> float:
     """Bound regret plus weight times violation; regret alone is smaller."""
-    return 1.5 * (loss_lipschitz + weight * constraint_lipschitz) * diameter * horizon**0.5
+    return float(1.5 * (loss_lipschitz + weight * constraint_lipschitz) * diameter * horizon**0.5)
 
 
-def violation_bound(*, horizon, diameter, weight, loss_lipschitz, constraint_lipschitz):
+def violation_bound(
+    *, horizon: int, diameter: float, weight: float, loss_lipschitz: float, constraint_lipschitz: float
+) -> float:
     """Bound the clipped violation: regret is never below -G_f D T."""
     numbers = {"loss_lipschitz": loss_lipschitz, "constraint_lipschitz": constraint_lipschitz}
     total = regret_bound(horizon=horizon, diameter=diameter, weight=weight, **numbers)
@@ -34,16 +41,16 @@ class ExactPenalty(taut.Learner):
     weight: float
 
     @classmethod
-    def tuned(cls, constants, domain, weight=1.0):
+    def tuned(cls, constants: taut.Constants, domain: taut.Domain, weight: float = 1.0) -> "ExactPenalty":
         """Compute the step size from the constants G_f and G_g and the domain's diameter."""
         loss_slope, slope = constants.need(*NEEDS)
         return cls(float(domain.diameter) / (loss_slope + weight * slope), weight)
 
-    def init(self, x1, count):
+    def init(self, x1: Any, count: int) -> State:
         """Start at x1."""
         return State(x1, jnp.asarray(1, jnp.int32))
 
-    def step(self, state, round):
+    def step(self, state: Any, round: Any) -> State:
         """Take a subgradient step on the penalised loss."""
         x, t = state
         values, pullback, _ = round.constraints(x)
@@ -51,9 +58,9 @@ class ExactPenalty(taut.Learner):
         slope = round.gradient(x) + pullback(jnp.asarray(self.weight, x.dtype) * worst.astype(x.dtype))
         return State(round.project(x - self.eta / jnp.sqrt(t.astype(x.dtype)) * slope), t + 1)
 
-    def guarantees(self, setting, horizon):
+    def guarantees(self, setting: taut.Setting, horizon: int) -> Iterator[taut.Guarantee]:
         """Yield Zinkevich's bound for the penalised losses."""
-        numbers = {"horizon": horizon, "diameter": setting.diameter, "weight": float(self.weight)}
+        numbers: dict[str, Any] = {"horizon": horizon, "diameter": setting.diameter, "weight": float(self.weight)}
         yield setting.evaluate("regret", regret_bound, "Zinkevich, penalised", NEEDS, **numbers)
         yield setting.evaluate("violation", violation_bound, "Zinkevich, penalised", NEEDS, **numbers)
 

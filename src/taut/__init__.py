@@ -4,8 +4,12 @@ Define a problem once (loss, constraints, domain). Run any learner on it, in a c
 time. A certificate compares regret and all kinds of violation with the bounds that theory gives.
 """
 
+import logging as _logging
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import engine as _engine
 
+_logging.getLogger("taut").addHandler(_logging.NullHandler())  # silent until an application configures logging
 _engine.prepare()  # before the first JAX array starts XLA
 
 from . import bounds, metrics  # noqa: E402
@@ -87,6 +91,13 @@ __all__ = [
     "squared",
     "tightened",
 ]  # fmt: skip
+
+if _TYPE_CHECKING:
+    from .modelling.model import from_cvxpy
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> object:

@@ -20,6 +20,7 @@ from .assumptions import GIVEN, Assumption
 from .guarantees import setting_of, standing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.table import Table
 
     from .hindsight import Hindsight
@@ -109,6 +110,12 @@ class Certificate:
             "hindsight": self.best and {"solver": self.best.solver, "gap": float(np.max(self.best.gap))},
             "notes": list(self.notes),
         }  # fmt: skip
+
+    def plot(self, *, ax: Any = None) -> Axes:
+        """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on new Matplotlib axes."""
+        from .plot import plot_certificate
+
+        return plot_certificate(self, ax)
 
     def tables(self) -> list[Table]:
         """The two tables that printing shows."""

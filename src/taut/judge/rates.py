@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..display import Displayed, Grid, Summary
 from ..learners import QUANTITIES, Learner
 from ..learners.registry import as_learner
 from ..play import metrics
@@ -20,6 +21,7 @@ from .guarantees import guarantees, setting_of
 from .hindsight import hindsight
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.table import Table
 
 __all__ = ["Rate", "Rates", "fit", "measure", "rates"]
@@ -43,8 +45,8 @@ class Rate:
         return None if self.theory is None or np.isnan(self.exponent) else bool(self.low <= self.theory + 1e-9)
 
 
-@dataclass(frozen=True)
-class Rates:
+@dataclass(frozen=True, repr=False)
+class Rates(Displayed):
     """Measured values by (seed, horizon), and the exponents fitted to them."""
 
     horizons: tuple[int, ...]
@@ -53,6 +55,30 @@ class Rates:
 
     def __getitem__(self, quantity: str) -> Rate:
         return next(rate for rate in self.rates if rate.quantity == quantity)
+
+    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Axes:
+        """Draw measured values over the horizons on logarithmic axes, with the growth that theory allows dashed.
+
+        Arguments:
+            quantity: one quantity; by default all that are positive.
+            ax: the Matplotlib axes to draw on; by default new ones.
+        """
+        from .plot import plot_rates
+
+        return plot_rates(self, quantity, ax)
+
+    def _summary(self) -> Summary:
+        shown = [
+            (
+                rate.quantity,
+                "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}",
+                "" if np.isnan(rate.exponent) else f"{rate.low:.3f} to {rate.high:.3f}",
+                "" if rate.theory is None else f"{rate.theory:.3f}",
+            )
+            for rate in self.rates
+        ]
+        grid = Grid(("quantity", "measured exponent", "95 % interval", "theory"), tuple(shown), left=("quantity",))
+        return Summary(f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}", (), (grid,))
 
     def table(self) -> Table:
         """Return a table with one row per quantity."""

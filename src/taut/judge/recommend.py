@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
+from ..display import Displayed, Grid, Summary, number
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
 from ..problem.domains import Domain
 from ..problem.problem import Problem
@@ -38,8 +39,8 @@ class Candidate:
         return math.inf if known is None else known
 
 
-@dataclass(frozen=True)
-class Recommendation:
+@dataclass(frozen=True, repr=False)
+class Recommendation(Displayed):
     """The learner to play, why, and what else was considered, best first."""
 
     name: str
@@ -71,6 +72,24 @@ class Recommendation:
         for reason in self.reasons:
             yield f"- {reason}"
         yield self.table()
+
+    def _summary(self) -> Summary:
+        quantities = ("regret", "violation", "squared violation", "peak violation")
+        fit = [one for one in self.candidates if one.learner is not None]
+        shown = [
+            (one.method.name, *("" if math.isinf(one.bound(q)) else number(one.bound(q)) for q in quantities))
+            for one in fit
+        ]
+        others = len(self.candidates) - len(fit)
+        notes = [f"{others} learners do not apply; table() gives the reasons."] if others else []
+        facts = [
+            ("learner", repr(self.learner)),
+            *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),
+        ]
+        grid = Grid(
+            (f"bounds at T = {self.horizon}", *quantities), tuple(shown), left=(f"bounds at T = {self.horizon}",)
+        )
+        return Summary(f"Recommendation: {self.name}", facts, (grid,), notes)
 
     def table(self) -> Table:
         """Every candidate with its bounds."""

@@ -10,6 +10,7 @@ import cvxpy as cp
 import jax
 import numpy as np
 
+from ..display import Summary
 from ..engine import Array, double_precision
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
@@ -17,6 +18,7 @@ from ..problem.domains import Box, Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream, required_arguments
+from ..problem.tables import plain
 from .atom_domains import atom_domains, check_atoms
 from .attributes import counted, is_symmetric, mirrored, shaped, value_of
 from .bounding_box import bounding_box, outwards
@@ -31,6 +33,8 @@ from .translate import translate, translate_all
 __all__ = ["Model", "from_cvxpy"]
 
 
+NAMED = 1000
+"""Entries of decisions with more entries have no names."""
 CONTRADICTION = 1e-6
 """Constraints are contradictory if the least-violating decision exceeds them by more than this, relatively."""
 
@@ -111,7 +115,8 @@ class Model(Problem):
         self.inner: Array | None = None
         """The flat decision that satisfies all constraints by the largest margin, if there is a margin."""
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
-        super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds)
+        names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
+        super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds, coordinate_names=names)
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
         self.constants = self._constants(constants or Constants(), atoms)
@@ -236,7 +241,9 @@ class Model(Problem):
             if key not in self._reveals:  # the same function gives the same wrapper, so that it is compiled once
                 self._reveals[key] = self._arranging(data)
             return self._reveals[key]
-        return self.keys.arranged(data)
+        if isinstance(data, list) and 1 < len(self.parameters) == len(data):
+            return self.keys.arranged(tuple(map(plain, data)))
+        return self.keys.arranged(plain(data, self.keys.labels))
 
     def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def chunk(start: int, length: int) -> Any:
@@ -304,12 +311,12 @@ class Model(Problem):
 
         return excess if any(self.changing(row) for row in rows) else steady
 
-    def __repr__(self) -> str:
-        variables = ", ".join(f"{v.name()}{list(v.shape)}" for v in self.variables)
-        return (
-            f"Model({variables}; per round: {self.keys.names or 'nothing'}; {self.count} constraints; "
-            f"{self.domain!r}; {self.constants!r})"
-        )
+    def _summary(self) -> Summary:
+        general = super()._summary()
+        variables = ", ".join(f"{v.name()}{list(v.shape) if v.shape else ''}" for v in self.variables)
+        facts = [("variables", variables), ("per round", self.keys.names or "nothing")]
+        facts += [fact for fact in general.facts if fact[0] not in ("loss", "decision")]
+        return Summary(general.title, facts, general.grids, self.notes)
 
 
 def _leaves(parts: list[Any], kind: str) -> list[Any]:

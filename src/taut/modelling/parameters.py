@@ -86,6 +86,7 @@ class Keys:
 
     def __init__(self, parameters: list[Any]) -> None:
         self.parameters = parameters
+        self.labels = frozenset(parameter.name() for parameter in parameters)
         self.names = ", ".join(parameter.name() for parameter in parameters)
         self._places: dict[Any, int] = {}
         for i, parameter in enumerate(parameters):

@@ -190,8 +190,16 @@ class Simulation:
             played=self.problem,
             stream=self.stream,
             key=self.random_keys,
+            constraint_names=names_of(self.score or self.problem, totals.peak.shape[-1]),
+            coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in kept.items()},
         )
+
+
+def names_of(problem: Problem, count: int) -> tuple[str, ...] | None:
+    """Return the names of the constraints, unless their number depends on the data and differs."""
+    names = problem.constraint_names
+    return names if names is not None and len(names) == count else None
 
 
 def default_chunk_length(bytes_per_round: int) -> int:

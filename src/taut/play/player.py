@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from pathlib import Path
@@ -12,17 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
+from ..display import Displayed, Summary, number, numbers
 from ..engine import VERSION, refuse_fork
 from ..learners import Learner
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
+from .history import History
 from .packing import Packing, as_arrays
 from .step import FAULTS, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
 
 __all__ = ["Player"]
+
+LOG = logging.getLogger(__name__)
 
 FORMAT = 2
 READABLE = (1, FORMAT)
@@ -30,7 +35,7 @@ Array = np.ndarray[Any, Any]
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
-class Player:
+class Player(Displayed):
     """A learner in live use: read `decision`, act on it, then `observe` what happened.
 
     Arguments:
@@ -72,6 +77,7 @@ class Player:
         self._measure = measured_step(programs, packing, self._packing, self._played.stop)
         self._fixed = packing.pack_traced(fixed)
         self._running = RunningTotals(self._count)
+        self._history = History(self._count, math.prod(self._shape))
         self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
         self._array_type: LeafType | None = None  # shape and type of the data if they are one array
         self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
@@ -103,6 +109,61 @@ class Player:
         """The round about to be played, from 1."""
         with self._lock:
             return self._running.rounds + 1
+
+    @property
+    def history(self) -> History:
+        """Loss, constraint values and decision of the last rounds, and of some rounds before them."""
+        return self._history
+
+    def state(self) -> dict[str, Any]:
+        """Return round, decision and totals as numbers and lists, which fit into JSON. Files are written by `save`."""
+        with self._lock:
+            return self._state()
+
+    def _state(self) -> dict[str, Any]:
+        decision = self.decision
+        shown = (
+            {k: np.asarray(v).tolist() for k, v in decision.items()}
+            if isinstance(decision, dict)
+            else decision.tolist()
+        )
+        return {
+            "learner": repr(self.learner),
+            "round": self.round,
+            "decision": shown,
+            "totals": self.totals.to_dict(),
+        }
+
+    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
+
+        Arguments:
+            quantity: "loss", "excess" or "decision"; by default all three.
+            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new ones.
+
+        Returns the axes, or an array of three.
+        """
+        from .plot_methods import plot_player
+
+        names = {
+            "excess": list(self.problem.constraint_names or (f"g[{i}]" for i in range(self._count))),
+            "decision": list(self.problem.coordinate_names or (f"x[{i}]" for i in range(math.prod(self._shape)))),
+        }
+        with self._lock:
+            return plot_player(self._history, quantity, ax, names)
+
+    def _summary(self) -> Summary:
+        with self._lock:
+            totals, round = self.totals, self.round
+            decision = self._report[self._played].reshape(self._shape)
+        facts = [
+            ("learner", repr(self.learner)),
+            ("decision", numbers(decision)),
+            ("total loss", number(totals.loss)),
+            ("clipped violation", number(totals.worst_violation)),
+            ("peak violation", number(totals.peak.max())),
+        ]
+        return Summary(f"Player before round {round}", facts)
 
     def observe(
         self,
@@ -147,6 +208,7 @@ class Player:
         scored = report[1 : self._played.start]
         if measured and loss is None:
             scored = np.concatenate([[np.nan], scored[1:]])
+        self._history.add(scored, self._report[self._played])
         self._arrays, self._report = arrays, report
         self._running.add(scored)
         if self._data_type is None and not measured:
@@ -229,7 +291,7 @@ class Player:
                 "data": self._described_data(),
             }
             state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
-            parts = {"state": state, "totals": self._running.to_arrays()}
+            parts = {"state": state, "totals": self._running.to_arrays(), "history": self._history.to_arrays()}
         return header, {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -273,11 +335,12 @@ class Player:
             player = _revived(files.unpack(saved["learner"]), problem, saved, arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
+        LOG.info("loaded a player before round %d from %s", player.round, path)
         return player
 
     def _restore(self, saved: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
-        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}}
+        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}, "history": {}}
         for name, array in arrays.items():
             part, _, entry = name.partition("/")
             parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
@@ -289,6 +352,8 @@ class Player:
         if not np.isfinite(decision).all() or not self.problem.domain.contains(jnp.asarray(decision), 1e-6):
             raise ValueError("its decision is outside the domain")
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
+        if parts["history"]:  # players saved by earlier versions have none
+            self._history.restore(parts["history"])
         if saved.get("data") is not None:
             structure, types = saved["data"]
             self._saved_type = str(structure), [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]

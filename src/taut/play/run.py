@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import files
+from ..display import Displayed, Grid, Summary, number
 from ..learners import Learner
-from . import run_file
+from . import labels, run_file
 from .totals import Totals
 
 if TYPE_CHECKING:
     import jax
+    import pandas
     import xarray
 
     from ..judge.certificate import Certificate
@@ -28,8 +30,8 @@ Array = np.ndarray[Any, Any]
 RECORDS = run_file.RECORDS
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Displayed):
     """The result of one learner on one problem, for all seeds and rounds, or of all learners of a sweep.
 
     `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and `multipliers`, if
@@ -50,6 +52,11 @@ class Run:
     version: str = ""
     first: Array | None = None
     """x_1."""
+    index: pandas.Index | None = None
+    """The index of the rounds, if the stream was a table that has one, for example times."""
+    constraint_names: tuple[str, ...] | None = None
+    coordinate_names: tuple[str, ...] | None = None
+    """Names of constraints and of the entries of a decision, if the problem has them."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """The problem that was scored. Neither this nor the following fields are saved."""
     played: Problem | None = field(default=None, repr=False, compare=False)
@@ -78,8 +85,61 @@ class Run:
 
         return certify(self, **options)
 
+    def plot(self, quantity: str | None = None, *, ax: Any = None, bound: float | None = None, **line: Any) -> Any:
+        """Draw a quantity over the rounds: the mean over the seeds as a line, their range shaded.
+
+        Arguments:
+            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded); by default the first three.
+            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new ones.
+            bound: a number to draw as a dashed line, for example a bound of a certificate.
+            line: options of the line, such as `color` and `label`.
+
+        Returns the axes, or an array of three. Without an index the horizontal axis counts rounds.
+        """
+        from .plot_methods import plot_run
+
+        return plot_run(self, quantity, ax, bound, line)
+
+    def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
+        """Return a tidy pandas table.
+
+        Arguments:
+            what: "rounds": one row per seed and round with the columns loss, excess and violation, as far as they were
+                recorded; "decisions" or "multipliers": one row per seed and kept round, one column per entry; "totals": one
+                row per seed and constraint.
+
+        With one seed and a stream that had an index, the table has the same index.
+        """
+        from .frames import run_frame
+
+        return run_frame(self, what)
+
+    def _summary(self) -> Summary:
+        learner = f"sweep of {len(self.learner)} learners" if isinstance(self.learner, tuple) else repr(self.learner)
+        recorded = [name for name in RECORDS if getattr(self, name) is not None]
+        facts = [("learner", learner), ("recorded", ", ".join(recorded) or "totals only")]
+        if self.index is not None:
+            facts.append(("index", f"{self.index[0]} to {self.index[-1]}"))
+        totals, rows = self.totals, []
+        for name, values in (
+            ("loss", totals.loss),
+            ("clipped violation", totals.worst_violation),
+            ("peak violation", totals.peak.max(axis=-1)),
+            ("signed excess", totals.worst_excess),
+        ):
+            rows.append((name, number(np.mean(values)), number(np.min(values)), number(np.max(values))))
+        grid = Grid(("total of all rounds", "mean", "smallest", "largest"), tuple(rows), left=("total of all rounds",))
+        seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        return Summary(f"Run: {seeds} x {self.horizon} rounds", facts, (grid,))
+
     def to_xarray(self) -> xarray.Dataset:
-        """All arrays with labelled dims; `attrs` say what produced them."""
+        """All arrays with labelled dims; `attrs` say what produced them.
+
+        The index of the rounds and the names of constraints and coordinates are coordinates of the dataset.
+        """
+        return labels.add(self, self._to_xarray())
+
+    def _to_xarray(self) -> xarray.Dataset:
         import xarray as xr
 
         lead = ("learner", "seed") if self.swept else ("seed",)
@@ -107,7 +167,7 @@ class Run:
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what produced it."""
-        data = self.to_xarray()
+        data = labels.write(self, self._to_xarray())
         encoding = {name: {"_FillValue": None} for name in data.variables}
         run_file.write(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
 
@@ -129,4 +189,5 @@ class Run:
             "horizon": self.horizon,
             "seeds": self.seeds,
             "every": self.every,
+            **labels.header(self),
         }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from .. import arguments, files, storage
 from ..engine import Array
+from . import labels
 from .totals import Totals
 
 __all__ = ["FORMAT", "read", "write"]
@@ -60,7 +62,7 @@ def _read(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return header and arrays. What could make HDF5 open other files or decompress is refused first."""
     import h5py
 
-    names = {*RECORDS, "first", "final", *(f"total_{entry.name}" for entry in fields(Totals))}
+    names = {*RECORDS, "first", "final", labels.INDEX, *(f"total_{entry.name}" for entry in fields(Totals))}
     with h5py.File(io.BytesIO(content), "r") as file:
         text = file.attrs["taut"]
         if not isinstance(text, str):
@@ -85,7 +87,7 @@ def _array(h5py: Any, name: str, data: Any, most: int) -> Array:
         raise ValueError(f"{name!r} is compressed or virtual")
     if layout.get_external_count():
         raise ValueError(f"{name!r} lies in another file")
-    if data.dtype.kind != "f" or data.size * data.dtype.itemsize > most:
+    if data.dtype.kind not in ("if" if name == labels.INDEX else "f") or data.size * data.dtype.itemsize > most:
         raise ValueError(f"{name!r} is not an array of real numbers, or larger than the file")
     array: Array = data[()]
     return array
@@ -104,7 +106,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     kept = (*lead, horizon // every)
     constraints = arrays["total_excess"].shape[-1:]
     shapes = {
-        "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
+        labels.INDEX: (horizon,), "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
         "decisions": (*kept, *decision), "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
         if "multipliers" in arrays else None,
         **{f"total_{entry.name}": lead for entry in fields(Totals)},
@@ -122,6 +124,7 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         "every": every,
         "version": header["version"],
         **{name: arrays[name] for name in (*RECORDS, "first") if name in arrays},
+        **labels.read(arrays, header, horizon, math.prod(constraints), math.prod(decision)),
     }
 
 

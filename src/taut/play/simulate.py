@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,14 @@ from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
+from ..problem.tables import index_of
 from .checkpoint import Checkpoint
 from .chunks import Simulation
 from .run import RECORDS, Run
 
 __all__ = ["simulate"]
+
+LOG = logging.getLogger(__name__)
 
 
 def simulate(
@@ -50,7 +55,8 @@ def simulate(
             `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
             start..start+length, counted from 0, the same ones however the stream is cut; or an adversary
             `reveal(round, decision, key)` that sees the decision (rounds counted from 1), written in jax.numpy and
-            compiled like the rest.
+            compiled like the rest. Tables of pandas, polars and xarray and lists of numbers are taken as arrays; the index
+            of a table is kept in the run.
         horizon: number of rounds; needed for functions, at most the length of arrays.
         seeds: number of independent simulations.
         key: JAX random key for the adversary, split over the seeds; by default `jax.random.key(0)`.
@@ -84,6 +90,7 @@ def simulate(
             f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
             "shape of the problem that is played"
         )
+    index = index_of(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     kept, every = _record(record), arguments.count("every", every)
     first = first_decision(problem, x1)
@@ -100,8 +107,11 @@ def simulate(
         random_keys=_random_keys(key, source),
         chunk=chunk,
     )
+    LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
     with Checkpoint(checkpoint, simulation).open() as saved:
         carry, done = saved.resume()
+        if done:
+            LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
         with _bar(progress, source.horizon, done) as advance:
             while done < source.horizon:
                 count = min(simulation.key.length, source.horizon - done)
@@ -109,8 +119,10 @@ def simulate(
                 carry, records = simulation.play_chunk(carry, data, done, count)
                 saved.add(carry, records, data, done, done + count)
                 done += count
+                LOG.debug("played %d of %d rounds", done, source.horizon)
                 advance(count)
-        return simulation.result(carry, saved.records())
+        run = simulation.result(carry, saved.records())
+    return run if index is None else replace(run, index=index[: source.horizon])
 
 
 def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
@@ -127,6 +139,12 @@ def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
             f"got {kinds}. Use taut.simulate_all for different methods."
         )
     return tuple(learner), True
+
+
+def _shown(learners: Sequence[Learner]) -> str:
+    return (
+        repr(learners[0]) if len(learners) == 1 else f"{len(learners)} learners of class {type(learners[0]).__name__}"
+    )
 
 
 def _record(record: Any) -> frozenset[str]:

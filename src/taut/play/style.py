@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BOUND", "FAMILIES", "curve", "label_panels", "legend_below", "log_axis", "new_figure", "styled",
+    "BOUND", "FAMILIES", "axes_for", "curve", "label_panels", "legend_below", "log_axis", "new_figure", "styled",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
+R = TypeVar("R")
 
 BOUND: tuple[float, tuple[float, float]] = (0, (4.0, 2.0))
 """Dashes of a bound."""
@@ -72,11 +73,11 @@ SHEET: dict[Any, Any] = {
 }
 
 
-def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw under the style sheet, and leave matplotlib's settings as they were."""
 
     @functools.wraps(draw)
-    def inner(*args: P.args, **options: P.kwargs) -> Figure:
+    def inner(*args: P.args, **options: P.kwargs) -> R:
         import matplotlib as mpl
 
         # Matplotlib's defaults, whatever the user's settings; not the backend, which would be looked for and loaded.
@@ -107,6 +108,21 @@ def new_figure(
     for spare in axes[count:]:
         spare.remove()
     return figure, list(axes[:count])
+
+
+def axes_for(ax: Any, count: int = 1) -> list[Axes]:
+    """Return the axes that a user gave, checked, or those of a new figure of pyplot, which notebooks show by themselves."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        size = (3.3 * count, 2.75) if count > 1 else (4.6, 3.1)
+        _, made = plt.subplots(1, count, figsize=size, squeeze=False, layout="constrained")
+        return list(made.ravel())
+    given = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(given) != count or not all(hasattr(one, "plot") and hasattr(one, "figure") for one in given):
+        wanted = "Matplotlib axes" if count == 1 else f"{count} Matplotlib axes"
+        raise TypeError(f"ax: got {ax!r}; expected {wanted}, as made by matplotlib.pyplot.subplots")
+    return given
 
 
 def curve(axes: Axes, x: Any, values: Any, label: str | None = None, positive: bool = False, **options: Any) -> None:

@@ -130,9 +130,19 @@ class Totals:
             found |= {f"worst_{name}": found[name][..., 0] for name in ("excess", "violation", "squared")}
         return cls(peak=np.asarray(chunks.peak), **found)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is `None`."""
+        return {entry.name: _json(getattr(self, entry.name).tolist()) for entry in fields(self)}
+
     def __getitem__(self, index: Any) -> Totals:
         """Select the totals of one learner of a sweep."""
         return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json(entry) for entry in value]
+    return None if np.isnan(value) else value  # JSON has no NaN
 
 
 class RunningTotals:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from .. import arguments
+from ..display import Displayed, Grid, Summary, number
 from ..engine import default_float
-from .constants import Constants
+from .constants import SYMBOLS, Constants
 from .constraints import Constraints, UserConstraints
 from .domains import Domain
 from .rounds import FullInformation
 from .streams import Stream, as_stream
+from .tables import plain
 
 __all__ = ["Problem"]
 
 
-class Problem:
+class Problem(Displayed):
     r"""An online problem: in every round a decision x_t in B is played, then f_t(x) = loss(x, z_t) is revealed.
 
     Every decision should satisfy g(x_t) <= 0.
@@ -33,6 +36,9 @@ class Problem:
         constants: known constants; those that follow from the domain are added, the others can be estimated.
         domain_binds: whether the domain is a constraint itself (limits that are always enforced), not only a set that
             contains the feasible one.
+        constraint_names: names of the constraints, for tables and figures; by default the keys if `constraints` returns a
+            dict.
+        coordinate_names: names of the entries of a decision, for example the columns of a table.
 
     Gradients come from automatic differentiation.
 
@@ -56,6 +62,9 @@ class Problem:
         domain: Domain,
         constants: Constants | None = None,
         domain_binds: bool = False,
+        *,
+        constraint_names: Sequence[str] | None = None,
+        coordinate_names: Sequence[str] | None = None,
     ) -> None:
         if not callable(loss):
             raise TypeError(f"loss: got {loss!r}; expected a function loss(x, z)")
@@ -68,14 +77,19 @@ class Problem:
         self.domain = domain
         self.domain_binds = domain_binds
         self.constants = _completed(self, constants or Constants())
+        self.constraint_names = _constraint_names(self, constraint_names)
+        self.coordinate_names = _names("coordinate_names", coordinate_names, math.prod(domain.shape))
 
     def round(self, data: Any) -> FullInformation:
         """Return the round in which `data` is revealed."""
         return FullInformation(self.loss, self.constraints, self.domain, data)
 
     def arrange(self, data: Any) -> Any:
-        """Convert a user's data to what loss and constraints take. Models written in CVXPY key the data by parameter."""
-        return data
+        """Convert a user's data to what loss and constraints take: tables and lists of numbers become arrays.
+
+        Models written in CVXPY key the data by parameter.
+        """
+        return plain(data)
 
     def present(self, decision: np.ndarray[Any, Any]) -> Any:
         """Convert a decision for the user. Models written in CVXPY name its parts."""
@@ -117,15 +131,36 @@ class Problem:
         twin = copy.copy(self)
         twin.constraints = constraints
         twin.constants = _completed(twin, constants)
+        if twin.constraint_names is not None and len(twin.constraint_names) != twin.constants.constraint_count:
+            twin.constraint_names = None  # a transform plays other constraints
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave compiled programs out of copies and pickles."""
         return {name: value for name, value in vars(self).items() if name != "programs"}
 
-    def __repr__(self) -> str:
+    def _summary(self) -> Summary:
+        known, count = self.constants, self.constants.constraint_count
+        names = f": {', '.join(self.constraint_names)}" if self.constraint_names else ""
+        changing = " (change with the round)" if self.constraints.takes_data else ""
         loss = getattr(self.loss, "__name__", type(self.loss).__name__)
-        return f"Problem({loss}, {type(self.constraints).__name__}, {self.domain!r}, {self.constants!r})"
+        facts = [
+            ("loss", "given as a lambda" if loss == "<lambda>" else loss),
+            ("constraints", ("unknown number" if count is None else str(count)) + names + changing),
+            ("domain", repr(self.domain)),
+        ]
+        if self.coordinate_names:
+            facts.append(("decision", ", ".join(self.coordinate_names)))
+        constants = Grid(
+            ("constant", "symbol", "value", "source"),
+            tuple(
+                (name, symbol, number(getattr(known, name)), known.source(name))
+                for name, symbol in SYMBOLS.items()
+                if getattr(known, name) is not None and (name != "strong_convexity" or known.strong_convexity)
+            ),
+            left=("constant", "symbol", "source"),
+        )
+        return Summary(f"{type(self).__name__} with decisions of shape {self.domain.shape}", facts, (constants,))
 
 
 def _completed(problem: Problem, given: Constants) -> Constants:
@@ -155,3 +190,32 @@ def _completed(problem: Problem, given: Constants) -> Constants:
 
 def _implied(known: Constants, name: str, value: float, source: str) -> Constants:
     return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source not in known.estimated)
+
+
+def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        raise TypeError(f"{argument}: got {given!r}; expected a list of names")
+    names = tuple(map(str, given))
+    if count is not None and len(names) != count:
+        raise ValueError(f"{argument}: got {len(names)} names; expected {count}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{argument}: got {list(names)}; expected names that differ")
+    return names
+
+
+def _constraint_names(problem: Problem, given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the given names, or the keys if the constraints come as a dict."""
+    if given is not None or problem.constraints.takes_data or not isinstance(problem.constraints, UserConstraints):
+        return _names("constraint_names", given, problem.constants.constraint_count)
+    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
+    found = jax.eval_shape(problem.constraints.function, x)
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        return None
+    names: list[str] = []
+    for key in sorted(found):  # the order in which JAX takes the entries of a dict
+        leaves = jax.tree.leaves(found[key])
+        size = sum(math.prod(leaf.shape) for leaf in leaves)
+        names += [key] if size == 1 else [f"{key}[{i}]" for i in range(size)]
+    return tuple(names)

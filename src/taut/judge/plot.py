@@ -1,0 +1,76 @@
+"""The figures behind `certificate.plot()` and `rates.plot()`. Both return Matplotlib axes and draw on given ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import arguments
+from ..play.style import BOUND, FAMILIES, axes_for, curve, log_axis, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .certificate import Certificate
+    from .rates import Rates
+
+__all__ = ["plot_certificate", "plot_rates"]
+
+LEAST = 1e-6
+"""Shares of a bound below this are drawn at the left edge."""
+
+
+@styled
+def plot_certificate(certificate: Certificate, ax: Any) -> Axes:
+    """Draw the largest measured value of each quantity as a share of its bound, on a logarithmic axis."""
+    (axes,) = axes_for(ax)
+    lines = certificate.lines
+    for place, line in enumerate(reversed(lines)):
+        if line.bound is None or line.ratio is None:
+            said = "no bound" if line.worst is None else f"{line.worst:.4g}, no bound"
+            axes.text(0.02, place, said, transform=axes.get_yaxis_transform(), va="center", color="#666666")
+            continue
+        colour = FAMILIES["strong"] if line.holds else FAMILIES["ogd"]
+        share = float(np.clip(line.ratio, LEAST, None))
+        axes.plot([LEAST, share], [place, place], color=colour, linewidth=5, solid_capstyle="butt")
+        text = f"{line.worst:.4g} of {line.bound:.4g}"
+        axes.annotate(text, (share, place), (4, 0), textcoords="offset points", va="center", fontsize=7.5)
+    axes.axvline(1.0, color="#222222", linestyle=BOUND, linewidth=1.2)
+    shares = [line.ratio for line in lines if line.ratio is not None and np.isfinite(line.ratio)]
+    axes.set_xscale("log")
+    axes.set_xlim(
+        max(LEAST, min([0.01, *(share / 3 for share in shares if share > 0)])), max([20.0, *(30 * s for s in shares)])
+    )
+    axes.set_yticks(range(len(lines)), [line.quantity for line in reversed(lines)])
+    axes.set_ylim(-0.6, len(lines) - 0.4)
+    axes.set(
+        xlabel="largest measured value / bound", title="bounds hold" if certificate.holds else "a bound is exceeded"
+    )
+    axes.grid(visible=False, axis="y")
+    return axes
+
+
+@styled
+def plot_rates(rates: Rates, quantity: str | None, ax: Any) -> Axes:
+    """Draw measured values over the horizons on logarithmic axes, with the growth that theory allows dashed."""
+    names = [rate.quantity for rate in rates.rates]
+    wanted = names if quantity is None else [arguments.one_of("quantity", quantity, tuple(names))]
+    (axes,) = axes_for(ax)
+    horizons = np.asarray(rates.horizons, float)
+    colours = dict(zip(names, FAMILIES.values(), strict=False))
+    for name in wanted:
+        rate, values = rates[name], np.atleast_2d(rates.values[name])
+        if np.isnan(rate.exponent):
+            continue
+        curve(axes, horizons, values, f"{name}: T^{rate.exponent:.2f}", color=colours[name], marker="o")
+        if rate.theory is not None and np.isfinite(rate.theory):
+            allowed = values.mean(axis=0)[0] * (horizons / horizons[0]) ** rate.theory
+            axes.plot(horizons, allowed, color=colours[name], linestyle=BOUND, linewidth=1.0)
+    axes.set(
+        xscale="log", yscale="log", xlabel="horizon T", ylabel="value at the horizon (dashed: growth of the bound)"
+    )
+    log_axis(axes.xaxis, rates.horizons if len(rates.horizons) < 7 else None)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    return axes

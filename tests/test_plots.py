@@ -1,0 +1,96 @@
+"""`plot()` of runs, players, certificates and rates: Matplotlib axes with the right numbers, on given axes or on new ones."""
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+import taut
+from small_games import FOUR, GAME, targets
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+LEARNER = taut.ClippedOGD(0.3, 20.0)
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def run():
+    return taut.simulate(LEARNER, FOUR, targets(seeds=3), seeds=3, record=("loss", "excess", "decisions"), every=4)
+
+
+def test_a_run_in_three_panels(run):
+    panels = run.plot()
+    assert panels.shape == (3,)
+    for axes, values in zip(panels, (run.loss, np.maximum(run.excess, 0), run.excess), strict=True):
+        np.testing.assert_allclose(axes.lines[0].get_ydata(), np.cumsum(values, axis=1).mean(axis=0))
+        assert axes.get_xlabel() == "round"
+        assert len(axes.collections) == 1  # the band over the seeds
+
+
+def test_one_quantity_on_given_axes_with_a_bound(run):
+    _, ax = plt.subplots()
+    assert run.plot("violation", ax=ax, bound=7.5, color="black", label="mine") is ax
+    assert len(plt.get_fignums()) == 1
+    assert ax.lines[0].get_label() == "mine"
+    assert set(ax.lines[1].get_ydata()) == {7.5}
+
+
+def test_decisions_have_one_line_per_entry_with_its_name(run):
+    ax = run.plot("decision")
+    assert [line.get_label() for line in ax.lines] == ["x[0]", "x[1]"]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), run.decisions[:, :, 1].mean(axis=0))
+    assert ax.lines[0].get_xdata().tolist() == list(range(4, 61, 4))
+
+
+def test_times_are_on_the_horizontal_axis():
+    times = pd.date_range("2024-03-01", periods=60, freq="5min", name="time")
+    ax = taut.simulate(LEARNER, FOUR, pd.DataFrame(targets(), index=times)).plot("loss")
+    assert ax.get_xlabel() == "time"
+    assert ax.lines[0].get_xdata()[-1] == times[-1].to_datetime64()
+
+
+def test_a_player_draws_what_it_remembers():
+    player = taut.Player(LEARNER, FOUR)
+    decisions = []
+    for z in targets():
+        decisions.append(player.decision)
+        player.observe(z)
+    panels = player.plot()
+    assert len(panels) == 3
+    assert len(panels[1].lines) == 4 + 1  # the constraints and zero
+    ax = player.plot("decision", ax=plt.subplots()[1])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), np.array(decisions)[:, 0])
+
+
+def test_a_certificate_draws_shares_of_its_bounds():
+    made = taut.learner("clipped-ogd", GAME, horizon=60)
+    certificate = taut.simulate(made, GAME, targets(seeds=2), seeds=2).certificate()
+    ax = certificate.plot()
+    drawn = [line.get_xdata()[1] for line in ax.lines[:-1]]
+    shares = [line.ratio for line in reversed(certificate.lines) if line.ratio is not None]
+    np.testing.assert_allclose(drawn, np.maximum(shares, 1e-6))
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [line.quantity for line in reversed(certificate.lines)]
+
+
+def test_rates_are_drawn_on_logarithmic_axes():
+    rates = taut.rates(LEARNER, (GAME, targets(seeds=2)), [20, 40, 60], seeds=2)
+    ax = rates.plot("violation")
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), rates.values["violation"].mean(axis=0))
+    assert ax.lines[1].get_ydata()[0] == ax.lines[0].get_ydata()[0]
+
+
+def test_axes_that_do_not_fit(run):
+    with pytest.raises(TypeError, match=r"ax: got .*expected 3 Matplotlib axes"):
+        run.plot(ax=plt.subplots()[1])
+    with pytest.raises(TypeError, match="ax: got 'here'; expected Matplotlib axes"):
+        run.plot("loss", ax="here")
+    with pytest.raises(ValueError, match="quantity: got 'regret'; expected one of 'loss'"):
+        run.plot("regret")
