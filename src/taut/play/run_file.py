@@ -106,7 +106,8 @@ def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     kept = (*lead, horizon // every)
     constraints = arrays["total_excess"].shape[-1:]
     shapes = {
-        labels.INDEX: (horizon,), "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
+        labels.INDEX: (horizon,),
+        "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
         "decisions": (*kept, *decision), "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
         if "multipliers" in arrays else None,
         **{f"total_{entry.name}": lead for entry in fields(Totals)},
