@@ -6,6 +6,8 @@ The penalised loss is convex with slope G_f + weight G_g, and the penalty of a f
 therefore bounds regret plus weight times the clipped violation by 1.5 (G_f + weight G_g) D sqrt(T), for every T.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +43,7 @@ class ExactPenalty(taut.Learner):
     weight: float
 
     @classmethod
-    def tuned(cls, constants: taut.Constants, domain: taut.Domain, weight: float = 1.0) -> "ExactPenalty":
+    def tuned(cls, constants: taut.Constants, domain: taut.Domain, weight: float = 1.0) -> ExactPenalty:
         """Compute the step size from the constants G_f and G_g and the domain's diameter."""
         loss_slope, slope = constants.need(*NEEDS)
         return cls(float(domain.diameter) / (loss_slope + weight * slope), weight)
