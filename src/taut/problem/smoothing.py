@@ -10,7 +10,9 @@ The function is traced and evaluated again with its kinks rounded; w is the widt
 Each replacement is convex and lies above what it replaces. A gap stays one from above only while all that
 follows increases with the value that has it. So every operation between a kink and the output is checked, and
 one that may decrease, or stretch the gap without bound, is refused by name. min is smoothed from below, for
-functions such as -min(x). Kinks written with `jnp.where` or with other roots are not seen and stay. The idea is
+functions such as -min(x). |u|, max and min that are written with `jnp.where` are recognised, such as `where(u > 0, u, -u)`;
+other selections by a comparison of the decision are refused by name, unless they have a derivative rule of their own
+(`jax.custom_jvp`). Kinks of other roots than square roots are not seen and stay. The idea is
 Nesterov's ("Smooth minimization of non-smooth functions", 2005); bounds on the violation of a single round ask
 for smoothness.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NoReturn
 
@@ -29,6 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from .selections import ORDERS, Value, selected
 
 __all__ = ["smooth_from_above", "smoothing_gap"]
 
@@ -50,6 +53,7 @@ _SMOOTH_CALLS = _SOFT_MAXIMA | {"_slogdet_lu"}  # functions, smooth although wri
 _MAXIMA = _names("max reduce_max") | _SOFT_MAXIMA
 _MINIMA = _names("min reduce_min")
 _KINKS = _names("abs max min reduce_max reduce_min")
+_CUSTOM = _names("custom_jvp_call custom_vjp_call")
 _OTHER_KINKS = _names(
     "clamp sort top_k cummax cummin reduce_window_max reduce_window_min sign floor ceil round rem svd eigh eig"
 )
@@ -134,22 +138,10 @@ def _log_sum_exp(u: jax.Array, axes: tuple[int, ...], temperature: jax.Array) ->
     return jnp.squeeze(top, axis=axes) + temperature * jnp.log(total)
 
 
-@dataclass(frozen=True)
-class _Value:
-    """An intermediate value after smoothing, and what is known of it."""
-
-    array: Any
-    decided: bool = False  # depends on the decision
-    constant: bool = False  # known while tracing: neither decision nor data
-    low: float = -math.inf  # no entry of the exact value is smaller
-    gap: Any = None  # distance to the exact value, in widths (True if not measured); None if there is none
-    turned: str = ""  # the primitive that made `array` lie below the exact value; empty if it lies above
-
-
-def _constant(array: Any) -> _Value:
+def _constant(array: Any) -> Value:
     if isinstance(array, jax.core.Tracer):  # data in a closure
-        return _Value(array)
-    return _Value(array, constant=True, low=-_largest(-1, array))
+        return Value(array)
+    return Value(array, constant=True, low=-_largest(-1, array))
 
 
 def _largest(sign: int, array: Any) -> float:
@@ -162,8 +154,8 @@ def _largest(sign: int, array: Any) -> float:
     return math.inf if math.isnan(largest) else largest
 
 
-def _refuse(name: str, why: str) -> NoReturn:
-    expected = "expected non-negative combinations and maxima of |affine|, affine and smooth convex parts"
+def _refuse(name: str, why: str, expected: str = "") -> NoReturn:
+    expected = expected or "expected non-negative combinations and maxima of |affine|, affine and smooth convex parts"
     raise ValueError(f"function: got `{name}` {why}; {expected}")
 
 
@@ -228,7 +220,7 @@ def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
     return live
 
 
-def _lower_bound(equation: Any, name: str, inputs: Sequence[_Value]) -> float:
+def _lower_bound(equation: Any, name: str, inputs: Sequence[Value]) -> float:
     """A number that no entry of the exact result of `equation` is below."""
     lows, result = [value.low for value in inputs], equation.outvars[0].aval
     positive, twice, low = min(lows) >= 0, len(inputs) == 2 and inputs[0] is inputs[1], -math.inf
@@ -251,7 +243,7 @@ def _lower_bound(equation: Any, name: str, inputs: Sequence[_Value]) -> float:
     return -math.inf if math.isnan(low) else low
 
 
-def _unchanged(equation: Any, name: str, inputs: Sequence[_Value]) -> _Value | None:
+def _unchanged(equation: Any, name: str, inputs: Sequence[Value]) -> Value | None:
     """The input that `equation` provably returns: u from |u| if u >= 0, from max(c, u) if u >= c."""
     if name == "abs" and inputs[0].low >= 0:
         return inputs[0]
@@ -262,7 +254,7 @@ def _unchanged(equation: Any, name: str, inputs: Sequence[_Value]) -> _Value | N
     return None
 
 
-def _flips(name: str, smoothed: int, inputs: Sequence[_Value]) -> bool:
+def _flips(name: str, smoothed: int, inputs: Sequence[Value]) -> bool:
     """Whether the coefficients of a smoothed input are negative; refused unless they surely have one sign."""
     coefficient = inputs[1 - smoothed]
     if coefficient.decided or (name == "div" and smoothed == 1):
@@ -277,28 +269,29 @@ class _Smoother:
 
     def __init__(self, width: Any, measure: bool) -> None:
         self.width, self.measure, self.rounded = width, measure, 0
+        self.trusted = False  # inside a function with a derivative rule of its own
 
-    def trace(self, function: Callable[..., Any], args: Any, keywords: Any) -> tuple[list[_Value], Any]:
+    def trace(self, function: Callable[..., Any], args: Any, keywords: Any) -> tuple[list[Value], Any]:
         """The smoothed outputs and their tree structure."""
         if not args:
             raise TypeError("args: got no positional argument; expected the decision as the first one")
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args, **keywords)
         decisions = len(jax.tree_util.tree_leaves(args[:1]))
         leaves = [_at_once(jnp.asarray, leaf) for leaf in jax.tree_util.tree_leaves((args, keywords))]
-        inputs = [_Value(leaf, decided=i < decisions) for i, leaf in enumerate(leaves)]
+        inputs = [Value(leaf, decided=i < decisions) for i, leaf in enumerate(leaves)]
         outputs = self.run(closed, inputs, [True] * len(closed.jaxpr.outvars))
         for output in outputs:
             if output.turned:
                 _refuse(output.turned, "through which the output decreases with a smoothed value")
         return outputs, jax.tree_util.tree_structure(shapes)
 
-    def run(self, closed: Any, inputs: Sequence[_Value], chosen: Sequence[bool]) -> list[_Value]:
+    def run(self, closed: Any, inputs: Sequence[Value], chosen: Sequence[bool]) -> list[Value]:
         """The outputs of a jaxpr; its kinks are rounded where a derivative of the chosen outputs flows."""
         jaxpr, live = closed.jaxpr, _differentiated(closed.jaxpr, chosen)
         values = dict(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
         values.update(zip(jaxpr.invars, inputs, strict=True))
 
-        def read(variable: Any) -> _Value:
+        def read(variable: Any) -> Value:
             return _constant(variable.val) if isinstance(variable, jex.Literal) else values[variable]
 
         for equation in jaxpr.eqns:
@@ -306,13 +299,15 @@ class _Smoother:
             values.update(zip(equation.outvars, outputs, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def evaluate(self, equation: Any, inputs: list[_Value], live: Sequence[bool]) -> list[_Value]:
+    def evaluate(self, equation: Any, inputs: list[Value], live: Sequence[bool]) -> list[Value]:
         """The outputs of one equation."""
         name, arrays, before = _name(equation), [value.array for value in inputs], self.rounded
         if all(value.constant for value in inputs):
             return [_constant(array) for array in _bind(equation, arrays)]
         if name in _CALLS:
+            outside, self.trusted = self.trusted, self.trusted or name in _CUSTOM
             outputs = self.run(_bodies(equation)[0], inputs, live)
+            self.trusted = outside
             if self.rounded == before:  # keep the call, with its own derivative rule if it has one
                 kept = zip(outputs, _bind(equation, arrays), strict=True)
                 outputs = [v if v.constant else replace(v, array=array) for v, array in kept]
@@ -320,6 +315,17 @@ class _Smoother:
         if name == "select_n" and inputs[0].constant and len(np.unique(arrays[0])) == 1:
             return [inputs[1 + int(np.ravel(arrays[0])[0])]]
         own, results, decided = 0.0, None, any(value.decided for value in inputs)
+        ordered = decided and (name in ORDERS or any(value.ordered for value in inputs))
+        if name in {"select_n", "cond"} and inputs[0].ordered and any(live):
+            kink = selected(inputs) if name == "select_n" else None
+            if kink is not None and np.shape(kink[1][0].array) == equation.outvars[0].aval.shape:
+                name, inputs = kink
+                arrays = [value.array for value in inputs]
+            elif not self.trusted and any(value.decided for value in inputs[1:]):
+                _refuse(
+                    "where" if name == "select_n" else name, "with a condition that compares the decision, which may hide a kink",
+                    "write jnp.abs, jnp.maximum or jnp.minimum, or declare a smooth function by jax.custom_jvp",
+                )  # fmt: skip
         if decided and any(live):
             unchanged = _unchanged(equation, name, inputs)
             if unchanged is not None:
@@ -329,9 +335,14 @@ class _Smoother:
         self.rounded += own > 0
         low = -math.inf if turned else _lower_bound(equation, name, inputs)
         results = results or _bind(equation, arrays)
-        return [_Value(a, decided, low=low, gap=gap, turned=turned) for a, gap in zip(results, gaps, strict=True)]
+        origin = (name, tuple(inputs)) if name in ORDERS | {"neg"} else ("", ())
+        ordered = ordered and not _inexact(equation.outvars[0])
+        return [
+            Value(a, decided, low=low, gap=gap, turned=turned, origin=origin, ordered=ordered)
+            for a, gap in zip(results, gaps, strict=True)
+        ]
 
-    def round(self, equation: Any, name: str, inputs: Sequence[_Value]) -> tuple[float, list[Any] | None]:
+    def round(self, equation: Any, name: str, inputs: Sequence[Value]) -> tuple[float, list[Any] | None]:
         """The gap in widths and the value that replace a kink; (0, None) for anything else."""
         u, result = inputs[0].array, equation.outvars[0].aval
         if (name not in _KINKS and _has_kink(equation)) or (name == "abs" and jnp.iscomplexobj(u)):
@@ -352,8 +363,8 @@ class _Smoother:
             return 0.5, [sign * _soft_max(a, b, width)]
         return 1.0, [sign * _log_sum_exp(sign * u, equation.params["axes"], width / math.log(points))]
 
-    def propagate(self, equation: Any, name: str, inputs: Sequence[_Value], own: float) -> tuple[list[Any], str]:
-        """The gaps of the results, from the inputs and the `own` one, and what turned them (see `_Value`)."""
+    def propagate(self, equation: Any, name: str, inputs: Sequence[Value], own: float) -> tuple[list[Any], str]:
+        """The gaps of the results, from the inputs and the `own` one, and what turned them (see `Value`)."""
         smoothed = [i for i, value in enumerate(inputs) if value.gap is not None]
         if not smoothed:
             gaps = self.combine(equation, name, inputs, own) if own else [None] * len(equation.outvars)
@@ -373,7 +384,7 @@ class _Smoother:
             _refuse(name, "of values that are not all smoothed from the same, right side")
         return self.combine(equation, name, inputs, own), turned[0]
 
-    def combine(self, equation: Any, name: str, inputs: Sequence[_Value], own: float) -> list[Any]:
+    def combine(self, equation: Any, name: str, inputs: Sequence[Value], own: float) -> list[Any]:
         """The gaps of the results, for a way of combining them that `propagate` has allowed."""
         if not self.measure:
             return [True] * len(equation.outvars)
