@@ -252,7 +252,6 @@ REFUSED = [
     (lambda x: jnp.abs(x) * jnp.abs(x[::-1]), "mul"),
     (lambda x: jnp.exp(x) * jnp.abs(x), "mul"),
     (lambda x: 1 / widest(x), "div"),
-    (lambda x: jnp.where(x > 0, jnp.abs(x), 0.0), "select_n"),
     (lambda x: jnp.abs(x)[jnp.argmax(x)], "dynamic_slice"),
     (lambda x: jnp.abs(x).at[jnp.array([5])].get(mode="fill", fill_value=-1.0), "gather with a fill value"),
     (lambda x: jnp.where((m := widest(x)) > 1, x, 0.0) + m, "gt"),
@@ -317,6 +316,7 @@ def test_kinks_written_as_selections_are_smoothed(written, plain):
     ("function", "name"),
     [
         (lambda x: jnp.where(x > 0, x**2, 0.0), "where"),
+        (lambda x: jnp.where(x > 0, jnp.abs(x), 0.0), "where"),
         (lambda x: jnp.where((x > 0) & (x < 1), x, 2 * x), "where"),
         (lambda x: jnp.where(x @ x > 0, jnp.sqrt(jnp.where(x @ x > 0, x @ x, 1.0)), 0.0), "where"),
         (lambda x: jax.lax.cond(x[0] > 0, lambda v: v.sum(), lambda v: -v.sum(), x), "cond"),
