@@ -158,7 +158,9 @@ def _candidate(
 ) -> Candidate:
     constants = setting.constants
     reason = ""
-    if method.needs_horizon and horizon is None:
+    if method.request_first:
+        reason = "decides after it has seen the request of a round, which is another protocol"
+    elif method.needs_horizon and horizon is None:
         reason = "needs the horizon"
     elif method.losses == "strongly convex" and constants.strong_convexity == 0:
         reason = "losses are not known to be strongly convex"
@@ -177,13 +179,16 @@ def _candidate(
             reason = str(error)
         else:
             limits = guarantees(learner, setting, length)
-            note = (
-                ""
-                if any(g.quantity == "violation" for g in limits)
-                else "bounds the signed sum only: slack pays for violations"
-            )
-            return Candidate(method, learner, limits, note)
+            return Candidate(method, learner, limits, _note({one.quantity for one in limits}))
     return Candidate(method, None, (), reason)
+
+
+def _note(bounded: set[str]) -> str:
+    if "violation" in bounded:
+        return ""
+    if "excess" in bounded:
+        return "bounds the signed sum only: slack pays for violations"
+    return "has no bound on the violation"
 
 
 def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: bool) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from .card import Card, Growth
 from .clipped_ogd import ClippedOGD
 from .doubling import Doubling
 from .drift_plus_penalty import DriftPlusPenalty
+from .dual_mirror import DualMirror
 from .half_space import HalfSpace
 from .no_slater import NoSlater
 from .projected_ogd import ProjectedOGD
@@ -32,7 +33,8 @@ from .yu_neely import YuNeely
 
 __all__ = [
     "LEARNERS", "QUANTITIES", "Assumes", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD", "Doubling",
-    "DriftPlusPenalty", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState", "NoSlater",
+    "DriftPlusPenalty", "DualMirror", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState",
+    "NoSlater",
     "Observed", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",
     "Setting", "State", "StepExperts", "StrongSurrogate", "Surrogate", "YuNeely", "learner", "learner_dataclass",
     "register_learner",

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,13 @@ class Learner(ABC):
     A learner owns no loop, prints nothing, does not score itself and never sees the stream. Changing a parameter, or
     sweeping it with vmap, never recompiles. `tuned` and similar constructors compute parameters from theory; plain
     construction takes them as given. Subclasses use the decorator `taut.learner_dataclass`.
+
+    In the usual protocol a decision is made before the round is revealed, so a learner has no `decide`. A learner with
+    `request_first = True` defines `decide`, which is called with the revealed round before the decision is scored.
     """
+
+    request_first: ClassVar[bool] = False
+    """Whether the round is revealed before the decision. Its card has the same flag."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -84,6 +90,13 @@ class Learner(ABC):
     @abstractmethod
     def step(self, state: Any, round: Round) -> Any:
         """Return the state for round t + 1, given what round t reveals."""
+
+    def decide(self, state: Any, round: Round) -> Any:
+        """Return the state with the decision for this round as `state.x`; only for learners with `request_first = True`.
+
+        Their `step` must keep `state.x`, because the next decision is made when the next request is seen.
+        """
+        raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
 
     def multiplier(self, state: Any, round: Round) -> jax.Array:
         """Return lambda_t, one entry per constraint; zero for a learner that has none."""
@@ -113,6 +126,8 @@ class Assumes(StrEnum):
     """The learner's parameter for the largest singular value of the constraints' Jacobian is at least the true one."""
     HALF_SPACES = "constraints among finitely many half-spaces"
     STOCHASTIC = "independent, identically distributed rounds"
+    LINEAR = "linear losses and constraints"
+    IDLE = "a decision that earns and uses nothing"
 
 
 BASE = (Assumes.CONVEX_LOSSES, Assumes.CONVEX_CONSTRAINTS, Assumes.DOMAIN)

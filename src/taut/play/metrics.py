@@ -17,6 +17,7 @@ import numpy as np
 from .run import Run
 
 __all__ = [
+    "budget_use",
     "excess",
     "loss",
     "measured",
@@ -50,6 +51,21 @@ def measured(run: Run, best: Any = None) -> dict[str, Array]:
         "peak violation": peak_violation(run),
         "excess": excess(run, per_constraint=True).max(axis=-1),
     }
+
+
+def budget_use(run: Run, rate: Any) -> Array:
+    """Share of each budget that was used, for constraints g_t(x) = c_t(x) - rate: sum of c_t(x_t) over rate times T.
+
+    Arguments:
+        run: the run.
+        rate: the budget per round, a number or one per constraint.
+
+    Dims (learner,) seed, constraint. A share of at most 1 means that the budget of the whole horizon was kept.
+    """
+    rate = np.asarray(rate, float)
+    if rate.ndim > 1 or not np.all(rate > 0):
+        raise ValueError(f"rate: got {rate!r}; expected a positive number, or one per constraint")
+    return 1 + excess(run, per_constraint=True) / (rate * run.horizon)
 
 
 def loss(run: Run, rounds: Prefix = None) -> Array:

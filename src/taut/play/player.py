@@ -81,6 +81,7 @@ class Player(Displayed):
         self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
         self._array_type: LeafType | None = None  # shape and type of the data if they are one array
         self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self._asked: tuple[Any, Array, Any] | None = None  # the round of a request that was not observed yet
         self._lock = threading.RLock()
         self._set_state(state)
 
@@ -93,9 +94,13 @@ class Player(Displayed):
     def decision(self) -> Any:
         """x_t, the decision to play now, as a NumPy array that the caller may change.
 
-        For a problem written in CVXPY with several variables, a dict of them by name.
+        For a problem written in CVXPY with several variables, a dict of them by name. For a learner that sees requests
+        first, the decision for the last request.
         """
-        report = self._report  # one read, so that another thread's observation cannot come in between
+        asked = self._asked
+        report = (
+            self._report if asked is None else asked[1]
+        )  # one read: another thread's observation cannot come in between
         return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     @property
@@ -165,6 +170,20 @@ class Player(Displayed):
         ]
         return Summary(f"Player before round {round}", facts)
 
+    def decide(self, z: Any) -> Any:
+        """Return the decision for the request `z`, for a learner that sees the request first; then call `observe()`.
+
+        The round is not over until it is observed: without that, the next call of `decide` asks again.
+        """
+        if not self.learner.request_first:
+            kind = type(self.learner).__name__
+            raise TypeError(f"decide: {kind} decides before a round is revealed; read player.decision instead")
+        refuse_fork()
+        with self._lock:
+            self._asked = self._revealed(z)
+            decision = self._asked[1][self._played].reshape(self._shape).copy()
+        return self.problem.present(decision)
+
     def observe(
         self,
         z: Any = None,
@@ -182,8 +201,14 @@ class Player(Displayed):
             excess: the constraint values g(x_t), shape (m,) or a number if m = 1.
             jacobian: their gradients, shape (m, *decision) or that of the decision if m = 1.
             loss: the loss itself, for the totals; optional.
+
+        After `decide(z)`, for a learner that sees the request first, call it without arguments.
         """
         measured = gradient is not None or excess is not None or jacobian is not None
+        if self.learner.request_first:
+            with self._lock:
+                self._finish(measured or z is not None or loss is not None)
+            return
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
@@ -192,27 +217,52 @@ class Player(Displayed):
             self._observe(z, measured, gradient, excess, jacobian, loss)
 
     def _observe(self, z: Any, measured: bool, gradient: Any, excess: Any, jacobian: Any, loss: float | None) -> None:
-        if measured:
-            numbers = self._measured(gradient, excess, jacobian, 0.0 if loss is None else loss)
-            arrays = self._measure(*self._fixed, *self._arrays, *numbers)
-        elif loss is not None:
-            raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
-        else:
-            z = self.problem.arrange(z)
-            if type(z) is not np.ndarray or (z.shape, z.dtype) != self._array_type:  # rarely: walking a tree takes time
-                z = self._checked(z)
-            arrays = self._reveal(*self._fixed, *self._arrays, z)
-        report = np.asarray(arrays[0])  # one array brings it all back: each transfer costs as much as the step
-        if report[0]:
-            self._refuse(int(report[0]))
+        if not measured:
+            if loss is not None:
+                raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
+            self._accept(*self._revealed(z))
+            return
+        numbers = self._measured(gradient, excess, jacobian, 0.0 if loss is None else loss)
+        arrays = self._measure(*self._fixed, *self._arrays, *numbers)
+        report = self._report_of(arrays)
         scored = report[1 : self._played.start]
-        if measured and loss is None:
+        if loss is None:
             scored = np.concatenate([[np.nan], scored[1:]])
         self._history.add(scored, self._report[self._played])
         self._arrays, self._report = arrays, report
         self._running.add(scored)
-        if self._data_type is None and not measured:
+
+    def _revealed(self, z: Any) -> tuple[Any, Array, Any]:
+        """Play the round with these data. Returns the state after it, its header and the data; the player stays as it is."""
+        z = self.problem.arrange(z)
+        if type(z) is not np.ndarray or (z.shape, z.dtype) != self._array_type:  # rarely: walking a tree takes time
+            z = self._checked(z)
+        arrays = self._reveal(*self._fixed, *self._arrays, z)
+        return arrays, self._report_of(arrays), z
+
+    def _report_of(self, arrays: Any) -> Array:
+        report = np.asarray(arrays[0])  # one array brings it all back: each transfer costs as much as the step
+        if report[0]:
+            self._refuse(int(report[0]))
+        return report
+
+    def _accept(self, arrays: Any, report: Array, z: Any) -> None:
+        scored, first = report[1 : self._played.start], self.learner.request_first
+        self._history.add(scored, (report if first else self._report)[self._played])
+        self._arrays, self._report = arrays, report
+        self._running.add(scored)
+        if self._data_type is None:
             self._remember(z)
+
+    def _finish(self, given: bool) -> None:
+        """End the round of the last request."""
+        kind = type(self.learner).__name__
+        if given:
+            raise TypeError(f"observe: {kind} sees the request first; call player.decide(z), then player.observe()")
+        if self._asked is None:
+            raise TypeError(f"observe: no request was made; {kind} needs player.decide(z) before player.observe()")
+        self._accept(*self._asked)
+        self._asked = None
 
     def _refuse(self, faults: int) -> None:
         name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)

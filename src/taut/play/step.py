@@ -69,6 +69,8 @@ class PlayedRound(NamedTuple):
 def play_round(learner: Learner, state: Any, round: Round, scored: Round | None = None) -> PlayedRound:
     """Reveal a round to the learner, and score the decision that the learner had chosen before.
 
+    A learner with `request_first = True` sees the round before its decision; no other learner is asked to decide here.
+
     Arguments:
         learner: the method.
         state: its state before the round.
@@ -76,6 +78,8 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round | None 
         scored: the round that defines loss and constraint values, if it is another one.
     """
     scored = round if scored is None else scored
+    if learner.request_first:
+        state = learner.decide(state, round)
     after = learner.step(state, round)
     return PlayedRound(learner, round, state, after, scored.loss(state.x), scored.constraints(state.x).values)
 

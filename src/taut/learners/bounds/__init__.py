@@ -46,6 +46,9 @@ from .drift_plus_penalty import (
     drift_plus_penalty_queue,
     drift_plus_penalty_regret,
 )
+from .dual_mirror import (
+    dual_mirror_expected_regret,
+)
 from .error_bound import (
     error_bound_contraction,
     error_bound_distance,
@@ -154,6 +157,7 @@ __all__ = [
     "drift_plus_penalty_key_inequality",
     "drift_plus_penalty_queue",
     "drift_plus_penalty_regret",
+    "dual_mirror_expected_regret",
     "error_bound_contraction",
     "error_bound_distance",
     "error_bound_from_slater",
