@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint bench chromium format readme clean
+.PHONY: reproduce test lint drill fuzz bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -22,6 +22,14 @@ format: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
+
+# Kill processes at random moments, tear files and fill the disk; prints what was lost (nothing).
+drill: .venv/ready
+	$(BIN)/python -m drills.crash
+
+# Call public functions with wrong arguments; prints the errors that do not say what is wrong.
+fuzz: .venv/ready
+	$(BIN)/python -m drills.fuzz
 
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
 chromium:

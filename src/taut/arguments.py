@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["count", "finite", "fraction", "non_negative", "one_of", "positive", "real", "refuse_masked"]
+__all__ = ["as_array", "count", "finite", "fraction", "non_negative", "one_of", "positive", "real"]
 
 
 def real(name: str, value: Any) -> float:
@@ -48,8 +48,8 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an integer; it must be at least `least`."""
+def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return `value` as an integer; it must be at least `least`, and at most `most` if that is given."""
     if isinstance(value, bool) or not isinstance(value, (numbers.Integral, np.integer)):
         whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
         if not whole:
@@ -57,6 +57,8 @@ def count(name: str, value: Any, least: int = 1) -> int:
     number = int(value)
     if number < least:
         raise ValueError(f"{name}: got {number}; expected a whole number of at least {least}")
+    if most is not None and number > most:
+        raise ValueError(f"{name}: got {number:g}; expected a whole number of at most {most}")
     return number
 
 
@@ -67,19 +69,19 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def refuse_masked(name: str, value: Any) -> None:
-    """Raise an error if entries of an array are masked, because NumPy would use the numbers behind the mask."""
+def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return `value` as a NumPy array. Masked entries are refused, because NumPy would use the numbers behind the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name}: got a masked array; expected numbers everywhere: fill them in with .filled(value)")
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got a value that is not an array ({error}); expected real numbers") from None
 
 
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return `value` as a NumPy array; all its entries must be finite real numbers."""
-    refuse_masked(name, value)
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: got a value that is not an array ({error}); expected real numbers") from None
+    array = as_array(name, value)
     if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)):
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
     if np.issubdtype(array.dtype, np.complexfloating):

@@ -14,8 +14,8 @@ import numpy as np
 from jax.tree_util import GetAttrKey
 
 __all__ = [
-    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "refuse_fork",
-    "register_dataclass",
+    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "random_key",
+    "refuse_fork", "register_dataclass",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -84,6 +84,15 @@ def refuse_fork() -> None:
             "This process was forked from one in which JAX had already started, and JAX does not work in it. Start processes "
             'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
         )
+
+
+def random_key(name: str, key: Any) -> jax.Array:
+    """Return a random key of the user, which may be one of the old kind (`jax.random.PRNGKey`)."""
+    if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
+        key = jax.random.wrap_key_data(key)
+    if not isinstance(key, jax.Array) or not jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
+        raise TypeError(f"{name}: got {key!r}; expected one key, as made by jax.random.key(seed)")
+    return key
 
 
 def default_float() -> jax.numpy.dtype:

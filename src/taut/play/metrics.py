@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import arguments
 from .run import Run
 
 __all__ = [
@@ -132,7 +133,7 @@ def _summed(series: Array, rounds: int | Sequence[int]) -> Array:
 
 
 def _at(series: Array, rounds: int | Sequence[int]) -> Array:
-    wanted = np.asarray(rounds)
+    wanted = arguments.as_array("rounds", rounds)
     if wanted.size and wanted.dtype.kind not in "iu":
         raise TypeError(f"rounds: got {rounds!r}; expected whole numbers")
     if wanted.size and (wanted.min() < 1 or wanted.max() > series.shape[-1]):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import refuse_fork
+from ..engine import random_key, refuse_fork
 from ..learners import Learner
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
@@ -148,7 +148,7 @@ def _shown(learners: Sequence[Learner]) -> str:
 
 
 def _record(record: Any) -> frozenset[str]:
-    if not isinstance(record, Iterable):
+    if not isinstance(record, Iterable) or isinstance(record, jax.Array):
         raise TypeError(f"record: got {record!r}; expected names among {', '.join(map(repr, RECORDS))}, or () for none")
     names = (record,) if isinstance(record, str) else tuple(record)
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
@@ -156,11 +156,7 @@ def _record(record: Any) -> frozenset[str]:
 
 def _random_keys(key: Any, stream: Stream) -> jax.Array | None:
     """Return the adversary's random keys, one per seed. Making a key takes time, so none is made without an adversary."""
-    if key is not None:
-        if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
-            key = jax.random.wrap_key_data(key)  # an old-style jax.random.PRNGKey
-        if not isinstance(key, jax.Array) or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
-            raise TypeError(f"key: got {key!r}; expected one key, as made by jax.random.key(seed)")
+    key = None if key is None else random_key("key", key)
     if not stream.reacts:
         return None
     key = jax.random.key(0) if key is None else key

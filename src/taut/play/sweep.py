@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import jax
+
 from .. import arguments
 
 __all__ = ["simulate_all"]
@@ -27,7 +29,7 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
     >>> simulate_all([lambda: 1, lambda: 2], threads=2)
     [1, 2]
     """
-    if not isinstance(jobs, Iterable):
+    if not isinstance(jobs, Iterable) or isinstance(jobs, (str, bytes, jax.Array)):
         raise TypeError(f"jobs: got {jobs!r}; expected a list of functions without arguments")
     jobs = list(jobs)
     for job in jobs:

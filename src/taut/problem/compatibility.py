@@ -67,8 +67,7 @@ def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
 
 def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
     """Cast data to the type in which they are used. Whole numbers that do not fit are refused, not wrapped around."""
-    arguments.refuse_masked(name, data)
-    array = np.asarray(data)
+    array = arguments.as_array(name, data)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
     dtype = _data_type(array.dtype, floating)

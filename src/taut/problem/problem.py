@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary, number
-from ..engine import default_float
+from ..engine import default_float, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, UserConstraints
 from .domains import Domain
@@ -115,8 +115,8 @@ class Problem(Displayed):
         known = estimate(
             self,
             as_stream(self.arrange(stream), horizon=horizon, seeds=seeds),
-            key,
-            arguments.count("samples", samples),
+            random_key("key", key),
+            arguments.count("samples", samples, most=10**7),
         )
         return self.constants.merged(known)
 

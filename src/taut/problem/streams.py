@@ -161,8 +161,7 @@ def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
-    arguments.refuse_masked("stream", value)
-    return np.asarray(value)
+    return arguments.as_array("stream", value)
 
 
 def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:

@@ -27,7 +27,7 @@ def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> np.nda
 def shape_of(shape: Any) -> tuple[int, ...]:
     """The shape of a decision; a number stands for a vector."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(arguments.count("shape", size) for size in sizes)
+    return tuple(arguments.count("shape", size, most=10**9) for size in sizes)
 
 
 def working(x: jax.Array) -> Any:

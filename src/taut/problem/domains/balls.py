@@ -31,7 +31,7 @@ class _Centred(Domain):
     def __init__(self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None) -> None:
         if centre is None and shape is None:
             raise TypeError("shape: got None and no centre; expected one of the two")
-        wanted = shape_of(np.shape(centre) if shape is None else shape)
+        wanted = shape_of(arguments.as_array("centre", centre).shape if shape is None else shape)
         origin = None if centre is None else reals("centre", centre, wanted)
         self._set(radius=arguments.positive("radius", radius), origin=origin, shape=wanted)
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ... import arguments
 from .arrays import cast, norm, reals, shape_of, working
 from .base import Domain
 
@@ -26,7 +27,7 @@ class Box(Domain, leaves=("lower", "upper")):
 
     def __init__(self, lower: Any, upper: Any, shape: int | Sequence[int] | None = None) -> None:
         if shape is None:
-            shape = np.shape(lower) or np.shape(upper)
+            shape = arguments.as_array("lower", lower).shape or arguments.as_array("upper", upper).shape
             if not shape:
                 raise TypeError("shape: got None and scalar bounds; expected the shape of a decision")
         wanted = shape_of(shape)

@@ -1,0 +1,29 @@
+"""Short versions of `make drill` and `make fuzz`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from drills import fuzz
+
+
+def test_nothing_is_lost_in_a_short_crash_drill():
+    done = subprocess.run(
+        [sys.executable, "-m", "drills.crash", "--kills", "2"],
+        cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("nothing was lost\n")
+
+
+def test_wrong_arguments_get_clear_errors():
+    clear, unclear = fuzz.fuzz(400, seed=1)
+    assert clear > 200
+    assert unclear.total() <= 400 * fuzz.ALLOWED, unclear
+
+
+def test_the_fuzzer_notices_an_unclear_error(monkeypatch):
+    monkeypatch.setattr(fuzz, "targets", lambda: {"int": (lambda text: int(text) + 1, {"text": "3"})})
+    clear, unclear = fuzz.fuzz(50, seed=0)
+    assert clear == 0
+    assert unclear.total() > 20
