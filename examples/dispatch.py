@@ -67,8 +67,8 @@ def main(path: Path) -> None:
     run = taut.simulate(learner, problem, {"demand": demand}, record=("loss", "excess", "decisions"))
     certificate = run.certificate()  # the best fixed decision is computed from the same expressions
     print(certificate)
-    assert certificate.best is not None  # the stream is known, so there is a best fixed decision
-    x = certificate.best.decision[0]
+    assert certificate.comparator is not None  # the stream is known, so there is a best fixed decision
+    x = certificate.comparator.decision[0]
     fuel = np.sum(0.5 * COST * x**2 + SLOPE * x)
     figure(run, demand, fuel + 0.5 * (x.sum() - demand) ** 2).savefig(path, dpi=150)
 

@@ -36,7 +36,7 @@ def _coords(labels):
 def contest(labels, seeds=3, horizons=(250, 1000, 4000)):
     rng = np.random.default_rng(1)
     shape = (len(labels), seeds, len(horizons))
-    names = ("regret", "violation", "excess", "squared", "peak", "share")
+    names = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
     data = {name: (("contestant", "seed", "horizon"), rng.uniform(1, 100, shape)) for name in names}
     data["violation"] = (data["violation"][0], np.geomspace(1, 1000, np.prod(shape)).reshape(shape))
     coords = _coords(labels) | {"seed": np.arange(seeds), "horizon": list(horizons)}

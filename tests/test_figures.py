@@ -56,7 +56,7 @@ def test_trajectories_show_each_path_in_its_panel_with_star_and_outer_ball():
 def test_sums_show_the_mean_and_shade_the_range():
     data = DATA["doubly-stochastic"]
     figure = paper.sums(data)
-    for axes, quantity in zip(figure.axes, ("violation", "excess", "regret"), strict=True):
+    for axes, quantity in zip(figure.axes, ("violation", "largest_excess", "regret"), strict=True):
         values = data[quantity].sel(contestant="strong").values
         np.testing.assert_allclose(line(axes, "Our-strong").get_ydata(), values.mean(axis=0))
         ranges = [band.get_paths()[0].get_extents() for band in axes.collections]
@@ -189,12 +189,12 @@ def run():
 
 
 def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
-    from taut.judge.certificate import Certificate, Line
+    from taut.judge.certificate import Certificate, Row
     from taut.learners import Guarantee
 
     near, far = 2 * float(np.cumsum(np.maximum(run.excess, 0), axis=1).max()), 1e9
     lines = tuple(
-        Line(quantity, 0.0, 0.0, Guarantee(quantity, bound, "Theorem 1", ()))
+        Row(quantity, 0.0, 0.0, Guarantee(quantity, bound, "Theorem 1", ()))
         for quantity, bound in (("violation", near), ("excess", far), ("regret", 3.0))
     )
     certificate = Certificate("ClippedOGD", run.horizon, run.seeds, lines, (), None)

@@ -74,7 +74,7 @@ def test_a_certificate_draws_shares_of_its_bounds():
     certificate = taut.simulate(made, GAME, targets(seeds=2), seeds=2).certificate()
     ax = certificate.plot()
     drawn = [line.get_xdata()[1] for line in ax.lines[:-1]]
-    shares = [line.ratio for line in reversed(certificate.lines) if line.ratio is not None]
+    shares = [row.ratio for row in reversed(certificate.rows) if row.ratio is not None]
     np.testing.assert_allclose(drawn, np.maximum(shares, 1e-6))
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [line.quantity for line in reversed(certificate.lines)]
 

@@ -63,7 +63,7 @@ def test_outputs(found, tmp_path):
     assert "<table>" in found._repr_html_()
     assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
     assert len(found.plot().axes) == 3
-    assert found.certificate("clipped-ogd", check=False).lines[0].mean == pytest.approx(
+    assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
         found.interval("clipped-ogd", "regret").mean
     )
 

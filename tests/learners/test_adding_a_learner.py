@@ -20,9 +20,9 @@ from taut.testing import PROBLEMS, check_learner
 check_learner("exact-penalty", PROBLEMS[:1])
 problem = PROBLEMS[0].problem
 run = taut.simulate(taut.learner("exact-penalty", problem, weight=1.5), problem, PROBLEMS[0].stream(1, 50)[0])
-lines = {line.quantity: line.bound for line in run.certificate(check=False).lines}
+bounds = {row.quantity: row.bound for row in run.certificate(check=False).rows}
 names = [one.method.name for one in taut.recommend(problem, 1000).candidates]
-print(json.dumps({"regret": lines["regret"], "recommended among": names, "registry": list(taut.LEARNERS)}))
+print(json.dumps({"regret": bounds["regret"], "recommended among": names, "registry": list(taut.LEARNERS)}))
 """
 
 INSIDE = """

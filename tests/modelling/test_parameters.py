@@ -70,7 +70,7 @@ def test_adversaries_see_decisions_by_name_and_answer_by_name():
 
     run = taut.simulate(taut.ClippedOGD(0.2, 4.0), model, reveal, horizon=5, x1={"u": np.array([0.5, 0.0]), "v": 0.0})
     assert run.loss[0, 0] == pytest.approx(-0.25)
-    best = run.certificate(check=False).best
+    best = run.certificate(check=False).comparator
     assert best.loss.shape == (1,)
 
 

@@ -63,13 +63,13 @@ def test_totals_of_several_constraints_over_several_pages():
     player = taut.Player(one, FOUR)
     watched(player, z)
     np.testing.assert_allclose(player.totals.loss, metrics.loss(run)[0], rtol=1e-12)
-    for metric, total, worst in (
-        (metrics.excess, "excess", "worst_excess"),
-        (metrics.violation, "violation", "worst_violation"),
-        (metrics.squared_violation, "squared", "worst_squared"),
+    for metric, largest, total, worst in (
+        (metrics.excess, metrics.largest_excess, "excess", "worst_excess"),
+        (metrics.violation, metrics.violation, "violation", "worst_violation"),
+        (metrics.squared_violation, metrics.largest_squared_violation, "squared", "worst_squared"),
     ):
         np.testing.assert_allclose(getattr(player.totals, total), metric(run, per_constraint=True)[0], rtol=1e-11)
-        np.testing.assert_allclose(getattr(player.totals, worst), metric(run)[0], rtol=1e-11)
+        np.testing.assert_allclose(getattr(player.totals, worst), largest(run)[0], rtol=1e-11)
     np.testing.assert_array_equal(player.totals.peak, metrics.peak_violation(run, per_constraint=True)[0])
 
 

@@ -168,9 +168,9 @@ def test_metrics_of_the_whole_run_and_of_prefixes(run):
 
         for measured, by_hand in (
             (metrics.loss(run, rounds), sums(losses)),
-            (metrics.excess(run, rounds), sums(worst)),
+            (metrics.largest_excess(run, rounds), sums(worst)),
             (metrics.violation(run, rounds), sums(clipped)),
-            (metrics.squared_violation(run, rounds), sums(clipped**2)),
+            (metrics.largest_squared_violation(run, rounds), sums(clipped**2)),
             (metrics.violating_rounds(run, rounds, above=0.05), sums(worst > 0.05)),
             (metrics.regret(run, 2.5, rounds), sums(losses) - 2.5),
         ):
@@ -183,8 +183,21 @@ def test_metrics_of_the_whole_run_and_of_prefixes(run):
     )
 
 
+def test_two_sums_over_several_constraints_have_two_names(sweep):
+    run = sweep[0]
+    values = run.totals
+    np.testing.assert_array_equal(metrics.excess(run), values.excess.max(axis=-1))
+    np.testing.assert_array_equal(metrics.squared_violation(run), values.squared.sum(axis=-1))
+    assert (metrics.excess(run) < metrics.largest_excess(run) - 1e-6).all()
+    assert (metrics.squared_violation(run) >= metrics.largest_squared_violation(run)).all()
+    assert list(metrics.measured(run)) == ["violation", "squared violation", "peak violation", "excess"]
+    for metric in (metrics.excess, metrics.squared_violation):
+        with pytest.raises(ValueError, match=f"largest_{metric.__name__}"):
+            metric(run, 5)
+
+
 def test_metrics_of_a_sweep(sweep):
-    for metric in (metrics.loss, metrics.excess, metrics.violation, metrics.squared_violation, metrics.peak_violation):
+    for metric in (metrics.loss, metrics.largest_excess, metrics.violation, metrics.peak_violation):
         assert metric(sweep).shape == (2, 3)
         assert metric(sweep, [5, 6]).shape == (2, 3, 2)
         np.testing.assert_array_equal(metric(sweep)[1], metric(sweep[1]))

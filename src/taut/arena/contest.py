@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "Contestant", "contest"]
 
-QUANTITIES = ("regret", "violation", "excess", "squared", "peak", "share")
+QUANTITIES = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
 """Variables of the dataset: the metrics of `taut.metrics`, and the share of rounds with g > 0."""
 
 
@@ -95,8 +95,8 @@ def _measure(run: Any, best: np.ndarray[Any, Any], rounds: list[int]) -> dict[st
     return {
         "regret": metrics.regret(run, best, rounds),
         "violation": metrics.violation(run, rounds),
-        "excess": metrics.excess(run, rounds),
-        "squared": metrics.squared_violation(run, rounds),
+        "largest_excess": metrics.largest_excess(run, rounds),
+        "largest_squared": metrics.largest_squared_violation(run, rounds),
         "peak": metrics.peak_violation(run, rounds),
         "share": metrics.violating_rounds(run, rounds) / np.asarray(rounds),
     }

@@ -1,35 +1,41 @@
-"""Assumptions: what a guarantee rests on, checked against the problem itself as far as checking goes.
+"""Assumptions: what a guarantee rests on, checked against the problem and the run as far as checking goes.
 
-Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held at every
-point tried, which is not a proof) or "refuted", with the witness that refutes it. Probes are the decisions played,
-decisions all over the domain, and pairs of both.
+Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held wherever it was
+tried, which is not a proof) or "refuted", with the witness that refutes it. Constants are compared with what was observed in
+all rounds of the run, and with values at decisions all over the domain in a sample of the rounds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import Array
+from ..learners import Assumes
 from ..problem.constants import SYMBOLS
-from ..problem.constraints import Constraints
 from ..problem.domains import Domain
+from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
-from ..problem.rounds import FullInformation
 from ..problem.sampling import sample_decisions, sample_rounds
 from ..problem.streams import Stream
+from ..problem.transforms import Tightened
+from .observed import Extreme, Observations
+from .probes import probe, walk_back
 
-__all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check"]
+__all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check", "check_slater", "rounds_of"]
 
-Array = np.ndarray[Any, Any]
 GIVEN, VERIFIED, PROBED, REFUTED = "given", "verified exactly", "probed, not refuted", "refuted"
 SLACK = 1e-6
 """Relative room for rounding before a probe counts as a refutation."""
 ROUNDS = 16
+"""Rounds that are sampled for probes all over the domain."""
+DISTANCES = 12
+"""Infeasible decisions whose distance to the feasible set is computed."""
 
 
 @dataclass(frozen=True)
@@ -49,73 +55,58 @@ class Assumption:
 
 
 def check(
-    problem: Problem, stream: Stream, played: Array, key: jax.Array, samples: int = 192
+    problem: Problem,
+    stream: Stream,
+    key: jax.Array,
+    seen: Observations,
+    feasible: Domain | None = None,
+    samples: int = 192,
 ) -> tuple[Assumption, ...]:
-    """Check all that can be checked of `problem` over `stream`; `played` are decisions of a run, (n, *shape)."""
+    """Check all that can be checked of `problem` over `stream`.
+
+    Arguments:
+        problem: the problem that was played.
+        stream: its data.
+        key: random key for the probes.
+        seen: what was observed in all rounds of the run.
+        feasible: the set that the learner takes for the feasible set, if it projects onto one.
+        samples: number of decisions to try, besides those that were played.
+    """
     where, when, who = jax.random.split(key, 3)
     points = jnp.asarray(sample_decisions(problem.domain, where, samples))
-    if len(played):
-        points = jnp.concatenate([points, jnp.asarray(played, points.dtype)])
-    data = sample_rounds(stream, when, min(ROUNDS, stream.horizon * stream.seeds), points)
+    points = jnp.concatenate([jnp.asarray(seen.violating), jnp.asarray(seen.played), points])  # played ones first
+    data = _sampled(stream, when, points)
     partner = points[jax.random.permutation(who, len(points))]
-    probe = _probe(problem, points, partner, data)
-    found = [
+    found = probe(problem, points, partner, data)
+    rounds = None if not problem.constraints.takes_data else data
+    checks = [
         _domain(problem, points),
-        _convex(problem, "losses", probe["loss_gap"], probe["loss_scale"], points, partner),
-        _convex(problem, "constraints", probe["excess_gap"], probe["excess_scale"], points, partner),
-        _largest("loss_lipschitz", problem, probe["loss_slope"], points),
-        _largest("constraint_lipschitz", problem, probe["excess_slope"], points),
-        _largest("constraint_range", problem, probe["excess_reach"], points),
-        _range(problem, probe["loss"], points),
+        _convex(problem, "losses", found["loss_gap"], found["loss_scale"], points, partner),
+        _convex(problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner),
+        _largest("loss_lipschitz", problem, found["loss_slope"], points, seen),
+        _largest("constraint_lipschitz", problem, found["excess_slope"], points, seen),
+        _largest("constraint_range", problem, found["excess_reach"], points, seen),
+        _range(problem, found["loss"], points, seen),
         _radius(problem, points),
-        _strong(problem, probe, points, partner),
-        _smooth(problem, probe, points, partner),
+        _count(problem, found["excess"]),
+        _strong(problem, found, points, partner),
+        _smooth(problem, found, points, partner),
         _centre(problem),
-        _slater(problem, probe["excess"], points),
+        check_slater(problem, rounds),
         _error_bound(problem, points),
+        *_kinds(problem, found, points, partner),
+        None if feasible is None else _projection(problem, feasible, points),
     ]
-    return tuple(one for one in found if one is not None)
+    return tuple(assumption for assumption in checks if assumption is not None)
 
 
-def _probe(problem: Problem, points: jax.Array, partner: jax.Array, data: Any) -> dict[str, Array]:
-    """Values, slopes and first-order gaps at (round, point), all in one compiled pass."""
-    found = _probed(problem.loss, problem.constraints, problem.domain, points, partner, data)
-    return {name: np.asarray(value) for name, value in found.items()}
+def rounds_of(stream: Stream, key: jax.Array, seen: Observations) -> Any:
+    """A sample of the data of a run's rounds."""
+    return _sampled(stream, key, jnp.asarray(seen.played))
 
 
-@partial(jax.jit, static_argnums=0)
-def _probed(
-    loss_function: Any, constraints: Constraints, domain: Domain, points: jax.Array, partner: jax.Array, data: Any
-) -> dict[str, jax.Array]:
-    def at(x: jax.Array, y: jax.Array, z: Any) -> dict[str, jax.Array]:
-        round = FullInformation(loss_function, constraints, domain, z)
-        here, there = round.constraints(x), round.constraints(y)
-        loss, slope = round.loss(x), round.gradient(x)
-        step = y - x
-        eye = jnp.eye(here.values.shape[0], dtype=x.dtype)
-        rows = jax.vmap(lambda w: here.pullback(w).ravel())(eye)
-        other = jax.vmap(lambda w: there.pullback(w).ravel())(eye)
-        length = jnp.sqrt(jnp.sum(step**2))
-        # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
-        loss_gap = round.loss(y) - loss - jnp.vdot(slope, step)
-        excess_gap = there.values - here.values - here.pushforward(step)
-        worst = jnp.argmin(excess_gap)
-        return {
-            "loss": loss,
-            "loss_slope": jnp.sqrt(jnp.sum(slope**2)),
-            "loss_gap": loss_gap,
-            "loss_scale": jnp.abs(loss) + jnp.abs(round.loss(y)) + jnp.abs(jnp.vdot(slope, step)),
-            "excess": here.values,
-            "excess_slope": jnp.max(jnp.sqrt(jnp.sum(rows**2, axis=1))),
-            "excess_reach": jnp.max(jnp.abs(here.values)),
-            "excess_gap": excess_gap[worst],
-            "excess_scale": (jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)))[worst],
-            "excess_bend": jnp.max(jnp.sqrt(jnp.sum((rows - other) ** 2, axis=1))),
-            "length": length,
-        }
-
-    sweep = jax.vmap(jax.vmap(at, in_axes=(0, 0, None)), in_axes=(None, None, 0))
-    return sweep(points, partner, data)
+def _sampled(stream: Stream, key: jax.Array, points: jax.Array) -> Any:
+    return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
 
 
 def _worst(score: Array, points: jax.Array) -> tuple[int, int, Array]:
@@ -136,30 +127,58 @@ def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: jax.A
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
-def _largest(name: str, problem: Problem, seen: Array, points: jax.Array) -> Assumption | None:
+def _largest(name: str, problem: Problem, sampled: Array, points: jax.Array, seen: Observations) -> Assumption | None:
     stated = getattr(problem.constants, name)
     if stated is None:
         return None
-    symbol, source = SYMBOLS[name], problem.constants.source(name)
-    if seen.max() > stated * (1 + SLACK) + 1e-12:
-        _, _, x = _worst(seen, points)
-        return Assumption(name, REFUTED, f"{symbol} = {stated:.6g} ({source}), but {seen.max():.6g} at x", {"x": x})
-    return Assumption(name, PROBED, f"{symbol} = {stated:.6g} ({source}), largest seen {seen.max():.6g}")
+    extreme: Extreme = getattr(seen, name)
+    text = f"{SYMBOLS[name]} = {stated:.6g} ({problem.constants.source(name)})"
+    refuted = _exceeded(name, stated, text, extreme)
+    if refuted is not None:
+        return refuted
+    if sampled.max() > stated * (1 + SLACK) + 1e-12:
+        _, _, x = _worst(sampled, points)
+        return Assumption(name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x})
+    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}")
 
 
-def _range(problem: Problem, loss: Array, points: jax.Array) -> Assumption | None:
+def _exceeded(name: str, stated: float, text: str, extreme: Extreme) -> Assumption | None:
+    if extreme.value <= stated * (1 + SLACK) + 1e-12:
+        return None
+    detail = f"{text}, but {extreme.value:.6g} in round {extreme.round} of seed {extreme.seed}"
+    return Assumption(name, REFUTED, detail, extreme.witness)
+
+
+def _over_all(seen: Observations, extreme: Extreme) -> str:
+    of_all = f"{seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" if seen.seeds > 1 else "")
+    return f"largest over all {of_all} {extreme.value:.6g}"
+
+
+def _range(problem: Problem, loss: Array, points: jax.Array, seen: Observations) -> Assumption | None:
     stated = problem.constants.loss_range
     if stated is None:
         return None
+    text = f"F = {stated:.6g} ({problem.constants.source('loss_range')})"
+    refuted = _exceeded("loss_range", stated, text, seen.loss_range)
+    if refuted is not None:
+        return refuted
     spread = loss.max(axis=1) - loss.min(axis=1)
-    source = problem.constants.source("loss_range")
     if spread.max() > stated * (1 + SLACK) + 1e-12:
         row = int(np.argmax(spread))
         ends = {"x": np.asarray(points[loss[row].argmax()]), "y": np.asarray(points[loss[row].argmin()])}
-        return Assumption(
-            "loss_range", REFUTED, f"F = {stated:.6g} ({source}), but {spread.max():.6g} between x and y", ends
-        )
-    return Assumption("loss_range", PROBED, f"F = {stated:.6g} ({source}), largest seen {spread.max():.6g}")
+        return Assumption("loss_range", REFUTED, f"{text}, but {spread.max():.6g} between x and y", ends)
+    return Assumption("loss_range", PROBED, f"{text}, {_over_all(seen, seen.loss_range)}, elsewhere {spread.max():.6g}")
+
+
+def _count(problem: Problem, excess: Array) -> Assumption | None:
+    stated = problem.constants.constraint_count
+    if stated is None:
+        return None
+    count = excess.shape[-1]
+    status = VERIFIED if stated == count else REFUTED
+    return Assumption(
+        "constraint_count", status, f"m = {stated}; the number of constraint values is {count}", {"m": count}
+    )
 
 
 def _radius(problem: Problem, points: jax.Array) -> Assumption | None:
@@ -182,38 +201,12 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
         return Assumption("domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}")
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
-    outside, feasible, ends = _walk_back(problem.constraints, problem.domain, points)
+    outside, feasible, ends = walk_back(problem.constraints, problem.domain, points)
     hits = np.flatnonzero(np.asarray(outside) & np.asarray(feasible))
     if hits.size:
         x = np.asarray(ends[hits[0]])
         return Assumption("domain", REFUTED, "a feasible decision lies outside the domain", {"x": x})
     return Assumption("domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions")
-
-
-@jax.jit
-def _walk_back(constraints: Constraints, domain: Domain, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Whether each walk ends outside the domain, whether it ends feasible, and where."""
-    centre = domain.centre
-    far = 3 * jnp.asarray(domain.radius, points.dtype)
-
-    def walk(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        ray = x - centre
-        length = jnp.sqrt(jnp.sum(ray**2))
-        start = centre + ray * far / jnp.where(length > 0, length, 1)
-
-        def step(_: int, y: jax.Array) -> jax.Array:
-            values, pull, _push = constraints.linearise(y, None)
-            active = (values == jnp.max(values)).astype(y.dtype)
-            slope = pull(active / jnp.sum(active))
-            size = jnp.sum(slope**2)
-            # A little further than the tangent plane, to land inside.
-            move = 1.001 * (jnp.maximum(jnp.max(values), 0)) / jnp.where(size > 0, size, 1)
-            return y - move * slope
-
-        end = jax.lax.fori_loop(0, 200, step, start)
-        return ~domain.contains(end, 1e-6), jnp.max(constraints.values(end, None)) <= 0, end
-
-    return jax.vmap(walk)(points)
 
 
 def _strong(problem: Problem, probe: dict[str, Array], points: jax.Array, partner: jax.Array) -> Assumption | None:
@@ -254,19 +247,36 @@ def _centre(problem: Problem) -> Assumption | None:
     return Assumption("centre feasible", VERIFIED, f"max g = {excess:.6g} at the domain's centre")
 
 
-def _slater(problem: Problem, excess: Array, points: jax.Array) -> Assumption | None:
+def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> Assumption | None:
+    """Look for a decision with g_i <= -epsilon for all i, or for a proof that there is none.
+
+    Arguments:
+        problem: the problem.
+        data: rounds in which the decision must have that much room, if constraints change: a sample, so finding one proves
+            nothing about the other rounds.
+        name: what to call the assumption.
+    """
     stated = problem.constants.slater
     if stated is None:
         return None
-    worst = excess.max(axis=(0, 2))
-    if worst.min() <= -stated * (1 - SLACK):
-        status = VERIFIED if not problem.constraints.takes_data else PROBED
-        return Assumption(
-            "slater", status, f"epsilon = {stated:.6g}: max g = {worst.min():.6g} at a decision that was tried"
-        )
-    return Assumption(
-        "slater", GIVEN, f"epsilon = {stated:.6g}: no decision tried has so much room (best {-worst.min():.6g})"
-    )
+    constraints = problem.constraints
+    if constraints.takes_data:
+
+        def in_all(x: jax.Array) -> jax.Array:
+            return jax.vmap(lambda z: constraints.values(x, z))(data).ravel()
+
+        problem = Problem(problem.loss, in_all, problem.domain)
+    margin = Tightened(problem.constraints, stated * (1 - SLACK))
+    tighter = replace(problem.constants, slater=None, estimated=frozenset(), exact=frozenset())
+    point, bound, proven, *_ = find_feasible(Problem(problem.loss, margin, problem.domain, tighter))
+    text = f"epsilon = {stated:.6g}"
+    if point is not None:
+        status = PROBED if constraints.takes_data else VERIFIED
+        return Assumption(name, status, f"{text}: some decision has so much room", {"x": np.asarray(point)})
+    if proven:
+        room = stated - bound
+        return Assumption(name, REFUTED, f"{text}, but no decision has more room than {room:.6g}", {"room": room})
+    return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
 def _error_bound(problem: Problem, points: jax.Array) -> Assumption | None:
@@ -277,7 +287,7 @@ def _error_bound(problem: Problem, points: jax.Array) -> Assumption | None:
     from .hindsight import hindsight
 
     excess = jax.vmap(lambda x: jnp.max(problem.constraints.values(x, None)))(points)
-    outside = np.flatnonzero(np.asarray(excess) > 1e-6)[:12]
+    outside = np.flatnonzero(np.asarray(excess) > 1e-6)[:DISTANCES]
     if not outside.size:
         return Assumption("error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try")
     tried = np.asarray(points)[outside]
@@ -294,3 +304,38 @@ def _error_bound(problem: Problem, points: jax.Array) -> Assumption | None:
 
 def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((x - z) ** 2)
+
+
+def _kinds(problem: Problem, found: dict[str, Array], points: jax.Array, partner: jax.Array) -> Iterator[Assumption]:
+    """Whether constraints are fixed and whether they are affine, for theorems that need it."""
+    name = str(Assumes.FIXED_CONSTRAINTS)
+    if problem.constraints.takes_data:
+        yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
+    else:
+        yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
+    bend, name = found["excess_bend"], str(Assumes.AFFINE_CONSTRAINTS)
+    if bend.max() > SLACK * (1e-3 + found["excess_slope"].max()):
+        _, i, x = _worst(bend, points)
+        detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
+        yield Assumption(name, REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})
+    else:
+        yield Assumption(name, PROBED, f"gradients are equal at {bend.size} pairs")
+
+
+def _projection(problem: Problem, feasible: Domain, points: jax.Array) -> Assumption:
+    """Whether the set that a learner projects onto is the feasible set."""
+    name = str(Assumes.PROJECTION)
+    if problem.constraints.takes_data:
+        return Assumption(name, GIVEN, "not checked, because the constraints depend on the round's data")
+    values = jax.jit(jax.vmap(lambda x: jnp.max(problem.constraints.values(x, None))))
+    inside = jax.vmap(feasible.project)(points)
+    excess, outside = np.asarray(values(inside)), np.asarray(values(points))
+    size = float(np.abs(outside).max())
+    if excess.max() > SLACK * size:
+        detail = f"the set contains x with max g = {excess.max():.3g}"
+        return Assumption(name, REFUTED, detail, {"x": np.asarray(inside[int(excess.argmax())])})
+    away = np.linalg.norm(np.asarray(points - inside).reshape(len(points), -1), axis=1)
+    missed = np.flatnonzero((outside <= -SLACK * size) & (away > SLACK * float(problem.domain.radius)))
+    if missed.size:
+        return Assumption(name, REFUTED, "x is feasible, but not in the set", {"x": np.asarray(points[missed[0]])})
+    return Assumption(name, PROBED, f"the set and the feasible set agree at {len(points)} decisions")

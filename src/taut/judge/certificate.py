@@ -1,115 +1,146 @@
-"""Certificate: measured value, bound, and the assumptions checked, in one table, for any run."""
+"""Certificate: what was measured, what theory promises for it, and the assumptions checked, for any run."""
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from ..learners import QUANTITIES, Guarantee
+from ..engine import Array
+from ..learners import Assumes, Guarantee
 from ..play import metrics
 from ..play.chunks import revealed_data
 from ..play.run import Run
+from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from . import assumptions as _assumptions
+from . import tables
 from .assumptions import GIVEN, Assumption
-from .guarantees import setting_of, standing
+from .guarantees import (
+    SCORED_SLATER,
+    Standing,
+    margin_between,
+    setting_of,
+    standing,
+    translated,
+    trivial_bounds,
+)
+from .observed import Observations, observe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from rich.table import Table
 
     from .hindsight import Hindsight
 
-__all__ = ["Certificate", "Line", "certify"]
+__all__ = ["EXCEEDED", "HOLDS", "NOTHING_STANDS", "Certificate", "Row", "certify"]
 
-Array = np.ndarray[Any, Any]
+HOLDS, EXCEEDED, NOTHING_STANDS = "holds", "exceeded", "no guarantee stands"
+FORMULA = 1e-9
+"""Relative error that the evaluation of a bound may have."""
+PLAYED_REGRET = "regret of the played problem"
+"""Regret against the best decision of the problem that was played, where its feasible set is smaller than the scored one."""
+ONLY_IF_NEEDED = {str(name) for name in (Assumes.FIXED_CONSTRAINTS, Assumes.AFFINE_CONSTRAINTS, Assumes.PROJECTION)}
+"""Assumptions that are shown only if a bound rests on them."""
 
 
 @dataclass(frozen=True)
-class Line:
+class Row:
     """One quantity: measured over the seeds, and what theory promises."""
 
     quantity: str
     mean: float | None
     worst: float | None
     guarantee: Guarantee | None
-    void: tuple[str, ...] = ()
-    """Refuted assumptions on which the guarantee rests."""
+    refuted_assumptions: tuple[str, ...] = ()
+    """Refuted assumptions on which the guarantee rests; it says nothing if there are any."""
     reasons: tuple[str, ...] = ()
     """Why no theorem gives a bound, for a quantity without any."""
+    trivial: bool = False
+    """Whether the bound holds for every learner, because losses and constraints have a bounded range: it says nothing."""
+    rounding: float = 0.0
+    """How far rounding can have moved the measured value."""
+    half_interval: float = math.inf
+    """Half the 95 % confidence interval of the mean over seeds, for bounds on the expectation."""
 
     @property
     def bound(self) -> float | None:
         """The guarantee's number; `None` if there is no guarantee, or none that its assumptions support."""
-        return None if self.guarantee is None or self.void else self.guarantee.bound
+        return None if self.guarantee is None or self.refuted_assumptions else self.guarantee.bound
+
+    @property
+    def theorem(self) -> str:
+        """Where the bound comes from; empty if there is none."""
+        return self.guarantee.source if self.guarantee else ""
+
+    @property
+    def expected(self) -> bool:
+        """Whether the bound is on the mean over seeds and says nothing about a single one."""
+        return self.guarantee is not None and self.guarantee.expected
 
     @property
     def ratio(self) -> float | None:
-        """Worst measured value over the bound."""
-        if self.bound is None or self.worst is None:
+        """Measured value over the bound: of the worst seed, or of the mean for a bound on the expectation."""
+        value = self.mean if self.expected else self.worst
+        if self.bound is None or value is None or self.bound < 0:
             return None
         if self.bound == 0:
-            return 0.0 if self.worst <= 1e-9 else np.inf
-        return self.worst / self.bound
+            return 0.0 if value <= self.rounding else math.inf
+        return value / self.bound
 
     @property
     def holds(self) -> bool | None:
-        """Whether every seed is within the bound."""
-        return None if self.ratio is None else self.ratio <= 1 + 1e-9
+        """Whether every seed is within the bound; `None` if there is none, or if the seeds cannot decide about a mean."""
+        if self.bound is None or self.worst is None or self.mean is None:
+            return None
+        limit = self.bound + FORMULA * abs(self.bound) + self.rounding
+        if not self.expected:
+            return self.worst <= limit
+        if self.mean + self.half_interval <= limit:
+            return True
+        return False if self.mean - self.half_interval > limit else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
-    """What was measured, what was promised, and on what conditions."""
+    """What was measured, what was promised, and on what conditions. Print it to see all of it."""
 
     learner: str
     horizon: int
     seeds: int
-    lines: tuple[Line, ...]
+    rows: tuple[Row, ...]
     assumptions: tuple[Assumption, ...]
-    best: Hindsight | None
+    comparator: Hindsight | None
+    """The best fixed decision in hindsight, against which regret is measured."""
     notes: tuple[str, ...] = ()
 
     @property
     def refuted(self) -> tuple[Assumption, ...]:
         """The assumptions that a witness speaks against."""
-        return tuple(one for one in self.assumptions if one.refuted)
+        return tuple(assumption for assumption in self.assumptions if assumption.refuted)
 
     @property
-    def holds(self) -> bool:
-        """Whether no bound that stands is exceeded."""
-        return all(line.holds is not False for line in self.lines)
+    def outcome(self) -> str:
+        """One of "holds", "exceeded" and "no guarantee stands".
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON-able values."""
-        return {
-            "learner": self.learner,
-            "horizon": self.horizon,
-            "seeds": self.seeds,
-            "holds": self.holds,
-            "lines": [
-                {
-                    "quantity": line.quantity, "mean": line.mean, "worst": line.worst, "bound": line.bound,
-                    "ratio": None if line.ratio is None or np.isinf(line.ratio) else line.ratio, "holds": line.holds,
-                    "source": line.guarantee.source if line.guarantee else None, "void": list(line.void),
-                }
-                for line in self.lines
-            ],
-            "assumptions": [
-                {
-                    "name": one.name, "status": one.status, "detail": one.detail,
-                    "witness": jax.tree.map(lambda a: np.asarray(a).tolist(), one.witness),
-                }
-                for one in self.assumptions
-            ],
-            "hindsight": self.best and {"solver": self.best.solver, "gap": float(np.max(self.best.gap))},
-            "notes": list(self.notes),
-        }  # fmt: skip
+        A run holds if a bound that says something stands and none is exceeded. Trivial bounds are no support.
+        """
+        if any(row.holds is False for row in self.rows):
+            return EXCEEDED
+        return HOLDS if any(row.holds and not row.trivial for row in self.rows) else NOTHING_STANDS
+
+    @property
+    def holds(self) -> bool | None:
+        """True if bounds stand and none is exceeded, False if one is exceeded, `None` if no guarantee stands."""
+        return {HOLDS: True, EXCEEDED: False}.get(self.outcome)
+
+    @property
+    def conclusion(self) -> str:
+        """The outcome in one sentence."""
+        return tables.conclusion(self)
 
     def plot(self, *, ax: Any = None) -> Axes:
         """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on new Matplotlib axes."""
@@ -117,42 +148,22 @@ class Certificate:
 
         return plot_certificate(self, ax)
 
-    def tables(self) -> list[Table]:
-        """The two tables that printing shows."""
-        from rich.table import Table
-
-        values = Table(title=f"{self.learner}: {self.seeds} seed(s) x {self.horizon} rounds", title_justify="left")
-        for name in ("quantity", "measured (mean)", "measured (worst)", "bound", "worst / bound", "by"):
-            values.add_column(name, justify="left" if name in ("quantity", "by") else "right")
-        for line in self.lines:
-            source = line.guarantee.source if line.guarantee else "; ".join(("no bound", *line.reasons[:1]))
-            if line.void:
-                source = f"void: {', '.join(line.void)} refuted"
-            ratio = "" if line.ratio is None else f"{line.ratio:.3g}" + ("" if line.holds else "  EXCEEDED")
-            values.add_row(line.quantity, _number(line.mean), _number(line.worst), _number(line.bound), ratio, source)
-        checks = Table(title="assumptions", title_justify="left")
-        for name in ("assumption", "status", "detail"):
-            checks.add_column(name)
-        for one in self.assumptions:
-            style = "bold red" if one.refuted else None
-            checks.add_row(
-                one.name.replace("_", " "), one.status.upper() if one.refuted else one.status, one.detail, style=style
-            )
-        return [values, checks]
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON-able values."""
+        return tables.as_dict(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield from self.tables()
-        for one in self.refuted:
-            yield f"refuted: {one.name.replace('_', ' ')}: {one.detail}; witness {json.dumps(_plain(one.witness))}"
-        yield from self.notes
+        yield from tables.rich_parts(self)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        return tables.as_text(self)
 
-        console = Console(width=120, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
+    def __repr__(self) -> str:
+        size = f"{self.seeds} seed(s), {self.horizon:,} rounds"
+        return f"<Certificate: {self.outcome}; {self.learner.split('(')[0]}, {size}>"
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(self)
 
 
 def certify(
@@ -161,64 +172,88 @@ def certify(
     problem: Problem | None = None,
     stream: Any = None,
     seeds: int | None = None,
+    score: Problem | None = None,
     best: Any = None,
     data: Any = None,
     check: bool = True,
     key: jax.Array | None = None,
 ) -> Certificate:
-    """Measured regret and violations of a run beside what theory promises for it, and the assumptions checked.
+    """Compare measured regret and violations of a run with what theory promises for it, and check the assumptions.
+
+    Everything is measured by the problem that is scored, and regret against the best decision of that problem. If another
+    problem was played, a transform such as `taut.tightened(problem, rho)`, its bounds are translated; where its feasible set is
+    smaller, regret against its own best decision is shown as well.
 
     Arguments:
         run: of one learner (pick one of a sweep with `run[i]`).
-        problem: the game that was played; needed only for a run that was loaded from a file.
+        problem: the problem that was played; needed only for a run that was loaded from a file.
         stream: its data, in the same case; `seeds` as in `taut.simulate`.
-        best: the best fixed decision in hindsight, if it was computed before.
+        score: the problem that was scored, in the same case; by default the one that was played.
+        best: the best fixed decision of the scored problem in hindsight, if it was computed before.
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
-        check: whether to probe the assumptions.
+        check: whether to check the assumptions. All rounds are played again for it.
         key: random key for the probes.
     """
     learner = run.learner
     if isinstance(learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
-    problem = problem or run.played or run.problem
-    if problem is None:
+    scored = score or problem or run.problem
+    played = problem or run.played or run.problem
+    if played is None or scored is None:
         raise ValueError("problem: got None; expected the game that was played, which a saved run does not hold")
-    source = _source(run, problem, stream, seeds, data)
-    key = jax.random.key(0) if key is None else key
-    notes = []
-    if best is None and source is not None:
-        from .hindsight import hindsight
+    source = _source(run, played, stream, seeds, data)
+    notes: list[str] = []
+    comparator = _best(scored, source, run, notes) if best is None else best
+    count = run.totals.excess.shape[-1]
+    regrets = {} if comparator is None else {"regret": metrics.regret(run, comparator)}
+    tightened = margin_between(played, scored, count) > 0
+    if tightened and source is not None:
+        of_played = _best(played, source, run, notes, "the played problem")
+        regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played)}
 
-        best = hindsight(problem, source, horizon=run.horizon)
-    if best is None:
-        notes.append("regret: unknown, because the data are not at hand; expected stream=... or data=...")
-    measured = _measured(run, best)
+    seen: Observations | None = None
     checks: tuple[Assumption, ...] = ()
     if check and source is not None:
-        checks = _assumptions.check(problem, source, _played(run), key)
-    promised = tuple(learner.guarantees(setting_of(problem, run.first), run.horizon))
-    chosen = standing(promised, {one.name for one in checks if one.refuted})
-    lines = []
-    for quantity in QUANTITIES:
-        values, stands = measured.get(quantity), chosen[quantity]
-        mean, worst = (None, None) if values is None else (float(np.mean(values)), float(np.max(values)))
-        lines.append(Line(quantity, mean, worst, stands.guarantee, stands.refuted, stands.reasons))
-    named = {one.name for one in checks}
-    rests = {name for stands in chosen.values() if stands.guarantee for name in stands.guarantee.assumptions}
+        seen = observe(run, played, source, getattr(comparator, "decision", None))
+        key = jax.random.key(0) if key is None else key
+        checks = _checks(run, played, scored, source, seen, key)
+    refuted = {assumption.name for assumption in checks if assumption.refuted}
+    setting = setting_of(played, run.first, None if seen is None else seen.observed)
+    promised = tuple(learner.guarantees(setting, run.horizon))
+    about_scored = translated(promised, played, scored, run.horizon, count)
+    limits = trivial_bounds(scored.constants, run.horizon, count, refuted)
+    sizes = _rounding(run, played, scored, comparator, seen)
+    rows = []
+    shown = {"regret": None, **regrets, **metrics.measured(run)}
+    for name, values in shown.items():
+        quantity = "regret" if name == PLAYED_REGRET else name
+        candidates = promised if name == PLAYED_REGRET else about_scored
+        for expected in (False, True):
+            chosen = standing((g for g in candidates if g.expected == expected), refuted)[quantity]
+            if not expected or chosen.guarantee is not None:
+                label = f"{name}, mean over seeds" if expected else name
+                rows.append(_row(label, values, chosen, limits.get(quantity), sizes[quantity]))
+    rests = {name for row in rows if row.guarantee for name in row.guarantee.assumptions}
+    named = {assumption.name for assumption in checks}
+    checks = tuple(a for a in checks if a.name in rests or a.name not in ONLY_IF_NEEDED)
     checks += tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
-    return Certificate(repr(learner), run.horizon, run.seeds, tuple(lines), checks, best, tuple(notes))
+    return Certificate(repr(learner), run.horizon, run.seeds, tuple(rows), checks, comparator, tuple(notes))
 
 
-def _measured(run: Run, best: Any) -> dict[str, Array]:
-    found = {
-        "violation": metrics.violation(run),
-        "squared violation": metrics.squared_violation(run, per_constraint=True).sum(axis=-1),
-        "peak violation": metrics.peak_violation(run),
-        "excess": metrics.excess(run, per_constraint=True).max(axis=-1),
-    }
-    if best is not None:
-        found["regret"] = metrics.regret(run, best)
-    return found
+def _row(quantity: str, values: Array | None, chosen: Standing, limit: float | None, rounding: float) -> Row:
+    bound = None if chosen.guarantee is None else chosen.guarantee.bound
+    trivial = bound is not None and limit is not None and bound >= limit
+    if values is None:
+        return Row(quantity, None, None, chosen.guarantee, chosen.refuted, chosen.reasons, trivial)
+    half = math.inf
+    if len(values) > 1:
+        from scipy import stats
+
+        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return Row(
+        quantity, float(np.mean(values)), float(np.max(values)), chosen.guarantee, chosen.refuted, chosen.reasons,
+        trivial, rounding, half,
+    )  # fmt: skip
 
 
 def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
@@ -230,19 +265,65 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
     return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
-def _played(run: Run, most: int = 64) -> Array:
-    """Decisions of the run to probe at: those recorded, thinned out, and the last."""
-    shape = run.final.shape[1:]
-    kept = [run.final.reshape(-1, *shape)]
-    if run.decisions is not None:
-        flat = run.decisions.reshape(-1, *shape)
-        kept.append(flat[:: max(1, len(flat) // most)])
-    return np.concatenate(kept)
+def _best(
+    problem: Problem, source: Stream | None, run: Run, notes: list[str], whose: str = "the problem"
+) -> Hindsight | None:
+    """The best fixed decision, or `None` with a note that says why there is none."""
+    from .hindsight import hindsight
+
+    if source is None:
+        notes.append("Regret is missing because this run has no stream. Pass stream=... to taut.certify.")
+        return None
+    try:
+        return hindsight(problem, source, horizon=run.horizon)
+    except NoFeasibleDecision as error:
+        notes.append(_without_comparator(error, whose))
+        return None
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
+    """Say that no fixed decision is feasible, and which one violates least."""
+    shown = np.array2string(np.asarray(error.decision), precision=4, threshold=12)
+    seed = "" if error.seed is None else f" of seed {error.seed}"
+    return (
+        f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: every one has max g >= "
+        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max g = {error.violation:.4g}."
+    )
 
 
-def _plain(witness: Any) -> Any:
-    return jax.tree.map(lambda a: np.round(np.asarray(a, float), 6).tolist(), witness)
+def _checks(
+    run: Run, played: Problem, scored: Problem, source: Stream, seen: Observations, key: jax.Array
+) -> tuple[Assumption, ...]:
+    feasible = getattr(run.learner, "feasible", None)
+    found = _assumptions.check(played, source, key, seen, feasible)
+    if scored is played:
+        return found
+    data = None
+    if scored.constraints.takes_data:
+        data = _assumptions.rounds_of(source, key, seen)
+    slater = _assumptions.check_slater(scored, data, SCORED_SLATER)
+    return found if slater is None else (*found, slater)
+
+
+def _rounding(
+    run: Run, played: Problem, scored: Problem, comparator: Any, seen: Observations | None
+) -> dict[str, float]:
+    """How far rounding can have moved each measured quantity: it scales with the numbers that are added up."""
+    known, totals, rounds = scored.constants, run.totals, run.horizon
+    unit = 64 * float(np.finfo(run.final.dtype).eps)
+    reach = float(np.linalg.norm(np.asarray(scored.domain.centre))) + float(scored.domain.radius)
+    values = max(float(totals.peak.max()), float(np.abs(totals.excess).max()) / rounds, known.constraint_range or 0.0)
+    constraint = values + (known.constraint_lipschitz or 0.0) * reach
+    loss = float(np.abs(totals.loss).max()) / rounds + (known.loss_lipschitz or 0.0) * reach
+    if seen is not None:
+        constraint = max(seen.constraint_size, values) if played is scored else constraint
+        loss = max(loss, seen.loss_size)
+    gap = 0.0
+    if comparator is not None and hasattr(comparator, "gap"):
+        gap = float(np.max(np.asarray(comparator.gap) * np.maximum(1, np.abs(np.asarray(comparator.loss)))))
+    each, peak = unit * constraint, float(totals.peak.max())
+    squares = totals.excess.shape[-1] * rounds * each * (2 * peak + each)
+    return {
+        "regret": unit * loss * rounds + gap, "violation": rounds * each, "squared violation": squares,
+        "peak violation": each, "excess": rounds * each,
+    }  # fmt: skip

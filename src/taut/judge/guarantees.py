@@ -13,9 +13,15 @@ import numpy as np
 from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
+from ..learners.bounds import tightening_cost
+from ..problem.constants import Constants
 from ..problem.problem import Problem
+from ..problem.transforms import LogSumExp, Max, Squared, Transform
 
-__all__ = ["Standing", "guarantees", "setting_of", "standing"]
+__all__ = [
+    "SCORED_SLATER", "Standing", "guarantees", "margin_between", "setting_of", "standing", "transforms_between",
+    "translated", "trivial_bounds",
+]  # fmt: skip
 
 
 def setting_of(problem: Problem, first: Any = None, observed: Observed | None = None) -> Setting:
@@ -58,6 +64,121 @@ class Standing:
     """The refuted assumptions of `guarantee`; empty if it stands."""
     reasons: tuple[str, ...] = ()
     """Why theorems give no bound, for a quantity without any."""
+
+
+SCORED_SLATER = "slater of the scored problem"
+"""The name of the assumption about the Slater point of the problem that is scored, where another one was played."""
+
+
+def translated(
+    found: Iterable[Guarantee], played: Problem, scored: Problem, horizon: int, count: int
+) -> tuple[Guarantee, ...]:
+    """Turn bounds for the problem that was played into bounds for the one that is scored.
+
+    This is possible if the constraints that were played are transforms of those that are scored, and the losses are the
+    same; otherwise every bound is replaced by the reason. `count` is the number of scored constraints.
+    """
+    layers = transforms_between(played, scored)
+    if layers == ():
+        return tuple(found)
+    if layers is None:
+        why = "the run is scored by another problem than the one that was played, and that is no transform of it"
+        return tuple(g if g.bound is None else Guarantee.none(g.quantity, g.source, why) for g in found)
+    counts = [count]
+    for layer in reversed(layers[1:]):
+        counts.insert(0, 1 if isinstance(layer, (Max, LogSumExp)) else counts[0])
+    pairs = list(zip(layers, counts, strict=True))
+    cost = _cost_of_margin(pairs, scored, horizon)
+    made: list[Guarantee] = []
+    for guarantee in found:
+        if guarantee.bound is None:
+            made.append(guarantee)
+        elif guarantee.quantity == "regret":
+            made.append(_translated_regret(guarantee, cost))
+        else:
+            bounds_by_quantity = {guarantee.quantity: guarantee.bound}
+            for layer, inside in pairs:
+                step: dict[str, float] = {}
+                for quantity, bound in bounds_by_quantity.items():
+                    for name, value in layer.implied(quantity, bound, horizon, inside, guarantee.expected).items():
+                        step[name] = min(value, step.get(name, math.inf))
+                bounds_by_quantity = step
+            source = f"{guarantee.source}, translated"
+            made += [guarantee.become(name, value, source) for name, value in bounds_by_quantity.items()]
+    return tuple(made)
+
+
+def transforms_between(played: Problem, scored: Problem) -> tuple[Transform, ...] | None:
+    """The transforms that lead from the scored constraints to the played ones, outermost first; None if none do."""
+    if played is scored:
+        return ()
+    if played.loss != scored.loss or played.domain.shape != scored.domain.shape:
+        return None
+    layers, inner = [], played.constraints
+    while inner is not scored.constraints and inner != scored.constraints:
+        if not isinstance(inner, Transform):
+            return None
+        layers.append(inner)
+        inner = inner.inner
+    return tuple(layers)
+
+
+def margin_between(played: Problem, scored: Problem, count: int) -> float:
+    """How much smaller the played feasible set is: decisions with scored constraints at most -margin belong to it."""
+    margin = 0.0
+    for layer in reversed(transforms_between(played, scored) or ()):
+        margin += layer.margin(count)
+        count = 1 if isinstance(layer, (Max, LogSumExp)) else count
+    return margin
+
+
+def _cost_of_margin(pairs: list[tuple[Transform, int]], scored: Problem, horizon: int) -> Guarantee:
+    """What the best scored decision can gain over the best played one, because the played feasible set is smaller."""
+    margin, squares, source = 0.0, False, "cost of the margin"
+    for layer, inside in reversed(pairs):
+        margin += math.inf if squares and layer.margin(inside) > 0 else layer.margin(inside)
+        squares |= isinstance(layer, Squared)
+    if margin == 0:
+        return Guarantee("regret", 0.0, "")
+    constants, diameter = scored.constants, float(scored.domain.diameter)
+    if not math.isfinite(margin):
+        return Guarantee.none(
+            "regret", source, "squared constraints are never negative, so no decision satisfies them with a margin"
+        )
+    cost = Setting(constants, diameter).evaluate(
+        "regret", tightening_cost, source, ("slater", "loss_lipschitz"), horizon=horizon, margin=margin,
+        diameter=diameter, loss_range=constants.loss_range,
+    )  # fmt: skip
+    names = tuple(SCORED_SLATER if name == "slater" else name for name in cost.assumptions)
+    rests = names if constants.loss_range is None else (*names, "loss_range")
+    return Guarantee("regret", cost.bound, source, rests, cost.reason and f"{cost.reason} for the scored problem")
+
+
+def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
+    if cost.bound is None or guarantee.bound is None:
+        return Guarantee.none("regret", f"{guarantee.source} and {cost.source}", cost.reason)
+    if not cost.source:
+        return guarantee
+    rests = tuple(dict.fromkeys((*guarantee.assumptions, *cost.assumptions)))
+    source = f"{guarantee.source}, with the cost of the margin"
+    return Guarantee("regret", guarantee.bound + cost.bound, source, rests, "", guarantee.expected)
+
+
+def trivial_bounds(constants: Constants, horizon: int, count: int, refuted: Collection[str] = ()) -> dict[str, float]:
+    """What holds for every learner, from the ranges of losses and constraints alone: T F, T D, m T D^2, D, T D.
+
+    A bound that is not smaller says nothing. Ranges that are unknown or refuted give no entry.
+    """
+    found = {}
+    if constants.loss_range is not None and "loss_range" not in refuted:
+        found["regret"] = horizon * constants.loss_range
+    reach = constants.constraint_range
+    if reach is not None and "constraint_range" not in refuted:
+        found |= {
+            "violation": horizon * reach, "squared violation": count * horizon * reach**2, "peak violation": reach,
+            "excess": horizon * reach,
+        }  # fmt: skip
+    return found
 
 
 def standing(found: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, Standing]:

@@ -25,28 +25,26 @@ LEAST = 1e-6
 def plot_certificate(certificate: Certificate, ax: Any) -> Axes:
     """Draw the largest measured value of each quantity as a share of its bound, on a logarithmic axis."""
     (axes,) = axes_for(ax)
-    lines = certificate.lines
-    for place, line in enumerate(reversed(lines)):
-        if line.bound is None or line.ratio is None:
-            said = "no bound" if line.worst is None else f"{line.worst:.4g}, no bound"
+    rows = certificate.rows
+    for place, row in enumerate(reversed(rows)):
+        if row.bound is None or row.ratio is None:
+            said = "no bound" if row.worst is None else f"{row.worst:.4g}, no bound"
             axes.text(0.02, place, said, transform=axes.get_yaxis_transform(), va="center", color="#666666")
             continue
-        colour = FAMILIES["strong"] if line.holds else FAMILIES["ogd"]
-        share = float(np.clip(line.ratio, LEAST, None))
+        colour = FAMILIES["ogd"] if row.holds is False else "#999999" if row.trivial else FAMILIES["strong"]
+        share = float(np.clip(row.ratio, LEAST, None))
         axes.plot([LEAST, share], [place, place], color=colour, linewidth=5, solid_capstyle="butt")
-        text = f"{line.worst:.4g} of {line.bound:.4g}"
+        text = f"{row.worst:.4g} of {row.bound:.4g}" + (", trivial" if row.trivial else "")
         axes.annotate(text, (share, place), (4, 0), textcoords="offset points", va="center", fontsize=7.5)
     axes.axvline(1.0, color="#222222", linestyle=BOUND, linewidth=1.2)
-    shares = [line.ratio for line in lines if line.ratio is not None and np.isfinite(line.ratio)]
+    shares = [row.ratio for row in rows if row.ratio is not None and np.isfinite(row.ratio)]
     axes.set_xscale("log")
     axes.set_xlim(
         max(LEAST, min([0.01, *(share / 3 for share in shares if share > 0)])), max([20.0, *(30 * s for s in shares)])
     )
-    axes.set_yticks(range(len(lines)), [line.quantity for line in reversed(lines)])
-    axes.set_ylim(-0.6, len(lines) - 0.4)
-    axes.set(
-        xlabel="largest measured value / bound", title="bounds hold" if certificate.holds else "a bound is exceeded"
-    )
+    axes.set_yticks(range(len(rows)), [row.quantity for row in reversed(rows)])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set(xlabel="largest measured value / bound", title=certificate.outcome)
     axes.grid(visible=False, axis="y")
     return axes
 

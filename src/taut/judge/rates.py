@@ -13,7 +13,6 @@ from ..display import Displayed, Grid, Summary
 from ..learners import QUANTITIES, Learner
 from ..learners.registry import as_learner
 from ..play import metrics
-from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
-__all__ = ["Rate", "Rates", "fit", "measure", "rates"]
+__all__ = ["Rate", "Rates", "fit", "rates"]
 
 Array = np.ndarray[Any, Any]
 
@@ -125,23 +124,12 @@ def rates(
         made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
         run = simulate(made, problem, source, horizon=horizon, record=(), score=score)
-        columns.append(measure(run, hindsight(score or problem, source, horizon=horizon).loss))
+        columns.append(metrics.measured(run, hindsight(score or problem, source, horizon=horizon)))
         found = guarantees(made, setting_of(problem), horizon)
         limits.append({one.quantity: one.bound for one in found if one.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
     allowed = _slopes(grid, limits) if theory is None else theory
     return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))
-
-
-def measure(run: Run, best: Array) -> dict[str, Array]:
-    """Every quantity of a run, by seed."""
-    return {
-        "regret": metrics.regret(run, best),
-        "violation": metrics.violation(run),
-        "squared violation": metrics.squared_violation(run),
-        "peak violation": metrics.peak_violation(run),
-        "excess": metrics.excess(run),
-    }
 
 
 def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None) -> Rate:

@@ -22,7 +22,7 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Assumes, Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
 from .doubling import Doubling
 from .schedules import Constant, Inverse, InverseRoot, PowerLaw, Schedule, as_schedule, check_positive
@@ -173,7 +173,7 @@ class ClippedOGD(Learner):
             needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_smoothness")
             found.append(
                 setting.evaluate(
-                    "peak violation", bounds.smooth_peak_violation, "Lemma 1", needs, (*BASE, Assumes.CENTRE_FEASIBLE),
+                    "peak violation", bounds.smooth_peak_violation, "Lemma 1", needs, BASE,
                     eta=law.scale, sigma=sigma, initial_violation=start, centre_feasible=start == 0,
                 )
             )  # fmt: skip

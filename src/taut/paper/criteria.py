@@ -89,7 +89,7 @@ def toy_outer_ball(data: xarray.Dataset) -> Judgement:
 
 def toy_cancels(data: xarray.Dataset) -> Judgement:
     """Clipped violation of OGD against its signed sum and against Clipped-OGD."""
-    clipped, signed = _last(data, "violation", "ogd"), _last(data, "excess", "ogd")
+    clipped, signed = _last(data, "violation", "ogd"), _last(data, "largest_excess", "ogd")
     ours = _last(data, "violation", "clipped-half")
     parts = {"signed at most a third": abs(signed) <= clipped / 3, "clipped above Clipped-OGD's": clipped > ours}
     return _graded(parts, {"clipped": clipped, "signed": signed, "Clipped-OGD clipped": ours})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from .packing import Packed, Packing, as_arrays
 from .run import Run
 from .totals import ChunkTotals, Totals
 
-__all__ = ["Simulation", "default_chunk_length", "revealed_data"]
+__all__ = ["Simulation", "default_chunk_length", "replayed", "revealed_data"]
 
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
@@ -220,29 +221,55 @@ def revealed_data(run: Run) -> Any:
 
     The simulation is played again, with the data recorded: learner, first decision and random keys determine it.
     """
-    learner, problem, stream = run.learner, run.played, run.stream
-    if not isinstance(learner, Learner) or not isinstance(stream, Adversary) or problem is None or run.first is None:
+    if not isinstance(run.stream, Adversary):
         raise ValueError(
             "run: got a run that has no adversary, or that was loaded from a file; expected the result of "
             "simulate(learner, problem, reveal)"
         )
+    parts = [data for _, data in replayed(run, record=("data",))]
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=1), *parts)
+
+
+def replayed(
+    run: Run, problem: Problem | None = None, stream: Stream | None = None, record: Sequence[str] = ("decisions",)
+) -> Iterator[tuple[Any, Any]]:
+    """Play a run again and yield decisions and data of one chunk after the other, so that memory stays flat.
+
+    Arguments:
+        run: of one learner.
+        problem: the problem that was played, for a run that was loaded from a file.
+        stream: its data, in the same case, or what an adversary revealed.
+        record: "decisions", or "data" alone for what an adversary revealed.
+
+    Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not computed again.
+    """
+    learner, problem, stream = run.learner, problem or run.played, stream or run.stream
+    if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
+        raise ValueError("run: got a run without its problem or its data; expected both, and one learner")
+    kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
     simulation = Simulation.prepare(
         learners=(learner,),
         swept=False,
         problem=problem,
         score=None,
         stream=stream,
-        record=frozenset(("data",)),
+        record=kept,
         every=1,
         first=jax.numpy.asarray(run.first),
-        random_keys=run.key,
+        random_keys=run.key if stream.reacts else None,
         chunk=None,
     )
-    carry, parts = simulation.begin(), []
+    known = run.decisions if run.every == 1 and not stream.reacts else None
+    carry = simulation.begin()
     for start in range(0, run.horizon, simulation.key.length):
-        carry, records = simulation.play_chunk(carry, None, start, min(simulation.key.length, run.horizon - start))
-        parts.append(jax.tree.map(lambda a: a[0], records["data"]))
-    return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=1), *parts)
+        count = min(simulation.key.length, run.horizon - start)
+        data = simulation.block(start, count)
+        if known is not None:
+            yield known[:, start : start + count], data
+            continue
+        carry, records = simulation.play_chunk(carry, data, start, count)
+        first = jax.tree.map(lambda a: a[0], records)  # the axis `learner`
+        yield first.get("decisions"), first["data"] if stream.reacts else data
 
 
 class Plan(NamedTuple):

@@ -20,6 +20,8 @@ from .run import Run
 __all__ = [
     "budget_use",
     "excess",
+    "largest_excess",
+    "largest_squared_violation",
     "loss",
     "measured",
     "peak_violation",
@@ -42,15 +44,15 @@ def measured(run: Run, best: Any = None) -> dict[str, Array]:
     - "peak violation": largest [g_i(x_t)]_+ of any round and constraint.
     - "excess": largest over constraints of the sum over rounds of the signed g_i(x_t).
 
-    With several constraints, "squared violation" and "excess" differ from `squared_violation(run)` and `excess(run)`, which
-    belong to the largest constraint of each round and can be computed for the first rounds of a run as well.
+    With several constraints, two other numbers belong to the largest constraint of each round: `largest_excess` and
+    `largest_squared_violation`. They can be computed for the first rounds of a run as well.
     """
     found = {} if best is None else {"regret": regret(run, best)}
     return found | {
         "violation": violation(run),
-        "squared violation": squared_violation(run, per_constraint=True).sum(axis=-1),
+        "squared violation": squared_violation(run),
         "peak violation": peak_violation(run),
-        "excess": excess(run, per_constraint=True).max(axis=-1),
+        "excess": excess(run),
     }
 
 
@@ -80,24 +82,44 @@ def regret(run: Run, best: Any, rounds: Prefix = None) -> Array:
 
 
 def excess(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of the signed g(x_t), of the largest constraint unless `per_constraint`. Negative terms offset positive ones."""
+    """Sum of the signed g_i(x_t) over rounds, of the constraint for which it is largest. Negative terms offset positive ones.
+
+    With `per_constraint`, the sums of all constraints.
+    """
     if rounds is not None:
+        _refuse_several(run, "excess", "largest_excess")
         return _summed(_largest(run, per_constraint), rounds)
-    return run.totals.excess if per_constraint else run.totals.worst_excess
+    return run.totals.excess if per_constraint else run.totals.excess.max(axis=-1)
+
+
+def largest_excess(run: Run, rounds: Prefix = None) -> Array:
+    """Sum over rounds of the largest g_i(x_t) of each round: never below `excess`, and equal to it for one constraint."""
+    return run.totals.worst_excess if rounds is None else _summed(_recorded(run, "excess"), rounds)
 
 
 def violation(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of the clipped [g(x_t)]_+. Terms are clipped at zero, so they cannot offset each other."""
+    """Sum over rounds of the largest clipped [g_i(x_t)]_+ of each round. Clipped terms cannot offset each other."""
     if rounds is not None:
         return _summed(np.maximum(_largest(run, per_constraint), 0), rounds)
     return run.totals.violation if per_constraint else run.totals.worst_violation
 
 
 def squared_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
-    """Sum of ([g(x_t)]_+)^2, of the largest constraint unless `per_constraint`. Large violations count more."""
+    """Sum of ([g_i(x_t)]_+)^2 over rounds and constraints. Large violations count more.
+
+    With `per_constraint`, the sums of all constraints.
+    """
     if rounds is not None:
+        _refuse_several(run, "squared_violation", "largest_squared_violation")
         return _summed(np.maximum(_largest(run, per_constraint), 0).astype(np.float64) ** 2, rounds)
-    return run.totals.squared if per_constraint else run.totals.worst_squared
+    return run.totals.squared if per_constraint else run.totals.squared.sum(axis=-1)
+
+
+def largest_squared_violation(run: Run, rounds: Prefix = None) -> Array:
+    """Sum over rounds of ([g_i(x_t)]_+)^2 of the largest constraint of each round: at most `squared_violation`."""
+    if rounds is None:
+        return run.totals.worst_squared
+    return _summed(np.maximum(_recorded(run, "excess"), 0).astype(np.float64) ** 2, rounds)
 
 
 def peak_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:
@@ -110,6 +132,14 @@ def peak_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False
 def violating_rounds(run: Run, rounds: Prefix = None, above: float = 0.0) -> Array:
     """Number of rounds with g(x_t) > above, of the largest constraint."""
     return _at(np.cumsum(_recorded(run, "excess") > above, axis=-1), run.horizon if rounds is None else rounds)
+
+
+def _refuse_several(run: Run, name: str, other: str) -> None:
+    if run.totals.excess.shape[-1] > 1:
+        raise ValueError(
+            f"rounds: got a number of rounds for {name} of {run.totals.excess.shape[-1]} constraints; expected None, because "
+            f"a run records the largest constraint of each round only. Use {other}, which is another number"
+        )
 
 
 def _recorded(run: Run, name: str) -> Array:

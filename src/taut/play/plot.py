@@ -54,8 +54,8 @@ def run_figure(
         loss, excess = _recorded(run, "loss"), _recorded(run, "excess")
         total = np.cumsum(loss, axis=-1) - (0.0 if best is None else np.asarray(best, float))
         series = (total, np.cumsum(np.maximum(excess, 0), axis=-1), np.cumsum(excess, axis=-1))
-        lines = {one.quantity: one.bound for one in promised[label].lines} if label in promised else {}
-        wanted = (lines.get("regret") if best is not None else None, lines.get("violation"), lines.get("excess"))
+        limits = {row.quantity: row.bound for row in promised[label].rows} if label in promised else {}
+        wanted = (limits.get("regret") if best is not None else None, limits.get("violation"), limits.get("excess"))
         for axes, values, bound in zip(panels, series, wanted, strict=True):
             curve(axes, kept, values[:, kept - 1], label or type(run.learner).__name__, color=colour, linestyle=line)
             if bound is not None:

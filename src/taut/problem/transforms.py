@@ -23,7 +23,8 @@ from .problem import Problem
 from .smoothing import smooth_from_above, smoothing_gap
 
 __all__ = [
-    "LogSumExp", "Max", "Smoothed", "Squared", "Tightened", "log_sum_exp", "max_of", "smoothed", "squared", "tightened",
+    "LogSumExp", "Max", "Smoothed", "Squared", "Tightened", "Transform", "log_sum_exp", "max_of", "smoothed", "squared",
+    "tightened",
 ]  # fmt: skip
 
 
@@ -81,17 +82,38 @@ def _transformed(problem: Problem, constraints: Constraints) -> Problem:
 
 
 @dataclass(frozen=True)
-class _Transform(Constraints):
+class Transform(Constraints):
+    """Constraints that are computed from other constraints."""
+
     inner: Constraints
 
     @property
     def takes_data(self) -> bool:  # type: ignore[override]
+        """Whether the inner constraints depend on the round's data."""
         return self.inner.takes_data
+
+    def margin(self, count: int) -> float:
+        """rho such that every decision with g_i <= -rho for the `count` inner constraints is feasible here too.
+
+        With 0 the feasible sets are the same. For every transform, what is feasible here is feasible inside.
+        """
+        return 0.0
+
+    def implied(
+        self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
+    ) -> dict[str, float]:
+        """Return what a bound on one quantity of these constraints says about the `count` constraints inside.
+
+        Quantities are those of `taut.metrics`: the violation is the sum over rounds of the largest clipped value, the
+        squared violation is summed over all constraints, and the excess is the signed sum of the worst constraint. The
+        default is for one value that is never below any of the inner ones. An `expected` bound is one on a mean over seeds.
+        """
+        return {quantity: bound * (count if quantity == "squared violation" else 1)}
 
 
 @register_dataclass
 @dataclass(frozen=True)
-class Max(_Transform):
+class Max(Transform):
     """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the active gradients."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
@@ -125,7 +147,7 @@ class Max(_Transform):
 
 @register_dataclass
 @dataclass(frozen=True)
-class LogSumExp(_Transform):
+class LogSumExp(Transform):
     r"""(1/tau) log sum_i exp(tau g_i): smooth, between max g and max g + ln(m)/tau.
 
     The paper's Proposition 1 has tau = 1, which lies up to ln m above the maximum for every T and can make the feasible
@@ -143,6 +165,10 @@ class LogSumExp(_Transform):
         values, pull, push = self.inner.linearise(x, z)
         soft, weights = self._soft(values)
         return Linearisation(soft, lambda w: pull(weights * w), lambda v: jnp.sum(weights * push(v), keepdims=True))
+
+    def margin(self, count: int) -> float:
+        """ln(m) / tau, the largest distance from the maximum."""
+        return math.log(count) / float(self.temperature)
 
     def _soft(self, values: jax.Array) -> tuple[jax.Array, jax.Array]:
         tau = jnp.asarray(self.temperature, values.dtype)
@@ -165,7 +191,7 @@ class LogSumExp(_Transform):
 
 @register_dataclass
 @dataclass(frozen=True)
-class Squared(_Transform):
+class Squared(Transform):
     """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's condition is lost."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
@@ -177,6 +203,22 @@ class Squared(_Transform):
         values, pull, push = self.inner.linearise(x, z)
         clipped = jnp.maximum(values, 0)
         return Linearisation(clipped**2, lambda w: pull(2 * clipped * w), lambda v: 2 * clipped * push(v))
+
+    def implied(
+        self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
+    ) -> dict[str, float]:
+        """Bounds on squares are turned into bounds on sums by the inequality of Cauchy and Schwarz."""
+        bound = max(bound, 0.0)
+        if quantity == "peak violation":
+            return {quantity: math.sqrt(bound)}
+        if quantity == "squared violation":  # a bound on the sum of fourth powers
+            return {quantity: math.sqrt(horizon * count * bound), "violation": (horizon**3 * bound) ** 0.25}
+        # What is summed is never negative, so the excess is the largest sum of squares of a single constraint, and the
+        # violation the sum of the largest squares.
+        every = count * bound
+        largest = bound if quantity == "violation" else every
+        single = math.sqrt(horizon * bound)
+        return {"squared violation": every, "violation": math.sqrt(horizon * largest), "excess": single}
 
     def constants(self, base: Constants) -> Constants:
         """G_g becomes 2 D G_g, D becomes D^2, L becomes 2 (G_g^2 + D L)."""
@@ -195,7 +237,7 @@ class Squared(_Transform):
 
 @register_dataclass
 @dataclass(frozen=True)
-class Tightened(_Transform):
+class Tightened(Transform):
     """g_i + rho: a margin, so that a violation of at most rho does not violate the original constraint."""
 
     rho: Any
@@ -215,6 +257,24 @@ class Tightened(_Transform):
         inner = self.inner.in_parts(x, z)
         return inner._replace(values=[part + jnp.asarray(self.rho, part.dtype) for part in inner.values])
 
+    def margin(self, count: int) -> float:
+        """rho."""
+        return float(self.rho)
+
+    def implied(
+        self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
+    ) -> dict[str, float]:
+        """What stays below the margin violates nothing; [h - rho]_+ is at most h^2 / (4 rho) for h >= 0."""
+        rho = float(self.rho)
+        if quantity == "peak violation" and not expected:  # the mean of a clipped number is not the clipped mean
+            above = max(bound - rho, 0.0)
+            return {quantity: above, "violation": horizon * above, "squared violation": count * horizon * above**2}
+        if quantity == "squared violation":
+            return {quantity: bound, "violation": bound / (4 * rho)}
+        if quantity == "excess":
+            return {quantity: bound - rho * horizon}
+        return {quantity: bound}
+
     def constants(self, base: Constants) -> Constants:
         """The range grows by rho and Slater's margin shrinks by it."""
         rho = float(self.rho)
@@ -228,7 +288,7 @@ class Tightened(_Transform):
 
 @register_dataclass
 @dataclass(frozen=True)
-class Smoothed(_Transform):
+class Smoothed(Transform):
     """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov smoothing)."""
 
     width: Any
@@ -237,6 +297,16 @@ class Smoothed(_Transform):
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The smooth values."""
         return smooth_from_above(self.inner.values, self.width)(x, z)
+
+    def margin(self, count: int) -> float:
+        """The gap."""
+        return self.gap
+
+    def implied(
+        self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
+    ) -> dict[str, float]:
+        """Each smoothed constraint lies above its own original."""
+        return {quantity: bound}
 
     def constants(self, base: Constants) -> Constants:
         """The gap is proven; the smoothness of the result is left to be estimated."""

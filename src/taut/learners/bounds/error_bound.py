@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 from ... import arguments
-from .step_sums import Steps
+from .step_sums import Steps, exact_difference
 from .theorem import OutsideTheorem
 
 __all__ = [
@@ -46,7 +46,7 @@ def error_bound_contraction(
     *, sigma: float, constraint_lipschitz: float, constraint_count: int, error_bound: float
 ) -> float:
     """The factor q by which a feasibility step brings a decision closer to the feasible set."""
-    return math.sqrt(1 - _shrinkage(sigma, constraint_lipschitz, constraint_count, error_bound))
+    return _contraction(sigma, constraint_lipschitz, constraint_count, error_bound).q
 
 
 def error_bound_distance(
@@ -124,16 +124,21 @@ def error_bound_squared_violation(
 
 
 @dataclass(frozen=True)
+class _Contraction:
+    """q and 1 - q^2, each computed without cancellation."""
+
+    q: float
+    lost: float
+
+
+@dataclass(frozen=True)
 class _Recursion:
     """(*): d_{t+1} = q d_t + eta_t G_f, with `lost` = 1 - q^2."""
 
     steps: Steps
+    q: float
     lost: float
     loss_lipschitz: float
-
-    @property
-    def q(self) -> float:
-        return math.sqrt(1 - self.lost)
 
     @property
     def gap(self) -> float:
@@ -142,9 +147,10 @@ class _Recursion:
 
     def faded(self, rounds: int) -> float:
         """1 - q^rounds, without cancellation."""
-        if rounds == 0 or self.lost == 1:
+        if rounds == 0 or self.q == 0:
             return float(rounds > 0)
-        return -math.expm1(rounds * math.log1p(-self.lost) / 2)
+        logarithm = math.log(self.q) if self.lost > 0.5 else math.log1p(-self.lost) / 2
+        return -math.expm1(rounds * logarithm)
 
     def at(self, horizon: int, distance: float) -> float:
         """d_horizon."""
@@ -176,7 +182,7 @@ class _Recursion:
             return min(total, rounds * self.largest(rounds, distance))
         weight = self.faded(rounds) / self.gap
         pushes = rounds * (rounds - 1) / 2  # the limit q -> 1, which the difference below cannot resolve
-        if rounds * self.gap > 1e-4:
+        if rounds > 1 and rounds * self.gap > 1e-4:
             pushes = min(pushes, (rounds - weight) / self.gap)
         return distance * weight + self.loss_lipschitz * self.steps.scale * pushes
 
@@ -193,18 +199,27 @@ def _recursion(
         steps = Steps(1 / arguments.positive("strong_convexity", strong_convexity), 1.0, 1)
     else:
         steps = Steps(arguments.positive("eta", eta), 0.0 if beta == 0 else arguments.fraction("beta", beta))
-    lost = _shrinkage(sigma, constraint_lipschitz, constraint_count, error_bound)
-    return _Recursion(steps, lost, arguments.non_negative("loss_lipschitz", loss_lipschitz))
+    found = _contraction(sigma, constraint_lipschitz, constraint_count, error_bound)
+    return _Recursion(steps, found.q, found.lost, arguments.non_negative("loss_lipschitz", loss_lipschitz))
 
 
-def _shrinkage(sigma: float, constraint_lipschitz: float, constraint_count: int, error_bound: float) -> float:
-    """1 - q^2."""
+def _contraction(sigma: float, constraint_lipschitz: float, constraint_count: int, error_bound: float) -> _Contraction:
+    """q and 1 - q^2 for p = m G_g^2 / sigma and c = kappa^2 / (m G_g^2), which is at most 1.
+
+    1 - q^2 = c p (2 - p), and q^2 = (1 - c) + c (1 - p)^2 is a sum of positive numbers: 1 - c p (2 - p) would lose half
+    the digits of q where p and c are near 1.
+    """
     sigma, lipschitz = (
         arguments.positive("sigma", sigma),
         arguments.positive("constraint_lipschitz", constraint_lipschitz),
     )
-    part = arguments.count("constraint_count", constraint_count) * lipschitz**2
+    count = arguments.count("constraint_count", constraint_count)
+    part = count * lipschitz**2
     if sigma <= part / 2:
         raise OutsideTheorem(f"sigma: got {sigma:g}; expected more than m G_g^2 / 2 = {part / 2:g}")
     kappa = min(arguments.positive("error_bound", error_bound), lipschitz)
-    return min(kappa**2 * (2 - part / sigma) / sigma, 1.0)
+    share = kappa / lipschitz
+    rest = ((count - 1) + (lipschitz - kappa) / lipschitz * (1 + share)) / count  # 1 - c
+    squared = rest + share**2 / count * (exact_difference(sigma, count, lipschitz) / sigma) ** 2
+    lost = kappa * (kappa / sigma) * (exact_difference(2 * sigma, count, lipschitz) / sigma)
+    return _Contraction(math.sqrt(squared), min(lost, 1.0))

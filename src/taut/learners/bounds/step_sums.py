@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ... import arguments
 from .theorem import OutsideTheorem
 
-__all__ = ["FORMS", "Split", "Steps", "diameter_of", "range_of_losses"]
+__all__ = ["FORMS", "Split", "Steps", "diameter_of", "exact_difference", "range_of_losses"]
 
 FORMS = ("paper", "scale-aware", "sharp")
 
@@ -40,17 +41,19 @@ class Steps:
     def _power_sum(self, horizon: int, power: float) -> float:
         if horizon <= 0 or power == 0:
             return float(max(horizon, 0))
-        low, high = self.offset + 0.5, self.offset + 0.5 + horizon
-        if power == 1:
-            return math.log(high / low)
-        return (math.pow(high, 1 - power) - math.pow(low, 1 - power)) / (1 - power)
+        low = self.offset + 0.5
+        logarithm, rest = math.log1p(horizon / low), 1 - power
+        if rest == 0:
+            return logarithm
+        return math.pow(low, rest) * math.expm1(rest * logarithm) / rest  # (high^rest - low^rest) / rest
 
     def distance_term(self, horizon: int, radius: float, diameter: float) -> float:
         """At least sum_t (b_t - b_{t+1}) / (2 eta_t), b_1 <= radius^2 and b_t <= diameter^2, steps not increasing.
 
         Abel summation: b_1 / (2 eta_1) + sum_{t>1} b_t (1/eta_t - 1/eta_{t-1}) / 2.
         """
-        return (diameter**2 / self.at(horizon) - (diameter**2 - radius**2) / self.at(1)) / 2
+        later = math.expm1(self.exponent * math.log((horizon + self.offset) / (1 + self.offset)))
+        return (radius**2 + diameter**2 * later) / (2 * self.at(1))
 
 
 @dataclass(frozen=True)
@@ -100,24 +103,35 @@ class Split:
         return self.constraint_count * self.constraint_lipschitz**2 / (2 * self.sigma)
 
     @property
+    def slack(self) -> float:
+        """1 - k, or 1 - (m + 1) k / m unless the form is "sharp"."""
+        factor = self.constraint_count if self.form == "sharp" else self.constraint_count + 1
+        return exact_difference(2 * self.sigma, factor, self.constraint_lipschitz) / (2 * self.sigma)
+
+    @property
     def loss_factor(self) -> float:
         """A for a bound on the regret alone, where the violation may use up the whole slack."""
         if self.form == "sharp":  # alpha = 0 at c = (1 - k) / k
-            return 1 / (1 - self.constraint_part)
+            return 1 / self.slack
         return self.constraint_count + 1.0
 
     def over_slack(self, fixed: float, charged: float) -> float:
         """(fixed + A charged) / alpha; in the form "sharp" the least such value over c."""
-        k = self.constraint_part
+        k, slack = self.constraint_part, self.slack
         if self.form != "sharp":
-            m = self.constraint_count
-            return (fixed + (m + 1) * charged) / (1 - (m + 1) / m * k)
+            return (fixed + (self.constraint_count + 1) * charged) / slack
         if charged == 0 or k == 0:  # c -> 0 costs nothing, or c -> infinity does
-            return (fixed + charged) / (1 - k)
-        # d/dc (P + Q/c) / (1 - k - kc) = 0  <=>  k P c^2 + 2 k Q c - (1 - k) Q = 0, P = fixed + charged
-        total = fixed + charged
-        root = (1 - k) * charged / (k * charged + math.sqrt(k * charged * (k * charged + (1 - k) * total)))
-        return (total + charged / root) / (1 - k - k * root)
+            return (fixed + charged) / slack
+        # d/dc (P + Q/c) / (1 - k - kc) = 0  <=>  k P c^2 + 2 k Q c - (1 - k) Q = 0, P = fixed + charged. With the root
+        # S below, c = (1 - k) Q / (k Q + S), 1 - k - kc = (1 - k) S / (k Q + S) and Q / c = (k Q + S) / (1 - k).
+        part, total = k * charged, fixed + charged
+        root = math.sqrt(part * (part + slack * total))
+        return (total + (part + root) / slack) * (part + root) / (slack * root)
+
+
+def exact_difference(value: float, factor: int, root: float) -> float:
+    """value - factor * root^2, rounded once: a rounded square would leave few digits of a small difference."""
+    return float(Fraction(value) - factor * Fraction(root) ** 2)
 
 
 def range_of_losses(loss_range: float | None, loss_lipschitz: float, radius: float) -> float:

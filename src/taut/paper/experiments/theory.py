@@ -13,8 +13,9 @@ import numpy as np
 
 from ...judge.guarantees import guarantees
 from ...judge.hindsight import hindsight
-from ...judge.rates import fit, measure
+from ...judge.rates import fit
 from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
+from ...play import metrics
 from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball
@@ -153,7 +154,7 @@ def play(
             learner = case.make(instance.constants, horizon)
             rescored = None if instance is case.scored else case.scored
             run = simulate(learner, instance, c, horizon=horizon, seeds=seeds, record=(), score=rescored)
-            measured.append(measure(run, best[id(case.scored)][:, i]))
+            measured.append(metrics.measured(run, best[id(case.scored)][:, i]))
             promised.append(_promised(case, instance, learner, horizon))
         done()
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}

@@ -55,7 +55,7 @@ def sums(data: xarray.Dataset, rule: str = "paper") -> str:
     if ogd is not None and rule == "paper":
         text += (
             "Compare (a) with (b): in a signed sum, rounds with slack offset rounds with violations. For OGD the clipped "
-            f"sum is {float(ogd['violation']):.3g} and the signed sum is {float(ogd['excess']):.3g}. "
+            f"sum is {float(ogd['violation']):.3g} and the signed sum is {float(ogd['largest_excess']):.3g}. "
         )
     return text + (
         f"At T = {int(data['horizon'][-1])}, {title_of(data, least)} has the smallest clipped violation and "

@@ -26,7 +26,7 @@ RULES = ("paper", "scale-aware")
 _BETAS = (("half", "1/2"), ("two-thirds", "2/3"))
 _SUMS = (
     ("violation", "clipped violation", "\u03a3\u209c [g(x\u209c)]\u208a"),
-    ("excess", "signed violation", "\u03a3\u209c g(x\u209c)"),
+    ("largest_excess", "signed violation", "\u03a3\u209c g(x\u209c)"),
     ("regret", "regret", "\u03a3\u209c f\u209c(x\u209c) \u2212 \u03a3\u209c f\u209c(x*)"),
 )
 

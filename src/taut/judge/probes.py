@@ -1,0 +1,85 @@
+"""Probes: values, slopes and first-order gaps of losses and constraints at many decisions and rounds, in compiled passes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..engine import Array
+from ..problem.constraints import Constraints
+from ..problem.domains import Domain
+from ..problem.problem import Problem
+from ..problem.rounds import FullInformation
+
+__all__ = ["probe", "walk_back"]
+
+
+def probe(problem: Problem, points: jax.Array, partner: jax.Array, data: Any) -> dict[str, Array]:
+    """Values, slopes and first-order gaps at (round, point), all in one compiled pass."""
+    found = _probed(problem.loss, problem.constraints, problem.domain, points, partner, data)
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+@partial(jax.jit, static_argnums=0)
+def _probed(
+    loss_function: Any, constraints: Constraints, domain: Domain, points: jax.Array, partner: jax.Array, data: Any
+) -> dict[str, jax.Array]:
+    def at(x: jax.Array, y: jax.Array, z: Any) -> dict[str, jax.Array]:
+        round = FullInformation(loss_function, constraints, domain, z)
+        here, there = round.constraints(x), round.constraints(y)
+        loss, slope = round.loss(x), round.gradient(x)
+        step = y - x
+        eye = jnp.eye(here.values.shape[0], dtype=x.dtype)
+        rows = jax.vmap(lambda w: here.pullback(w).ravel())(eye)
+        other = jax.vmap(lambda w: there.pullback(w).ravel())(eye)
+        length = jnp.sqrt(jnp.sum(step**2))
+        # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
+        loss_gap = round.loss(y) - loss - jnp.vdot(slope, step)
+        excess_gap = there.values - here.values - here.pushforward(step)
+        worst = jnp.argmin(excess_gap)
+        return {
+            "loss": loss,
+            "loss_slope": jnp.sqrt(jnp.sum(slope**2)),
+            "loss_gap": loss_gap,
+            "loss_scale": jnp.abs(loss) + jnp.abs(round.loss(y)) + jnp.abs(jnp.vdot(slope, step)),
+            "excess": here.values,
+            "excess_slope": jnp.max(jnp.sqrt(jnp.sum(rows**2, axis=1))),
+            "excess_reach": jnp.max(jnp.abs(here.values)),
+            "excess_gap": excess_gap[worst],
+            "excess_scale": (jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)))[worst],
+            "excess_bend": jnp.max(jnp.sqrt(jnp.sum((rows - other) ** 2, axis=1))),
+            "length": length,
+        }
+
+    sweep = jax.vmap(jax.vmap(at, in_axes=(0, 0, None)), in_axes=(None, None, 0))
+    return sweep(points, partner, data)
+
+
+@jax.jit
+def walk_back(constraints: Constraints, domain: Domain, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Whether each walk ends outside the domain, whether it ends feasible, and where."""
+    centre = domain.centre
+    far = 3 * jnp.asarray(domain.radius, points.dtype)
+
+    def walk(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        ray = x - centre
+        length = jnp.sqrt(jnp.sum(ray**2))
+        start = centre + ray * far / jnp.where(length > 0, length, 1)
+
+        def step(_: int, y: jax.Array) -> jax.Array:
+            values, pull, _push = constraints.linearise(y, None)
+            active = (values == jnp.max(values)).astype(y.dtype)
+            slope = pull(active / jnp.sum(active))
+            size = jnp.sum(slope**2)
+            # A little further than the tangent plane, to land inside.
+            move = 1.001 * (jnp.maximum(jnp.max(values), 0)) / jnp.where(size > 0, size, 1)
+            return y - move * slope
+
+        end = jax.lax.fori_loop(0, 200, step, start)
+        return ~domain.contains(end, 1e-6), jnp.max(constraints.values(end, None)) <= 0, end
+
+    return jax.vmap(walk)(points)

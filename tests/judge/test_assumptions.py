@@ -1,0 +1,138 @@
+"""Every constant that a bound uses is among its assumptions, every false value is refuted, and every round is looked at."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import taut
+from taut.judge.assumptions import PROBED, REFUTED, VERIFIED, check, check_slater
+from taut.judge.guarantees import setting_of, standing
+from taut.judge.observed import observe
+from taut.problem.constants import SYMBOLS
+from taut.testing import problems
+from taut.testing.playing import applies, as_played, shared_run, shared_stream, tuned
+
+FALSE = {
+    "radius": 0.3, "loss_lipschitz": 0.5, "constraint_lipschitz": 0.5, "loss_range": 0.2, "constraint_range": 0.3,
+    "strong_convexity": 1.5, "constraint_smoothness": 0.3, "slater": 2.0, "error_bound": 2.0,
+}  # fmt: skip
+"""A factor that makes a true value false."""
+KNOWN = (problems.TOY, problems.STRONG, problems.MATRIX, problems.MOVING)
+PAIRS = [(name, known) for name, card in taut.LEARNERS.items() for known in KNOWN if applies(card, known)]
+
+
+def with_constant(problem, name, factor):
+    value = getattr(problem.constants, name) * factor
+    return problem.with_constants(problem.constants.with_values(**{name: value}))
+
+
+def by_theorem(learner, setting, horizon):
+    return {(g.quantity, g.source): g for g in learner.guarantees(setting, horizon)}
+
+
+@pytest.mark.parametrize(("name", "known"), PAIRS, ids=lambda value: getattr(value, "name", value))
+def test_every_constant_that_changes_a_bound_is_among_its_assumptions(name, known):
+    card = taut.LEARNERS[name]
+    problem, learner = as_played(card, known.problem), tuned(card, known)
+    run = shared_run(card, known)
+    seen = observe(run, problem).observed
+    setting = setting_of(problem, observed=seen)
+    true = by_theorem(learner, setting, run.horizon)
+    for constant in FALSE:
+        value = getattr(problem.constants, constant)
+        if value is None or (constant == "strong_convexity" and value == 0):
+            continue
+        for factor in (0.9, 1.1):
+            wrong = setting.constants.with_values(**{constant: value * factor})
+            changed = by_theorem(learner, dataclasses.replace(setting, constants=wrong), run.horizon)
+            for which, guarantee in true.items():
+                other = changed.get(which)
+                if guarantee.bound is None or not math.isfinite(guarantee.bound):
+                    continue
+                if other is None or other.bound is None or not math.isclose(other.bound, guarantee.bound, rel_tol=1e-9):
+                    assert constant in guarantee.assumptions, (which, constant)
+
+
+@pytest.mark.parametrize("constant", FALSE)
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
+def test_a_false_value_is_refuted_and_voids_every_bound_that_uses_it(known, constant):
+    value = getattr(known.problem.constants, constant)
+    if value is None or value == 0:
+        pytest.skip("unknown for this problem")
+    card = taut.LEARNERS["clipped-ogd"]
+    run = shared_run(card, known)
+    problem = with_constant(known.problem, constant, FALSE[constant])
+    source = run.stream
+    found = check(problem, source, jax.random.key(0), observe(run, problem, source))
+    refuted = {assumption.name for assumption in found if assumption.refuted}
+    assert constant in refuted
+    true = check(known.problem, source, jax.random.key(0), observe(run))
+    assert not {assumption.name for assumption in true if assumption.refuted} & set(SYMBOLS)
+    for name, other in PAIRS:
+        if other is known:
+            learner = tuned(taut.LEARNERS[name], known)
+            promised = list(learner.guarantees(setting_of(problem, observed=None), run.horizon))
+            for chosen in standing(promised, refuted).values():
+                if chosen.guarantee is not None and constant in chosen.guarantee.assumptions:
+                    assert constant in chosen.refuted
+
+
+def test_one_exceptional_round_refutes_a_constant_and_is_the_witness():
+    known = problems.TOY
+    data = known.stream(2, 2000).copy()
+    data[1, 1234] *= 300
+    run = taut.simulate(taut.ClippedOGD(0.05, 4.0), known.problem, data, seeds=2)
+    certificate = run.certificate()
+    facts = {assumption.name: assumption for assumption in certificate.assumptions}
+    for name in ("loss_lipschitz", "loss_range"):
+        assert facts[name].status == REFUTED
+        assert (facts[name].witness["round"], facts[name].witness["seed"]) == (1235, 1)
+    assert "but 300 in round 1235 of seed 1" in facts["loss_lipschitz"].detail
+    assert "round 1235 of seed 1" in str(certificate)
+    assert facts["constraint_lipschitz"].status == PROBED
+    assert "largest over all 2,000 rounds of 2 seeds 1.41421" in facts["constraint_lipschitz"].detail
+    regret = next(row for row in certificate.rows if row.quantity == "regret")
+    assert regret.bound is None
+    assert set(regret.refuted_assumptions) >= {"loss_lipschitz"}
+
+
+def test_an_error_bound_is_probed_at_decisions_that_were_played():
+    card, known = taut.LEARNERS["clipped-ogd"], problems.TOY
+    run = shared_run(card, known)
+    seen = observe(run)
+    assert len(seen.violating)
+    (found,) = [
+        assumption
+        for assumption in check(known.problem, run.stream, jax.random.key(0), seen, samples=2)  # both are feasible
+        if assumption.name == "error_bound"
+    ]
+    assert found.status == PROBED
+    assert f"at {len(seen.violating)} infeasible decisions" in found.detail
+
+
+def test_slater_points_are_found_or_refuted_with_the_room_there_is():
+    problem = problems.TOY.problem
+    assert check_slater(problem).status == VERIFIED
+    refuted = check_slater(with_constant(problem, "slater", 1.5))
+    assert refuted.status == REFUTED
+    assert refuted.witness["room"] == pytest.approx(1.0, abs=1e-5)
+    moving, data = problems.MOVING.problem, shared_stream(problems.MOVING)
+    rounds = jax.tree.map(lambda a: a[0, :16], data)
+    assert check_slater(moving, rounds).status == PROBED
+    assert check_slater(with_constant(moving, "slater", 30.0), rounds).status == REFUTED
+
+
+@pytest.mark.parametrize(("feasible", "status"), [(1.0, PROBED), (1.1, REFUTED), (0.8, REFUTED)])
+def test_the_set_of_a_projection_is_compared_with_the_constraints(feasible, status):
+    known = problems.TOY
+    run = taut.simulate(
+        taut.ProjectedOGD(0.05, taut.L1Ball(feasible, shape=2)), known.problem, shared_stream(known), seeds=3
+    )
+    facts = {assumption.name: assumption for assumption in run.certificate().assumptions}
+    assert facts["projection"].status == status
+    if status == REFUTED:
+        excess = np.abs(facts["projection"].witness["x"]).sum() - 1
+        assert excess > 0 if feasible > 1 else excess <= 0
