@@ -76,7 +76,7 @@ def test_a_certificate_draws_shares_of_its_bounds():
     drawn = [line.get_xdata()[1] for line in ax.lines[:-1]]
     shares = [row.ratio for row in reversed(certificate.rows) if row.ratio is not None]
     np.testing.assert_allclose(drawn, np.maximum(shares, 1e-6))
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == [line.quantity for line in reversed(certificate.lines)]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [row.quantity for row in reversed(certificate.rows)]
 
 
 def test_rates_are_drawn_on_logarithmic_axes():
