@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
-from typing import Any
+import types
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["as_array", "count", "finite", "fraction", "non_negative", "one_of", "positive", "real"]
+__all__ = [
+    "as_array", "count", "did_you_mean", "finite", "fraction", "instance", "non_negative", "one_of", "positive", "real",
+    "shown",
+]  # fmt: skip
+
+T = TypeVar("T")
+LONGEST = 100
+"""Longer values are described by their class in messages."""
 
 
 def real(name: str, value: Any) -> float:
@@ -64,9 +74,40 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value`, which must be one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name}: got {value!r}; expected one of {', '.join(map(repr, choices))}")
-    return str(value)
+    if not isinstance(value, str) or value not in choices:
+        hint = did_you_mean(value, choices)
+        raise ValueError(f"{name}: got {shown(value)}; expected one of {', '.join(map(repr, choices))}{hint}")
+    return value
+
+
+def did_you_mean(value: Any, choices: Iterable[str]) -> str:
+    """Return a suggestion for a name that is nearly one of `choices`, to be put at the end of a message; else nothing."""
+    found = difflib.get_close_matches(value, list(choices), 1, 0.75) if isinstance(value, str) else []
+    return f". Did you mean {found[0]!r}?" if found else ""
+
+
+def shown(value: Any) -> str:
+    """Return what came in few words: the shape of an array, the name of a function or a class, a short `repr`."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return f"the function {value.__name__}"
+    if isinstance(value, types.GeneratorType):
+        return "a generator"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape and hasattr(value, "dtype"):
+        return f"an array of shape {shape}"
+    text = repr(value)
+    if len(text) <= LONGEST and "\n" not in text and " at 0x" not in text.lower():
+        return text
+    return f"an object of class {type(value).__name__}"
+
+
+def instance(name: str, value: Any, kind: type[T], expected: str) -> T:
+    """Return `value`, which must be an instance of `kind`; `expected` says what is expected and how to get it."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: got {shown(value)}; expected {expected}")
+    return value
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from .. import arguments
 from ..engine import Array
 from ..learners import Assumes, Guarantee
 from ..play import metrics
@@ -194,6 +195,7 @@ def certify(
         check: whether to check the assumptions. All rounds are played again for it.
         key: random key for the probes.
     """
+    arguments.instance("run", run, Run, "the result of taut.simulate(learner, problem, stream)")
     learner = run.learner
     if isinstance(learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")

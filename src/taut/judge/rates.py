@@ -119,6 +119,10 @@ def rates(
     columns: list[dict[str, Array]] = []
     limits: list[dict[str, float]] = []
     for horizon in grid:
+        if not isinstance(family, tuple) and not callable(family):
+            raise TypeError(
+                f"family: got {arguments.shown(family)}; expected a tuple (problem, stream), or a function of the horizon"
+            )
         problem, stream = family if isinstance(family, tuple) else family(horizon)
         made = as_learner(learner, problem, horizon)
         made = made if isinstance(made, Learner) else made(horizon)

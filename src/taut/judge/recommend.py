@@ -121,6 +121,7 @@ def recommend(
         weight: what a unit of violation costs in units of loss.
         feasible: the feasible set as a domain, if it has an exact projection.
     """
+    arguments.instance("problem", problem, Problem, "taut.Problem(...), whose constants are used")
     weight = arguments.positive("weight", weight)
     length = REFERENCE if horizon is None else arguments.count("horizon", horizon)
     problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")

@@ -5,6 +5,8 @@ Read `Learner` first, then `Guarantee` and `Setting`, which hold what theory say
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -15,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 import jax
 import jax.numpy as jnp
 
-from .. import files
+from .. import arguments, files
 from ..engine import register_dataclass
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
@@ -46,6 +48,26 @@ def learner_dataclass(kind: Class) -> Class:
     """
     made: Any = dataclass(frozen=True)(kind)
     return register_dataclass(made)
+
+
+def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a constructor that refuses anything but `taut.Constants` as its argument `constants`, by name."""
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def checked(*given: Any, **options: Any) -> Any:
+        try:
+            constants = signature.bind(*given, **options).arguments.get("constants")
+        except TypeError:
+            return make(*given, **options)  # Python names the argument that is missing or unknown
+        if constants is not None and not isinstance(constants, Constants):
+            shown = arguments.shown(constants)
+            if hasattr(constants, "constants"):
+                shown = f"an object of class {type(constants).__name__}"
+            raise TypeError(f"constants: got {shown}; expected taut.Constants, for example problem.constants")
+        return make(*given, **options)
+
+    return checked
 
 
 class State(NamedTuple):
@@ -82,6 +104,9 @@ class Learner(ABC):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         files.add_class(cls)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, classmethod) and "constants" in inspect.signature(value.__func__).parameters:
+                setattr(cls, name, classmethod(_with_constants(value.__func__)))
 
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:

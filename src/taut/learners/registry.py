@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .. import arguments
 from ..problem.constants import Constants
 from .base import Learner
 from .card import Card
@@ -167,5 +168,7 @@ def register_learner(card: Card | None = None, /, **fields: Any) -> Any:
 
 def _card(name: str) -> Card:
     if not isinstance(name, str) or name not in LEARNERS:
-        raise ValueError(f"learner: got {name!r}; expected one of {', '.join(LEARNERS)}")
+        raise ValueError(
+            f"learner: got {name!r}; expected one of {', '.join(LEARNERS)}{arguments.did_you_mean(name, LEARNERS)}"
+        )
     return LEARNERS[name]

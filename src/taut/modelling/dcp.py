@@ -20,7 +20,12 @@ def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
     if isinstance(loss, cp.Maximize):
         raise ValueError("loss: got cp.Maximize; expected an expression to minimise (a loss is minus a gain)")
     if not isinstance(loss, cp.Expression):
-        raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression")
+        mend = (
+            ". Pass its parts: from_cvxpy(problem.objective, problem.constraints)"
+            if isinstance(loss, cp.Problem)
+            else ""
+        )
+        raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression{mend}")
     if loss.size != 1:
         raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
     stated = [constraints] if isinstance(constraints, cp.Constraint) else _listed(constraints)

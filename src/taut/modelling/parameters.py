@@ -170,15 +170,29 @@ class _Rule(NamedTuple):
         low, high = float(values.min()), float(values.max())  # long streams: no more passes than needed
         size = ROUNDING * max(1.0, -low, high)
         if self.lower is not None and low < self.lower.max() and np.any(values < self.lower - size):
-            self._refuse(f"a smallest entry of {low:g}")
+            self._outside(values, values < self.lower - size, self.lower, "at least")
         if self.upper is not None and high > self.upper.min() and np.any(values > self.upper + size):
-            self._refuse(f"a largest entry of {high:g}")
+            self._outside(values, values > self.upper + size, self.upper, "at most")
         if self.whole is not None and np.any(self.whole & (np.abs(values - np.round(values)) > ROUNDING)):
             self._refuse("a number that is not whole")
         if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
             self._refuse("a matrix that is not symmetric")
         if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
             self._refuse("a matrix that is not semidefinite")
+
+    def _outside(self, values: Array, outside: Array, bound: Array, side: str) -> None:
+        """Name the first value outside a bound, the round in which it comes, and the bound."""
+        place = tuple(int(i) for i in np.argwhere(outside)[0])
+        lead = values.ndim - len(self.shape)
+        where = ("", f" in round {place[0] + 1}", f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}")[
+            min(lead, 2)
+        ]
+        entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
+        limit = float(np.broadcast_to(bound, values.shape)[place])
+        raise ValueError(
+            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} {limit:g}, as {self.attributes} says. "
+            "Correct the data, or the bounds of the parameter"
+        )
 
     def _refuse(self, what: str) -> None:
         raise ValueError(f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says")

@@ -60,9 +60,11 @@ class Player(Displayed):
     def __init__(self, learner: Learner, problem: Problem, *, x1: Any = None, count: int | None = None) -> None:
         refuse_fork()
         if not isinstance(learner, Learner):
-            raise TypeError(f"learner: got {learner!r}; expected a taut learner")
+            raise TypeError(
+                f"learner: got {arguments.shown(learner)}; expected a taut learner. The order is Player(learner, problem)"
+            )
         if not isinstance(problem, Problem):
-            raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+            raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
         self.learner, self.problem = learner, problem
         self._count = _count(problem, count)
         first = first_decision(problem, x1)
@@ -428,7 +430,9 @@ def _count(problem: Problem, given: int | None) -> int:
     known = problem.constants.constraint_count
     if given is None:
         if known is None:
-            raise ValueError("count: got None; expected the number of constraints, which depends on the round's data")
+            raise ValueError(
+                "count: got None; expected the number of constraints, which depends on the round's data: Player(..., count=m)"
+            )
         return known
     count = arguments.count("count", given)
     if known is not None and known != count:

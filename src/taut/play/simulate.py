@@ -84,7 +84,9 @@ def simulate(
     learners, swept = _learners(learner)
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):
-            raise TypeError(f"{name}: got {value!r}; expected taut.Problem(...)")
+            raise TypeError(
+                f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is simulate(learner, problem, stream)"
+            )
     if score is not None and score.domain.shape != problem.domain.shape:
         raise ValueError(
             f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
@@ -129,7 +131,10 @@ def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
     if isinstance(learner, Learner):
         return (learner,), False
     if not isinstance(learner, Sequence) or not learner or not all(isinstance(one, Learner) for one in learner):
-        raise TypeError(f"learner: got {learner!r}; expected a taut learner or a sequence of them")
+        raise TypeError(
+            f"learner: got {arguments.shown(learner)}; expected a taut learner or a sequence of them, for example "
+            'taut.learner("clipped-ogd", problem, horizon=1000). The order is simulate(learner, problem, stream)'
+        )
     shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
     if len(shapes) > 1:
         kinds = " and ".join(sorted({type(one).__name__ for one in learner}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from ..engine import default_float
 from .domains import Domain
 from .problem import Problem
 from .streams import Adversary, Stream
+from .tracing import scalar, traced
 
 __all__ = ["cast_data", "count_constraints", "first_decision", "round_shapes"]
 
@@ -41,20 +41,18 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
     floating = np.issubdtype(given.dtype, np.floating)
     first = jnp.asarray(given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float())
     if not np.asarray(_contains(problem.domain, first)):  # several times faster than bool(...)
-        raise ValueError(f"x1: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside")
+        came = np.array2string(given, threshold=8)
+        raise ValueError(
+            f"x1: got {came}, outside the domain; expected a point inside, for example problem.domain.project(x1)"
+        )
     return first
 
 
 def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
     """Return shapes and types of one round's data, with floats in the type of the decision `x`."""
     if isinstance(stream, Adversary):
-        try:
-            data = jax.eval_shape(stream.function, jnp.asarray(1, jnp.int32), x, key)
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-            raise ValueError(
-                f"stream: reveal(round, decision, key) raised {type(error).__name__} when called with a decision of shape "
-                f"{x.shape}: {error}"
-            ) from error
+        first = jnp.asarray(1, jnp.int32)
+        data = traced("reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key)
         axes = 0
     else:
         data, axes = stream.block(0, 1), 2
@@ -99,26 +97,17 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     leaves, structure = jax.tree.flatten((x, z))
     shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
     if shapes not in known:
-        loss = _traced(name, "loss(x, z)", problem.loss, x, z)
+        loss = traced("loss(x, z)", "loss", name, problem.loss, x, z, after=scalar)
         if loss.shape != ():
             raise ValueError(
-                f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar (if the leading "
-                f"axis of {name} is the seed, say how many with seeds=...)"
+                f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar, for example "
+                f"jnp.sum(...). If the leading axis of {name} is the seed, say how many with seeds=..."
             )
         if not (jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)):
-            raise TypeError(f"loss: got a value of type {loss.dtype}; expected a real number")
+            raise TypeError(
+                f"loss: got a value of type {loss.dtype}; expected a real number that is small where x is good"
+            )
         called = "constraints(x, z)" if problem.constraints.takes_data else "constraints(x)"
-        values = _traced(name, called, problem.constraints.values, x, z)
+        values = traced(called, "constraints", name, problem.constraints.values, x, z)
         known[shapes] = int(values.shape[0])
     return known[shapes]
-
-
-def _traced(name: str, called: str, function: Callable[[Any, Any], Any], x: Any, z: Any) -> Any:
-    try:
-        return jax.eval_shape(lambda x, z: jnp.asarray(function(x, z)), x, z)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        shapes = jax.tree.map(lambda leaf: tuple(leaf.shape), z)
-        raise ValueError(
-            f"{name}: {called} raised {type(error).__name__} when called with x of shape {tuple(x.shape)} and one round's "
-            f"data z of shape {shapes}: {error}"
-        ) from error

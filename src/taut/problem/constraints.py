@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .. import arguments
 from ..engine import register_dataclass
 from .constants import Constants
 
@@ -100,15 +101,27 @@ class UserConstraints(Constraints):
         out = self.function(x, z) if self.takes_data else self.function(x)
         if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
             raise TypeError("constraints: got complex values; expected real numbers")
+        if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
+            raise TypeError(
+                "constraints: got truth values; expected numbers g(x) that are at most 0 where x is feasible. Write "
+                "jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
+            )
         arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
         if sum(array.size for array in arrays) == 0:
-            raise ValueError("constraints: got a function that returns no number; expected a scalar or a vector")
+            raise ValueError(
+                "constraints: got a function that returns no number; expected a scalar or a vector. Is the `return` missing?"
+            )
         return [array for array in arrays if array.size]
 
 
 def _takes_data(function: Any) -> bool:
     if not callable(function):
-        raise TypeError(f"constraints: got {function!r}; expected a function of x, or of x and z")
+        listed = isinstance(function, (list, tuple)) and function and callable(function[0])
+        mend = ". Join several functions in one: lambda x: (g1(x), g2(x))" if listed else ""
+        parts = function if isinstance(function, (list, tuple)) else [function]
+        if any(type(part).__module__.startswith("cvxpy") for part in parts):
+            mend = ". CVXPY constraints become a problem with taut.from_cvxpy(loss, constraints)"
+        raise TypeError(f"constraints: got {arguments.shown(function)}; expected a function of x, or of x and z{mend}")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,8 +18,9 @@ from .constants import SYMBOLS, Constants
 from .constraints import Constraints, UserConstraints
 from .domains import Domain
 from .rounds import FullInformation
-from .streams import Stream, as_stream
+from .streams import Stream, as_stream, required_arguments
 from .tables import plain
+from .tracing import traced
 
 __all__ = ["Problem"]
 
@@ -66,12 +68,13 @@ class Problem(Displayed):
         constraint_names: Sequence[str] | None = None,
         coordinate_names: Sequence[str] | None = None,
     ) -> None:
-        if not callable(loss):
-            raise TypeError(f"loss: got {loss!r}; expected a function loss(x, z)")
+        _check_loss(loss)
         if not isinstance(domain, Domain):
-            raise TypeError(f"domain: got {domain!r}; expected a taut domain such as taut.Ball(1.0, shape=2)")
+            raise TypeError(
+                f"domain: got {arguments.shown(domain)}; expected a taut domain such as taut.Ball(1.0, shape=2)"
+            )
         if constants is not None and not isinstance(constants, Constants):
-            raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
+            raise TypeError(f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)")
         self.loss = loss
         self.constraints = constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints)
         self.domain = domain
@@ -112,6 +115,7 @@ class Problem(Displayed):
         """
         from .estimation import estimate
 
+        key = random_key("key", key)
         known = estimate(
             self,
             as_stream(self.arrange(stream), horizon=horizon, seeds=seeds),
@@ -167,10 +171,15 @@ def _completed(problem: Problem, given: Constants) -> Constants:
     """Add the constants that follow from the domain and from the number of constraints."""
     known = given
     if known.radius is None:
+        if float(problem.domain.radius) == 0:
+            raise ValueError(f"domain: got {problem.domain!r}, which holds a single decision; expected a larger set")
         known = known.with_values(radius=float(problem.domain.radius), exact=True)
     if not problem.constraints.takes_data:
         x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-        count = int(jax.eval_shape(lambda y: problem.constraints.values(y, None), x).shape[0])
+        values = traced(
+            "constraints(x)", "constraints", "constraints", lambda y: problem.constraints.values(y, None), x
+        )
+        count = int(values.shape[0])
         if known.constraint_count is None:
             known = known.with_values(constraint_count=count, exact=True)
         elif known.constraint_count != count:
@@ -190,6 +199,26 @@ def _completed(problem: Problem, given: Constants) -> Constants:
 
 def _implied(known: Constants, name: str, value: float, source: str) -> Constants:
     return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source not in known.estimated)
+
+
+def _check_loss(loss: Any) -> None:
+    if not callable(loss):
+        cvxpy = type(loss).__module__.startswith("cvxpy")
+        mend = ". A CVXPY model becomes a problem with taut.from_cvxpy(loss, constraints)" if cvxpy else ""
+        raise TypeError(f"loss: got {arguments.shown(loss)}; expected a function loss(x, z){mend}")
+    try:
+        required = required_arguments(loss)
+        most = len(inspect.signature(loss).parameters)
+    except TypeError:  # a function without a signature that can be read
+        return
+    if required > 2 or most < 2:
+        try:
+            inspect.signature(loss).bind(None, None)
+        except TypeError:
+            raise TypeError(
+                f"loss: got a function with {required} required argument(s); expected two, loss(x, z): the decision and the "
+                "round's data"
+            ) from None
 
 
 def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import jax
@@ -118,7 +119,24 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
             f"stream: got a function with {required} required arguments; expected chunk(start, length) or "
             "reveal(round, decision, key)"
         )
+    _refuse_sources(stream)
     return _arrays(stream, horizon, seeds)
+
+
+def _refuse_sources(stream: Any) -> None:
+    """Refuse what is not data but could lead to data, and say how to get them."""
+    if isinstance(stream, (str, PurePath)):
+        raise TypeError(
+            f"stream: got {str(stream)!r}; expected the data, not their name. Read the file first, for example with "
+            f"pandas.read_csv({str(stream)!r})"
+        )
+    if isinstance(stream, Iterator):
+        raise TypeError(
+            f"stream: got {arguments.shown(stream)}, which can be read only once; expected arrays. Use "
+            "numpy.array(list(stream)), or a function chunk(start, length)"
+        )
+    if isinstance(stream, np.random.Generator):
+        raise TypeError("stream: got a random generator; expected its numbers, for example rng.uniform(size=(1000, 2))")
 
 
 def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:

@@ -92,13 +92,13 @@ def _list(data: list[Any], names: Collection[str]) -> Any:
     try:
         return np.asarray(data)
     except ValueError:
-        lengths = sorted({len(row) for row in data if isinstance(row, list)})
+        lengths = sorted({len(row) for row in data if isinstance(row, (list, tuple))})
         raise ValueError(
             f"stream: got a list whose rows have the lengths {lengths}; expected rows of one length, one row per round"
         ) from None
 
 
 def _only_numbers(data: Any) -> bool:
-    if isinstance(data, list):
+    if isinstance(data, (list, tuple)):
         return bool(data) and all(map(_only_numbers, data))
     return isinstance(data, (bool, int, float, np.number, np.bool_))

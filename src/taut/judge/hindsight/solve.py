@@ -80,7 +80,7 @@ def hindsight(
     ([[[-1.0, 0.0], [-0.0, 1.0]]], [[-5.0, -8.0]])
     """
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+        raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream")
     arguments.one_of("method", method, ("exact", "saga"))
     tolerance = arguments.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):

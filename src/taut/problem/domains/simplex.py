@@ -18,13 +18,31 @@ __all__ = ["Simplex", "onto_simplex"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Simplex(Domain, leaves=("total",)):
-    """The simplex {x : x >= 0, sum x = total} in `dimension` entries."""
+    """The simplex {x : x >= 0, sum x = total} in `dimension` entries: `Simplex(3)`, or `Simplex(1.0, shape=3)`."""
 
     total: float
     shape: tuple[int, ...]
 
-    def __init__(self, dimension: int, total: float = 1.0) -> None:
-        self._set(total=arguments.positive("total", total), shape=(arguments.count("dimension", dimension),))
+    def __init__(
+        self, dimension: float | None = None, total: float | None = None, *, shape: int | tuple[int] | None = None
+    ) -> None:
+        if shape is not None and dimension is not None and total is None:
+            dimension, total = None, dimension  # Simplex(1.0, shape=3), as in Ball(1.0, shape=3)
+        if (dimension is None) == (shape is None):
+            came = "neither dimension nor shape" if shape is None else "both dimension and shape"
+            raise TypeError(f"dimension: got {came}; expected one of them, for example taut.Simplex(3, total=1.0)")
+        if isinstance(dimension, float):
+            raise TypeError(
+                f"dimension: got {dimension}; expected a whole number. The number of entries comes first, then the total: "
+                "taut.Simplex(80, 1.0)"
+            )
+        if isinstance(shape, tuple) and len(shape) != 1:
+            raise ValueError(f"shape: got {shape}; expected one axis, because a simplex holds vectors")
+        size = dimension if shape is None else shape[0] if isinstance(shape, tuple) else shape
+        self._set(
+            total=arguments.positive("total", 1.0 if total is None else total),
+            shape=(arguments.count("dimension", size),),
+        )
 
     @property
     def dimension(self) -> int:
