@@ -190,7 +190,7 @@ class _Rule(NamedTuple):
         entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
         limit = float(np.broadcast_to(bound, values.shape)[place])
         raise ValueError(
-            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} {limit:g}, as {self.attributes} says. "
+            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} {limit:g} ({self.attributes}). "
             "Correct the data, or the bounds of the parameter"
         )
 
