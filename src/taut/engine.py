@@ -91,7 +91,9 @@ def random_key(name: str, key: Any) -> jax.Array:
     if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         key = jax.random.wrap_key_data(key)
     if not isinstance(key, jax.Array) or not jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
-        made = f"jax.random.key({key})" if isinstance(key, int) and not isinstance(key, bool) else "jax.random.key(seed)"
+        made = (
+            f"jax.random.key({key})" if isinstance(key, int) and not isinstance(key, bool) else "jax.random.key(seed)"
+        )
         raise TypeError(f"{name}: got {key!r}; expected one key, as made by {made}")
     return key
 
