@@ -72,7 +72,7 @@ def test_32_bits_are_the_users_choice(fresh):
     ],
 )
 def test_the_users_choice_is_never_overridden(monkeypatch, before, asked, after):
-    monkeypatch.setattr(engine, "_backend_is_up", lambda: False)
+    monkeypatch.setattr(engine, "backend_started", lambda: False)
     if before is None:
         monkeypatch.delenv("XLA_FLAGS", raising=False)
     else:

@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.tree_util import GetAttrKey
 
+from .jax_internals import backend_started
+
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "random_key",
     "refuse_fork", "register_dataclass",
@@ -37,7 +39,7 @@ def prepare() -> bool:
     the backend starts, so nothing is set if it is already running, or if `XLA_FLAGS` already has backend options.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_backend_extra_options" in flags or _backend_is_up():
+    if "xla_backend_extra_options" in flags or backend_started():
         return False
     os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
     return True
@@ -53,16 +55,6 @@ def cache(folder: str | Path) -> None:
     compilation_cache.reset_cache()  # otherwise a folder that was set before would stay in use
 
 
-def _backend_is_up() -> bool:
-    # JAX has no public function for this. If the private one is not found, the flag is set; at worst it has no effect.
-    try:
-        from jax._src import xla_bridge
-
-        return bool(xla_bridge.backends_are_initialized())
-    except (ImportError, AttributeError):
-        return False
-
-
 class _Fork:
     """Whether this process was forked from one in which JAX had started."""
 
@@ -70,7 +62,7 @@ class _Fork:
 
 
 def _after_fork() -> None:
-    _Fork.unusable = _backend_is_up()
+    _Fork.unusable = backend_started()
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import arguments, files
 from ..engine import register_dataclass
+from ..jax_internals import is_tracer
 
 __all__ = [
     "AdaGradNorm", "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "Slopes",
@@ -225,6 +226,6 @@ def _entries(name: str, value: Any, expected: str) -> Iterable[Any]:
     """The numbers in a parameter; none if it is traced, or a placeholder that JAX puts where a parameter was."""
     if isinstance(value, (bool, str, bytes, tuple, list, dict, set)) or value is None or callable(value):
         raise TypeError(f"{name}: got {value!r}; expected {expected}")
-    if isinstance(value, _NUMBERS) or (isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)):
+    if isinstance(value, _NUMBERS) or (isinstance(value, jax.Array) and not is_tracer(value)):
         return np.ravel(value).tolist()  # so that NumPy's complex numbers are not taken for real ones
     return ()

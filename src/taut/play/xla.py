@@ -18,10 +18,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+
+from ..jax_internals import Literal, bind, plain
 
 __all__ = ["computed_once", "rewritten", "separate_zeros"]
 
@@ -60,9 +61,14 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax
     """
 
     def evaluated(*args: Any) -> tuple[Any, list[jax.Array]]:
+        if plain():
+            return function(*args), []
         traced, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
         stored: list[jax.Array] = []
-        outputs = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(args), stored)
+        try:
+            outputs = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(args), stored)
+        except Exception:  # a version of JAX whose traced programs are different: slower, but the same numbers
+            return function(*args), []
         return jax.tree.unflatten(jax.tree.structure(shapes), outputs), stored
 
     return evaluated
@@ -73,7 +79,7 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], st
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
     def value(atom: Any) -> Any:
-        return atom.val if isinstance(atom, jex.Literal) else known[atom]
+        return atom.val if isinstance(atom, Literal) else known[atom]
 
     for equation in jaxpr.eqns:
         name, inputs = equation.primitive.name, [value(atom) for atom in equation.invars]
@@ -85,7 +91,7 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], st
         elif name == "dot_general" and _of_vectors(inputs):
             outputs = [jnp.sum(lax.optimization_barrier(inputs[0]) * inputs[1])]
         else:
-            outputs = _bound(equation, inputs)
+            outputs = bind(equation, inputs)
         if name == "name" and equation.params["name"] == _ONCE:
             stored += outputs
         known.update(zip(equation.outvars, outputs, strict=True))
@@ -98,14 +104,6 @@ def _merged(equation: Any, operand: jax.Array) -> Any:
     before, reduced, after = operand.shape[:first], operand.shape[first:last], operand.shape[last:]
     flat = lax.optimization_barrier(jnp.reshape(operand, (*before, math.prod(reduced), *after)))
     return equation.primitive.bind(flat, **{**equation.params, "axes": (first,)})
-
-
-def _bound(equation: Any, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of `equation` for these operands."""
-    bound = equation.primitive.get_bind_params(equation.params)
-    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
-    results = equation.primitive.bind(*functions, *operands, **parameters)
-    return list(results) if equation.primitive.multiple_results else [results]
 
 
 def _adjacent(axes: Sequence[int]) -> bool:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 import jax
-import jax.extend.core as jex
 import numpy as np
 
 from ..engine import Array
+from ..jax_internals import ClosedJaxpr, Jaxpr, Literal, plain
 
 __all__ = ["Evaluated", "evaluated", "interpret", "supported"]
 
@@ -88,7 +88,12 @@ class _Program:
     @classmethod
     def of(cls, traced: Any) -> _Program:
         closed, results = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
-        usable = supported(closed.jaxpr) and _entries(closed.jaxpr) <= ENTRIES and jax.default_backend() == "cpu"
+        usable = (
+            supported(closed.jaxpr)
+            and _entries(closed.jaxpr) <= ENTRIES
+            and jax.default_backend() == "cpu"
+            and not plain()
+        )
         return cls(closed, results, 0.0 if usable else np.inf)
 
 
@@ -116,7 +121,7 @@ def _run(closed: Any, inputs: list[Array]) -> list[Array]:
     values.update(zip(jaxpr.invars, inputs, strict=True))
 
     def read(variable: Any) -> Any:
-        return np.asarray(variable.val) if isinstance(variable, jex.Literal) else values[variable]
+        return np.asarray(variable.val) if isinstance(variable, Literal) else values[variable]
 
     for equation in jaxpr.eqns:
         operands, body = [read(v) for v in equation.invars], _body(equation)
@@ -136,7 +141,7 @@ def _body(equation: Any) -> Any:
     for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
         inner = equation.params.get(name)
         if inner is not None:
-            return jex.ClosedJaxpr(inner, ()) if isinstance(inner, jex.Jaxpr) else inner
+            return ClosedJaxpr(inner, ()) if isinstance(inner, Jaxpr) else inner
     return None
 
 

@@ -7,20 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 
+from ..jax_internals import trace_state
 from .constraints import Constraints, Linearisation
 from .domains import Domain
 
 __all__ = ["FullInformation", "MeasuredRound", "Round"]
-
-
-def _trace() -> Any:
-    """Return an identifier of the current JAX trace."""
-    if hasattr(jex, "get_opaque_trace_state"):
-        return jex.get_opaque_trace_state()
-    return jax.core.get_opaque_trace_state(convention="taut")  # before JAX 0.10
 
 
 class Round(Protocol):
@@ -56,7 +49,7 @@ class FullInformation:
     domain: Domain
     data: Any
     _cache: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False, compare=False)
-    _made_in: Any = field(default_factory=_trace, repr=False, compare=False)
+    _made_in: Any = field(default_factory=trace_state, repr=False, compare=False)
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x)."""
@@ -88,7 +81,7 @@ class FullInformation:
         if (oracle, id(x)) in self._cache:
             return self._cache[oracle, id(x)][1]
         result = compute()
-        if isinstance(x, jax.Array) and _trace() == self._made_in:  # NumPy's arrays may change
+        if isinstance(x, jax.Array) and trace_state() == self._made_in:  # NumPy's arrays may change
             # The decision is stored too, so that no other array can get its id.
             self._cache[oracle, id(x)] = (x, result)
         return result

@@ -22,15 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NoReturn
 
 import jax
-import jax.extend.core as jex
 import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..jax_internals import ClosedJaxpr, Jaxpr, Literal, bind, is_tracer
 from .selections import ORDERS, Value, selected
 
 __all__ = ["smooth_from_above", "smoothing_gap"]
@@ -75,7 +75,7 @@ def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[...,
     >>> float(smooth(jnp.zeros(2))), jax.grad(smooth)(jnp.zeros(2)).tolist()
     (-0.5, [0.0, 0.0])
     """
-    if not isinstance(width, jax.core.Tracer):
+    if not is_tracer(width):
         width = arguments.positive("width", width)
 
     def smooth(*args: Any, **keywords: Any) -> Any:
@@ -109,7 +109,7 @@ def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keyw
         filled = [leaf if given else next(rest) for given, leaf in zip(known, leaves, strict=True)]
         outputs, tree = _Smoother(1.0, measure=True).trace(function, *jax.tree_util.tree_unflatten(structure, filled))
         gaps = [np.zeros(np.shape(output.array)) if output.gap is None else output.gap for output in outputs]
-        if any(isinstance(gap, jax.core.Tracer) for gap in gaps):
+        if any(is_tracer(gap) for gap in gaps):
             raise ValueError("args: got the shape of data on which the gap depends; expected that data as an array")
         result.append(jax.tree_util.tree_unflatten(tree, [np.asarray(width * np.asarray(gap, float)) for gap in gaps]))
 
@@ -139,7 +139,7 @@ def _log_sum_exp(u: jax.Array, axes: tuple[int, ...], temperature: jax.Array) ->
 
 
 def _constant(array: Any) -> Value:
-    if isinstance(array, jax.core.Tracer):  # data in a closure
+    if is_tracer(array):  # data in a closure
         return Value(array)
     return Value(array, constant=True, low=-_largest(-1, array))
 
@@ -161,7 +161,7 @@ def _refuse(name: str, why: str, expected: str = "") -> NoReturn:
 
 def _at_once(operation: Callable[..., Any], *operands: Any) -> Any:
     """`operation(*operands)`, evaluated while tracing if no operand is traced."""
-    if any(isinstance(operand, jax.core.Tracer) for operand in operands):
+    if any(is_tracer(operand) for operand in operands):
         return operation(*operands)
     with jax.ensure_compile_time_eval():
         return operation(*operands)
@@ -169,10 +169,8 @@ def _at_once(operation: Callable[..., Any], *operands: Any) -> Any:
 
 def _bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """The results of `equation` for these operands."""
-    bound = equation.primitive.get_bind_params(equation.params)
-    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
-    results = _at_once(partial(equation.primitive.bind, *functions, **parameters), *operands)
-    return list(results) if equation.primitive.multiple_results else [results]
+    results: list[Any] = _at_once(lambda *values: bind(equation, values), *operands)
+    return results
 
 
 def _name(equation: Any) -> str:
@@ -190,12 +188,12 @@ def _name(equation: Any) -> str:
 def _bodies(equation: Any) -> list[Any]:
     """The jaxprs inside a call, loop or branch, each closed."""
     parts = [p for value in equation.params.values() for p in (value if isinstance(value, tuple) else (value,))]
-    closed = [jex.ClosedJaxpr(part, ()) if isinstance(part, jex.Jaxpr) else part for part in parts]
-    return [part for part in closed if isinstance(part, jex.ClosedJaxpr)]
+    closed = [ClosedJaxpr(part, ()) if isinstance(part, Jaxpr) else part for part in parts]
+    return [part for part in closed if isinstance(part, ClosedJaxpr)]
 
 
 def _inexact(variable: Any) -> bool:
-    return not isinstance(variable, jex.Literal) and bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
+    return not isinstance(variable, Literal) and bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
 
 
 def _has_kink(equation: Any) -> bool:
@@ -292,7 +290,7 @@ class _Smoother:
         values.update(zip(jaxpr.invars, inputs, strict=True))
 
         def read(variable: Any) -> Value:
-            return _constant(variable.val) if isinstance(variable, jex.Literal) else values[variable]
+            return _constant(variable.val) if isinstance(variable, Literal) else values[variable]
 
         for equation in jaxpr.eqns:
             outputs = self.evaluate(equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars])
@@ -353,7 +351,7 @@ class _Smoother:
             return 0.0, None
         limits: Any = jnp.finfo  # untyped in JAX
         least = math.sqrt(float(limits(result.dtype).tiny))  # the square of the width must not vanish
-        if not isinstance(self.width, jax.core.Tracer) and self.width < least:
+        if not is_tracer(self.width) and self.width < least:
             raise ValueError(f"width: got {self.width:g}; expected at least {least:.1e} for {result.dtype}")
         width, sign = jnp.asarray(self.width, result.dtype), -1 if name in _MINIMA else 1
         if name in {"abs", "sqrt"}:
@@ -394,9 +392,9 @@ class _Smoother:
         gaps = [np.zeros(*shape) if v.gap is None else v.gap for v, shape in zip(inputs, shapes, strict=True)]
         if name in _MOVES | _JOINS:
             return _bind(equation, gaps if name in _JOINS else [gaps[0], *(v.array for v in inputs[1:])])
-        if name == "select_n" and not isinstance(inputs[0].array, jax.core.Tracer):
+        if name == "select_n" and not is_tracer(inputs[0].array):
             return _bind(equation, [inputs[0].array, *gaps[1:]])
-        traced = any(isinstance(gap, jax.core.Tracer) for gap in gaps)
+        traced = any(is_tracer(gap) for gap in gaps)
         xp, gaps = (jnp, gaps) if traced else (np, [np.asarray(gap) for gap in gaps])
         if name in {"reduce_max", "reduce_min"}:
             return [xp.max(gaps[0], axis=equation.params["axes"]) + own]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
+from ...jax_internals import is_tracer
 from .arrays import cast, finfo, reals, shape_of, working
 from .base import Domain
 from .simplex import onto_simplex
@@ -92,7 +93,7 @@ class Ball(_Centred, leaves=("radius", "origin")):
         small: float = 2.0 ** ((finfo(dtype).minexp + finfo(dtype).nmant + 6) // 2)
         unit = offset * (small / radius)
         squares = jnp.sum(unit * unit)
-        if isinstance(squares, jax.core.Tracer):
+        if is_tracer(squares):
             far = 0 * squares  # NaN for points so far away that their squares overflow, which a simulation then reports
         elif np.isinf(squares) and np.isfinite(offset).all():
             return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))

@@ -1,0 +1,65 @@
+"""All parts of JAX that are not documented as stable. No other module of taut uses them.
+
+A new release of JAX may change them. Each has a fall-back in plain JAX, which is slower but computes the same: rounds are not
+rewritten for XLA, and loss and constraints are traced more than once. Setting `TAUT_PLAIN_JAX=1` in the environment before
+importing taut forces the fall-backs. The smoothing of constraints has none: it needs the traced program and raises an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+try:
+    from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+except ImportError:  # another place in a later version
+    ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
+
+__all__ = ["ClosedJaxpr", "Jaxpr", "Literal", "backend_started", "bind", "is_tracer", "plain", "trace_state"]
+
+_forced = os.environ.get("TAUT_PLAIN_JAX", "") not in ("", "0")
+
+
+def plain() -> bool:
+    """Return whether the fall-backs in plain JAX are forced."""
+    return _forced
+
+
+def is_tracer(value: Any) -> bool:
+    """Return whether a value is not known yet, because JAX is tracing the function that computes it."""
+    return isinstance(value, jax.core.Tracer)
+
+
+def trace_state() -> Any:
+    """Return an identifier of the current JAX trace; as a fall-back, one that is equal to no other."""
+    if _forced:
+        return object()
+    try:
+        import jax.extend.core as extend
+
+        if hasattr(extend, "get_opaque_trace_state"):
+            return extend.get_opaque_trace_state()
+        return jax.core.get_opaque_trace_state(convention="taut")  # before JAX 0.10
+    except (ImportError, AttributeError, TypeError):
+        return object()
+
+
+def backend_started() -> bool:
+    """Return whether XLA has started; as a fall-back, False."""
+    try:
+        from jax._src import xla_bridge
+
+        return bool(xla_bridge.backends_are_initialized())
+    except (ImportError, AttributeError):
+        return False
+
+
+def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """Return the results of an equation of a traced program for other operands."""
+    bound = equation.primitive.get_bind_params(equation.params)
+    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
+    results = equation.primitive.bind(*functions, *operands, **parameters)
+    return list(results) if equation.primitive.multiple_results else [results]

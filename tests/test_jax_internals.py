@@ -1,0 +1,76 @@
+"""What is not stable in JAX sits in one module, and everything works without it."""
+
+import re
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from small_games import ALL, targets
+from taut import jax_internals
+from taut.play import xla
+
+SOURCES = sorted((Path(taut.__file__).parent).rglob("*.py"))
+
+
+def test_no_other_module_uses_internals_of_jax():
+    unstable = re.compile(r"jax\._src|jax\.extend|jax\.core\b|jax\.interpreters|get_bind_params")
+    users = [path.name for path in SOURCES if unstable.search(path.read_text())]
+    assert users == ["jax_internals.py"]
+
+
+def new_problem():
+    """A new problem, so that its program is compiled anew: several axes, an inner product, a maximum of two uses."""
+
+    def loss(x, z):
+        return jnp.sum((x - z) ** 2) + jnp.vdot(x, z)
+
+    return taut.Problem(loss, lambda x: (jnp.sum(x, axis=1) - 0.3, jnp.max(x) - 0.5), taut.Ball(1.5, shape=(2, 3)))
+
+
+def played():
+    problem, z = new_problem(), np.random.default_rng(0).normal(size=(2, 40, 2, 3))
+    learner = taut.ClippedOGD(0.1, 5.0)
+    player = taut.Player(learner, problem)
+    for point in z[0]:
+        player.observe(point)
+    return taut.simulate(learner, problem, z, seeds=2, record=ALL), player.decision
+
+
+def broken(*arguments):
+    raise KeyError("another version of JAX")
+
+
+@pytest.mark.filterwarnings("ignore:jax.core.get_opaque_trace_state:DeprecationWarning")
+@pytest.mark.parametrize("way", ["forced", "programs that cannot be evaluated", "no state of traces", "nothing"])
+def test_the_fall_backs_compute_the_same(way, monkeypatch):
+    wanted, decision = played()
+    if way == "forced":
+        monkeypatch.setattr(jax_internals, "_forced", True)
+    elif way == "programs that cannot be evaluated":
+        monkeypatch.setattr(xla, "_evaluate", broken)
+    elif way == "no state of traces":
+        import jax.extend.core as extend
+
+        monkeypatch.delattr(extend, "get_opaque_trace_state")
+    found, again = played()
+    for name in (*ALL, "final"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-11, atol=1e-12, err_msg=name)
+    np.testing.assert_allclose(again, decision, rtol=1e-11)
+
+
+def test_the_fall_back_is_really_taken(monkeypatch):
+    wanted = xla.rewritten(lambda x: jnp.sum(xla.computed_once(x)))(jnp.ones(3))
+    monkeypatch.setattr(jax_internals, "_forced", True)
+    found = xla.rewritten(lambda x: jnp.sum(xla.computed_once(x)))(jnp.ones(3))
+    assert len(wanted[1]) == 1
+    assert found[1] == []
+    assert jax_internals.trace_state() != jax_internals.trace_state()
+
+
+def test_a_users_error_is_not_taken_for_one_of_jax():
+    problem = taut.Problem(lambda x, z: x @ z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match="loss"):
+        taut.simulate(taut.ClippedOGD(0.1, 5.0), problem, targets(rounds=5)[:, :1])
