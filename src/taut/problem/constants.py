@@ -44,6 +44,7 @@ class Constants:
         gap: how far a smooth approximation from above lies over the constraint it stands for.
         estimated: names of the entries that come from sampling: lower bounds on the truth, not proofs.
         exact: names of the entries that were computed from structure (a closed form), not typed by the user.
+        basis: what the estimated entries were sampled from, and how sure they are.
     """
 
     radius: float | None = None
@@ -59,6 +60,7 @@ class Constants:
     gap: float = 0.0
     estimated: frozenset[str] = frozenset()
     exact: frozenset[str] = frozenset()
+    basis: str = ""
 
     def __post_init__(self) -> None:
         # Lipschitz constants and ranges may be 0 (a loss that never changes), the others not.
@@ -116,6 +118,7 @@ class Constants:
             gap=max(self.gap, other.gap),
             estimated=self.estimated | (other.estimated & names),
             exact=self.exact | (other.exact & names),
+            basis=other.basis if other.estimated & names else self.basis,
         )
 
     def source(self, name: str) -> str:

@@ -14,10 +14,14 @@ from .domains import Domain
 from .domains.support import linear_minimisers, project_rows
 from .streams import Adversary, Stream
 
-__all__ = ["generator", "sample_decisions", "sample_rounds"]
+__all__ = ["generator", "rounds_at", "sample_decisions", "sample_large_rounds", "sample_rounds"]
 
 OUTSIDE = 3.0
 """How many radii from the centre points lie whose projections are on the boundary."""
+BLOCK = 2**20
+"""Numbers that are read from a stream at once,"""
+READ = 50_000_000
+"""and all together."""
 
 
 def generator(key: Any) -> np.random.Generator:
@@ -69,12 +73,50 @@ def sample_rounds(
         keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), count)
         revealed = jax.vmap(stream.function)(jnp.asarray(rounds + 1, jnp.int32), against, keys)
         return jax.tree.map(np.asarray, revealed)
-    seeds = rng.integers(0, stream.seeds, size=count)
+    data = rounds_at(stream, rng.integers(0, stream.seeds, size=count), rounds)
+    if finite and not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+        raise ValueError("stream: got a value that is not finite; expected finite numbers")
+    return data
+
+
+def rounds_at(stream: Stream, seeds: Array, rounds: Array) -> Any:
+    """The data of the given pairs of seed and round (counted from 0), with a leading axis."""
     rows = [
         jax.tree.map(lambda a, s=int(s): np.asarray(a[s, 0]), stream.block(int(t), 1))
         for t, s in zip(rounds, seeds, strict=True)
     ]
-    data = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
-    if finite and not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-        raise ValueError("stream: got a value that is not finite; expected finite numbers")
-    return data
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+
+
+def sample_large_rounds(stream: Stream, key: Any, count: int) -> tuple[Any, int]:
+    """Data of at most `count` rounds: half of them have the largest data, the others are drawn from those not all zero.
+
+    Large data make large gradients, and rounds without data say nothing. Also returns the number of rounds that were read:
+    all, unless the stream is so long that reading would take seconds; then evenly spaced blocks are read.
+    """
+    rng = generator(key)
+    width = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
+    length = max(1, min(stream.horizon, BLOCK // max(1, width * stream.seeds)))
+    starts = np.arange(0, stream.horizon, length)
+    most = max(1, READ // max(1, width * stream.seeds * length))
+    if len(starts) > most:
+        starts = starts[np.unique(np.linspace(0, len(starts) - 1, most).astype(int))]
+    sizes, numbers = [], []
+    for start in starts.tolist():
+        block = stream.block(start, min(length, stream.horizon - start))
+        leaves = [np.asarray(leaf, float).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(block)]
+        with np.errstate(over="ignore"):
+            sizes.append(np.stack([np.linalg.norm(leaf, axis=2) for leaf in leaves]))
+        numbers.append(start + np.arange(sizes[-1].shape[2]))
+    size, rounds = np.concatenate(sizes, axis=2), np.concatenate(numbers)  # (leaf, seed, round)
+    if not np.isfinite(size).all():
+        bad = int(rounds[np.argmax(~np.isfinite(size).all(axis=(0, 1)))]) + 1
+        raise ValueError(f"stream: got a value that is not finite in round {bad}; expected finite numbers")
+    flat = size.reshape(len(size), -1)
+    largest = np.argsort(-flat, axis=1, kind="stable")[:, : max(1, count // (2 * len(flat)))]
+    filled = np.flatnonzero(flat.any(axis=0))
+    pool = filled if filled.size else np.arange(flat.shape[1])
+    drawn = rng.choice(pool, size=min(count // 2, len(pool)), replace=False)
+    chosen = np.unique(np.concatenate([largest.ravel(), drawn]))[:count]
+    who, when = np.divmod(chosen, len(rounds))
+    return rounds_at(stream, who, rounds[when]), len(rounds) * stream.seeds
