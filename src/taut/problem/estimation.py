@@ -96,7 +96,8 @@ def _along_gradients(problem: Problem, data: Any) -> Array:
     gradients = np.asarray(
         jax.jit(lambda data: jax.lax.map(lambda z: problem.round(z).gradient(centre), data))(given), float
     )
-    directions = np.nan_to_num(gradients.reshape(len(gradients), -1))
+    directions = gradients.reshape(len(gradients), -1)
+    directions = directions[np.isfinite(directions).all(axis=1)]
     steepest = np.argsort(-np.linalg.norm(directions, axis=1), kind="stable")[:ALONG]
     directions = directions[steepest]
     both = np.concatenate([directions, -directions])
