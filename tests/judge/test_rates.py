@@ -1,4 +1,4 @@
-"""Rates and recommendations."""
+"""Growth rates: exponents fitted to measurements, and those of the learner's own bounds."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,10 +40,13 @@ def test_rates_of_clipped_ogd_lie_below_theory_and_feel_the_trade_off():
             (problem, costs()),
             [500, 1000, 2000, 4000],
             seeds=3,
-            theory={"regret": max(beta, 1 - beta), "violation": 1 - beta / 2, "squared violation": 1 - beta},
         )
+        # The learner's own bounds: R^2 / (2 eta) dominates regret, and the error bound makes violations follow the step.
+        assert found["regret"].theory == pytest.approx(beta, abs=0.02)
+        assert found["violation"].theory == pytest.approx(1 - beta, abs=0.02)
         measured[beta] = found["violation"].exponent
-        assert all(rate.within is not False for rate in found.rates)
+        # Slopes over finite horizons are near the exponents, not below them.
+        assert all(rate.exponent <= rate.theory + 0.1 for rate in found.rates if np.isfinite(rate.exponent))
         assert "growth" in found.table().title
     # With the error bound of this polyhedron the violation grows like T^(1 - beta).
     assert measured[0.5] == pytest.approx(0.5, abs=0.08)
@@ -55,48 +58,15 @@ def test_rates_refuse_one_horizon():
         taut.rates(taut.ClippedOGD(0.1, 4.0), (toy(), costs()), [100], seeds=3)
 
 
-def test_recommendations_follow_the_assumptions():
-    assert taut.recommend(toy(), 10_000).name == "clipped-ogd"
-    assert taut.recommend(toy()).name == "half-space-anytime"
-    strong = toy(strong_convexity=1.0)
-    assert taut.recommend(strong, 100_000).name == "half-space-strong"
-    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2))
-    assert exact.name == "projected-ogd"
-    careful = taut.recommend(toy(), 10_000, per_round=True)
-    assert any("every round matters" in reason for reason in careful.reasons)
-    assert np.isfinite(careful.candidates[0].bound("peak violation"))
-
-
-def test_a_recommendation_gives_numbers_and_reasons_for_what_it_left_out():
-    advice = taut.recommend(toy(), 10_000)
-    limits = {one.quantity: one.bound for one in advice.guarantees}
-    assert limits["regret"] == pytest.approx(
-        taut.bounds.clipped_regret(
-            horizon=10_000, eta=float(advice.learner.eta.value), sigma=float(advice.learner.sigma), radius=1.0,
-            loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1, form="sharp",
-        )
-    )  # fmt: skip
-    remarks = {one.method.name: one.reason for one in advice.candidates}
-    assert "strongly convex" in remarks["clipped-ogd-strong"]
-    assert "slack" in remarks["ogd"]
-    assert advice.to_dict()["name"] == advice.name
-
-
-def test_the_bound_optimal_rule_beats_both_other_rules_on_their_own_bound():
-    known = toy(loss_lipschitz=3.0, loss_range=6.0).constants
-    horizon, weight = 10_000, 0.3
-
-    def total(learner):
-        return taut.bounds.clipped_objective(
-            eta=float(learner.eta.value), sigma=float(learner.sigma), constants=known, horizon=horizon, weight=weight
-        )
-
-    best = total(taut.ClippedOGD.tuned(known, horizon, rule="bound-optimal", weight=weight))
-    for rule in ("paper", "scale-aware"):
-        assert best < 0.95 * total(taut.ClippedOGD.tuned(known, horizon, rule=rule))
-
-
-def test_unknown_constants_are_named():
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0], taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match="loss_lipschitz"):
-        taut.recommend(problem, 100)
+def test_theory_is_translated_to_what_is_scored():
+    problem = toy()
+    found = taut.rates(
+        lambda T: taut.ClippedOGD.tuned(taut.squared(problem).constants, T, 0.5),
+        lambda T: (taut.squared(problem), costs()[:, :T]),
+        [250, 1000],
+        seeds=3,
+        score=problem,
+    )
+    # squares of squares grow like T^(3/4), so sums of the scored constraint at most like T^(7/8)
+    assert found["violation"].theory == pytest.approx(0.875, abs=0.02)
+    assert found["squared violation"].theory == pytest.approx(0.75, abs=0.02)

@@ -11,12 +11,13 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Grid, Summary
 from ..learners import QUANTITIES, Learner
+from ..learners.base import smallest
 from ..learners.registry import as_learner
 from ..play import metrics
 from ..play.simulate import simulate
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
-from .guarantees import guarantees, setting_of
+from .guarantees import setting_of, translated
 from .hindsight import hindsight
 
 if TYPE_CHECKING:
@@ -129,7 +130,9 @@ def rates(
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
         run = simulate(made, problem, source, horizon=horizon, record=(), score=score)
         columns.append(metrics.measured(run, hindsight(score or problem, source, horizon=horizon)))
-        found = guarantees(made, setting_of(problem), horizon)
+        promised = made.guarantees(setting_of(problem), horizon)
+        count = run.totals.excess.shape[-1]
+        found = smallest(translated(promised, problem, score or problem, horizon, count)).values()
         limits.append({one.quantity: one.bound for one in found if one.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
     allowed = _slopes(grid, limits) if theory is None else theory

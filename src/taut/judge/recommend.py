@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import arguments
 from ..display import Displayed, Grid, Summary, number
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
+from ..learners.bounds import error_bound_from_slater
 from ..problem.domains import Domain
 from ..problem.problem import Problem
 from .guarantees import guarantees, setting_of
@@ -144,8 +145,13 @@ def recommend(
 
 def _best(setting: Setting, horizon: int, weight: float) -> Learner:
     """Clipped-OGD with the parameters that minimise the very bound that learners are compared by."""
-    near = 0.0 if setting.constraints_fixed and setting.initial_violation == 0 else None
-    return ClippedOGD.tuned(setting.constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
+    constants, near = setting.constants, None
+    if constants.error_bound is None and constants.slater is not None:
+        kappa = error_bound_from_slater(slater=constants.slater, distance=setting.diameter)
+        constants = constants.with_values(error_bound=kappa)
+    if setting.constraints_fixed and setting.initial_violation is not None and constants.error_bound is not None:
+        near = setting.initial_violation / constants.error_bound
+    return ClippedOGD.tuned(constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
 
 
 def _candidate(

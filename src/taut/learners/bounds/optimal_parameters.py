@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ... import arguments
 from ...problem.constants import Constants
 from .clipped_ogd import clipped_regret, clipped_violation
-from .error_bound import error_bound_violation
+from .error_bound import error_bound_from_slater, error_bound_violation
 from .step_sums import Split, Steps, range_of_losses
 
 __all__ = ["ClippedParameters", "clipped_objective", "optimal_parameters"]
@@ -29,8 +29,8 @@ def clipped_objective(
     """What `optimal_parameters` minimises, for given parameters.
 
     `clipped_regret` plus `weight` times `clipped_violation`, both in the form "sharp". With `initial_distance`, the
-    distance of x_1 to the feasible set (0 if x_1 is feasible), and a known error bound, `error_bound_violation`
-    replaces the latter where it is less; that needs constraints which do not change.
+    distance of x_1 to the feasible set (0 if x_1 is feasible), and an error bound that is known or follows from Slater's
+    condition, `error_bound_violation` replaces the latter where it is less; that needs constraints which do not change.
     """
     radius, loss, slope, count = constants.need(*_NEEDED)
     common = {"sigma": sigma, "loss_lipschitz": loss, "constraint_lipschitz": slope, "constraint_count": count}
@@ -39,8 +39,8 @@ def clipped_objective(
     violation = clipped_violation(
         horizon=horizon, eta=eta, radius=radius, loss_range=constants.loss_range, form="sharp", **common
     )
-    if initial_distance is not None and constants.error_bound is not None:
-        kappa = constants.error_bound
+    kappa = _error_bound(constants, radius)
+    if initial_distance is not None and kappa is not None:
         sharper = error_bound_violation(
             horizon=horizon, eta=eta, error_bound=kappa, initial_distance=initial_distance, **common
         )
@@ -92,8 +92,9 @@ def optimal_parameters(
     # below sigma = m G_g^2 both bounds only grow
     sigma = _golden(lambda value: bound(best_eta(value), value), 2 * least, max(high_sigma, 4 * least))
     found = [ClippedParameters(best_eta(sigma), sigma)]
-    if initial_distance is not None and constants.error_bound is not None:
-        common: dict[str, Any] = {"horizon": horizon, "eta": 1.0, "error_bound": constants.error_bound}
+    kappa = _error_bound(constants, radius)
+    if initial_distance is not None and kappa is not None:
+        common: dict[str, Any] = {"horizon": horizon, "eta": 1.0, "error_bound": kappa}
         common |= {"constraint_lipschitz": slope, "constraint_count": count}
 
         def affine(sigma: float) -> tuple[float, float]:
@@ -112,6 +113,13 @@ def optimal_parameters(
             initial_distance=initial_distance,
         ),
     )  # fmt: skip
+
+
+def _error_bound(constants: Constants, radius: float) -> float | None:
+    """The error bound, or the one that Slater's condition gives for a domain of at most twice the radius."""
+    if constants.error_bound is not None or constants.slater is None:
+        return constants.error_bound
+    return error_bound_from_slater(slater=constants.slater, distance=2 * radius)
 
 
 _NEEDED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")

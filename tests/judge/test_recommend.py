@@ -1,0 +1,83 @@
+"""Recommendations: which learner, with which parameters, and why."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taut
+from taut.judge.guarantees import guarantees, setting_of
+
+KNOWN = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0, "error_bound": 1.0}
+
+
+def toy(**constants):
+    known = taut.Constants(**{**KNOWN, **constants})
+    return taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known)
+
+
+def test_recommendations_follow_the_assumptions():
+    assert taut.recommend(toy(), 10_000).name == "clipped-ogd"
+    assert taut.recommend(toy()).name == "half-space-anytime"
+    strong = toy(strong_convexity=1.0)
+    assert taut.recommend(strong, 100_000).name == "half-space-strong"
+    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2))
+    assert exact.name == "projected-ogd"
+    careful = taut.recommend(toy(), 10_000, per_round=True)
+    assert any("every round matters" in reason for reason in careful.reasons)
+    assert np.isfinite(careful.candidates[0].bound("peak violation"))
+
+
+def test_a_recommendation_gives_numbers_and_reasons_for_what_it_left_out():
+    advice = taut.recommend(toy(), 10_000)
+    limits = {one.quantity: one.bound for one in advice.guarantees}
+    assert limits["regret"] == pytest.approx(
+        taut.bounds.clipped_regret(
+            horizon=10_000, eta=float(advice.learner.eta.value), sigma=float(advice.learner.sigma), radius=1.0,
+            loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1, form="sharp",
+        )
+    )  # fmt: skip
+    remarks = {one.method.name: one.reason for one in advice.candidates}
+    assert "strongly convex" in remarks["clipped-ogd-strong"]
+    assert "slack" in remarks["ogd"]
+    assert advice.to_dict()["name"] == advice.name
+
+
+def test_the_bound_optimal_rule_beats_both_other_rules_on_their_own_bound():
+    known = toy(loss_lipschitz=3.0, loss_range=6.0).constants
+    horizon, weight = 10_000, 0.3
+
+    def total(learner):
+        return taut.bounds.clipped_objective(
+            eta=float(learner.eta.value), sigma=float(learner.sigma), constants=known, horizon=horizon, weight=weight
+        )
+
+    best = total(taut.ClippedOGD.tuned(known, horizon, rule="bound-optimal", weight=weight))
+    for rule in ("paper", "scale-aware"):
+        assert best < 0.95 * total(taut.ClippedOGD.tuned(known, horizon, rule=rule))
+
+
+def test_unknown_constants_are_named():
+    problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0], taut.Ball(1.0, shape=2))
+    with pytest.raises(ValueError, match="loss_lipschitz"):
+        taut.recommend(problem, 100)
+
+
+@pytest.mark.parametrize("slater", [1.0, 0.4])
+@pytest.mark.parametrize("weight", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("centre", [0.0, 0.9])
+def test_no_grid_beats_the_recommended_parameters_if_only_a_slater_point_is_known(slater, weight, centre):
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(3.0, centre=np.array([centre, centre])),
+        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=5.0, slater=slater),
+    )  # fmt: skip
+    setting, horizon = setting_of(problem), 10_000
+
+    def price(learner):
+        found = {g.quantity: g.bound for g in guarantees(learner, setting, horizon)}
+        return found["regret"] + weight * found["violation"]
+
+    chosen = taut.recommend(problem, horizon, weight=weight)
+    assert chosen.name == "clipped-ogd"
+    grid = [(eta, sigma) for eta in np.geomspace(1e-4, 1, 41) for sigma in 1.0001 * np.geomspace(1, 1e3, 31)]
+    best = min(price(taut.ClippedOGD(eta, sigma)) for eta, sigma in grid)
+    assert price(chosen.learner) <= best * 1.001
