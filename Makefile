@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint drill fuzz bench chromium format readme clean
+.PHONY: reproduce test lint drill fuzz floors newest bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -31,6 +31,19 @@ drill: .venv/ready
 fuzz: .venv/ready
 	$(BIN)/python -m drills.fuzz
 
+# Run the tests with the lowest declared version of every dependency, and with the newest.
+floors: .venv/ready
+	$(PYTHON) -m venv .venv-floors
+	$(BIN)/python -m drills.versions > .venv-floors/lowest.txt
+	.venv-floors/bin/pip install -q -r .venv-floors/lowest.txt hatchling editables
+	.venv-floors/bin/pip install -q --no-deps --no-build-isolation -e .
+	TAUT_TEST_CACHE=.venv-floors/xla .venv-floors/bin/pytest -n 2 --dist loadfile
+
+newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/pip install -q --upgrade -e '.[dev]'
+	TAUT_TEST_CACHE=.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
+
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
 chromium:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
@@ -45,7 +58,7 @@ chromium:
 	touch $@
 
 clean:
-	rm -rf .venv reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
+	rm -rf .venv .venv-floors .venv-newest reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
 
 # Write the table of learners between its two marks in README.md.
 readme: .venv/ready

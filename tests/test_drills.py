@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drills import fuzz
+from drills import fuzz, versions
 
 
 def test_nothing_is_lost_in_a_short_crash_drill():
@@ -27,3 +27,9 @@ def test_the_fuzzer_notices_an_unclear_error(monkeypatch):
     clear, unclear = fuzz.fuzz(50, seed=0)
     assert clear == 0
     assert unclear.total() > 20
+
+
+def test_every_dependency_declares_its_lowest_version():
+    names = [requirement.partition("==")[0] for requirement in versions.lowest()]
+    assert {"jax", "jaxlib", "numpy", "cvxpy", "pytest"} <= set(names)
+    assert len(names) == len(set(names))

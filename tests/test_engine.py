@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from subprocesses import run_in_single_precision
 from taut import engine
 
 HEAVY = ["cvxpy", "matplotlib", "xarray", "scipy", "h5netcdf", "typer"]
@@ -88,3 +89,26 @@ def test_nothing_is_set_once_the_backend_runs(monkeypatch):
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     assert engine.prepare() is False
     assert "XLA_FLAGS" not in os.environ
+
+
+WIDTHS = """
+import numpy as np, jax.numpy as jnp, taut
+from taut import engine
+weights = np.array([0.1, 0.2])
+problem = taut.Problem(
+    lambda x, z: jnp.sum(weights * jnp.abs(x - z)) + jnp.vdot(weights, x), lambda x: jnp.sum(jnp.abs(x) * weights) - 1,
+    taut.Ball(1.0, shape=2),
+)
+def loss():
+    return taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, np.ones((4, 2))).loss
+print(loss().dtype)
+with engine.double_precision():
+    wide = loss()
+    print(wide.dtype, float(wide[0, 0]) == float(np.sum(weights)))
+print(loss().dtype)
+"""
+
+
+def test_programs_of_one_float_width_are_not_used_in_the_other():
+    """JAX keeps NumPy constants of a function in the width they were first seen in, so its caches must be cleared."""
+    assert run_in_single_precision(WIDTHS).split() == ["float32", "float64", "True", "float32"]

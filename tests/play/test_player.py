@@ -503,3 +503,19 @@ def test_the_shape_of_the_data_survives_a_file(tmp_path, played):
     with pytest.raises(ValueError, match="z: got data of shape"):
         taut.Player.load(tmp_path / "again.npz", GAME).observe(np.array(1.0))
     back.observe(np.zeros(2))
+
+
+def test_floats_after_whole_numbers_are_refused_and_whole_numbers_after_floats_are_not(tmp_path):
+    problem = taut.Problem(lambda x, z: jnp.sum(x * z), outside_diamond, BALL)
+    player = taut.Player(CLIPPED, problem)
+    player.observe(np.array([1, 2]))
+    player.save(tmp_path / "player.npz")
+    for counting in (player, taut.Player.load(tmp_path / "player.npz", problem)):
+        with pytest.raises(TypeError, match="z: got values of type float64; expected int64, as before"):
+            counting.observe(np.array([1.5, 2.5]))
+        assert counting.round == 2
+        counting.observe(np.array([3, 4]))
+    measuring = taut.Player(CLIPPED, problem)
+    measuring.observe(np.array([1.5, 2.5]))
+    measuring.observe(np.array([3, 4]))
+    assert measuring.round == 3
