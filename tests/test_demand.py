@@ -506,14 +506,13 @@ def test_real_five_minute_series():
     assert "interpolated" not in demand.source
 
 
-def test_real_three_column_series_is_refused_until_it_has_two(tmp_path):
+def test_real_three_column_series_is_read_by_the_names_of_its_columns(tmp_path):
     path = shared("isone_hourly_20180424_20180503.csv")
-    with pytest.raises(ValueError, match="line 1: got 3 columns; expected two"):
-        read([path])  # the second column is the hour, not MW
     rows = list(csv.reader(path.read_text().splitlines()))
     two = tmp_path / "two.csv"
     two.write_text("".join(f"{row[0]},{row[2]}\n" for row in rows))
     demand = read([two])
+    np.testing.assert_array_equal(read([path]).values, demand.values)  # the second column is the hour, not MW
     np.testing.assert_array_equal(demand.values[::12], [float(row[2]) for row in rows[1:]])
     assert len(demand.values) == 2880
     assert "interpolated" in demand.source

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import commands
+
 if TYPE_CHECKING:
     from .learners import Card
 
@@ -18,7 +20,8 @@ app = typer.Typer(
     name="taut",
     help="Online decisions under constraints that must really hold.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,  # taut --install-completion
+    rich_markup_mode=None,  # [g] in a help text is mathematics, not markup
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -76,13 +79,17 @@ def learners(
     elif markdown:
         typer.echo(learners_markdown(cards))
     else:
+        from rich.console import Console
         from rich.table import Table
 
-        table = Table(title="Learners (b: the parameter beta; m: number of constraints)")
-        for column in _COLUMNS:
-            table.add_column(column, overflow="fold")
+        wide = Console().width >= 160
+        shown = _COLUMNS if wide else ("learner", "losses", "regret", "violation")
+        rest = None if wide else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
+        table = Table(title="Learners (b: the parameter beta; m: number of constraints)", caption=rest)
+        for column in shown:
+            table.add_column(column, overflow="fold", no_wrap=column == "learner")
         for card in cards:
-            table.add_row(*_cells(card))
+            table.add_row(*(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown))
         _print(table)
 
 
@@ -275,8 +282,26 @@ def bench(
     suite = Path.cwd() / "benchmarks"
     if not (suite / "__main__.py").is_file():
         raise FileNotFoundError("benchmarks/ was not found; run this command in a checkout of taut's repository")
+    from . import arguments
+
+    if only is not None:
+        arguments.one_of("--only", only, _bench_parts(suite))
     flags = [*(["--quick"] if quick else []), *(["--only", only] if only else []), *(["--json"] if json_out else [])]
     raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
+
+
+def _bench_parts(suite: Path) -> tuple[str, ...]:
+    """Return the names of the parts of the benchmark suite, which its source lists."""
+    import ast
+
+    for node in ast.parse((suite / "__main__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PARTS":
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+for _command in (commands.run, commands.compare, commands.certify, commands.plot):
+    app.command()(_command)
 
 
 def _prepare() -> None:

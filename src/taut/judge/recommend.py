@@ -98,7 +98,8 @@ class Recommendation(Displayed):
 
         table = Table(title=f"bounds at T = {self.horizon}", title_justify="left")
         for name in ("learner", "regret", "violation", "squared violation", "peak violation", "remark"):
-            table.add_column(name, justify="left" if name in ("learner", "remark") else "right")
+            left = name in ("learner", "remark")
+            table.add_column(name, justify="left" if left else "right", no_wrap=name == "learner", overflow="fold")
         for one in self.candidates:
             limits = [one.bound(q) for q in ("regret", "violation", "squared violation", "peak violation")]
             table.add_row(one.method.name, *("" if math.isinf(b) else f"{b:.4g}" for b in limits), one.reason)

@@ -172,13 +172,19 @@ def _bar(show: bool, jobs: int) -> Iterator[Callable[[str], None]]:
     if not show:
         yield lambda text: None
         return
+    import sys
+
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, transient=True, console=console) as bars:
         bar, begun = bars.add_task("", total=jobs), [False]
 
         def tell(text: str) -> None:
+            if not console.is_terminal:  # a bar would show nothing until the end
+                print(text, file=sys.stderr, flush=True)
             bars.update(bar, description=text, advance=1 if begun[0] else 0)
             begun[0] = True
 

@@ -223,7 +223,11 @@ def _iso_ne(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
 
 
 def _plain(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
-    """Return (where, time, value) for every row of a two-column file, without its header."""
+    """Return (where, time, value) for every row of a table, without its header.
+
+    A table has two columns, or more under a header that names one time and one load.
+    """
+    rows = _two_columns(rows)
     for where, cells in rows:
         if len(cells) < 2 or any(cells[2:]):
             raise _refusal(where, f"{len(cells)} columns", "two: time and MW")
@@ -238,11 +242,31 @@ def _plain(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
     return found
 
 
+def _two_columns(rows: Cells) -> Cells:
+    """Return the columns of time and load if a header names them, otherwise the rows as they are."""
+    names = [cell.lower() for cell in rows[0][1]]
+    if len(names) < 3:
+        return rows
+    times = [i for i, name in enumerate(names) if re.search(r"time|date|hour|interval", name)]
+    loads = [i for i, name in enumerate(names) if re.search(r"load|demand|\bmw\b|_mw\b", name)]
+    if not times or len(loads) != 1:
+        return rows
+    place = (times[0], loads[0])
+    return [(where, [cells[i] for i in place] if len(cells) > max(place) else cells) for where, cells in rows]
+
+
 def _stamp(text: str) -> int | None:
     """Parse a local clock time as seconds since 1970-01-01 on the same clock. Return None if the text is no such time."""
     try:
-        us = "%m/%d/%Y %H:%M:%S" if text.count(":") == 2 else "%m/%d/%Y %H:%M"
-        time = datetime.strptime(text, us) if "/" in text else datetime.fromisoformat(text)
+        clock = "%H:%M:%S" if text.count(":") == 2 else "%H:%M"
+        if re.match(r"\d{4}/", text):
+            time = datetime.strptime(text, f"%Y/%m/%d {clock}")
+        elif "/" in text:
+            time = datetime.strptime(text, f"%m/%d/%Y {clock}")
+        elif re.match(r"\d{1,2}\.\d{1,2}\.", text):
+            time = datetime.strptime(text, f"%d.%m.%Y {clock}")
+        else:
+            time = datetime.fromisoformat(text)
     except ValueError:
         return None
     return None if time.tzinfo or time.microsecond else int((time - EPOCH).total_seconds())

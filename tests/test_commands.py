@@ -1,0 +1,161 @@
+"""run, compare, certify and plot on a user's own problem say what the library says."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import taut
+from taut import cli, commands
+from taut.paper.experiments import demand
+
+SOURCE = """
+import jax.numpy as jnp
+import taut
+
+game = taut.Problem(
+    lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2),
+    taut.Constants(loss_lipschitz=1.5, constraint_lipschitz=2**0.5),
+)
+unknown = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+
+def made():
+    return game
+
+number = 3
+"""
+COSTS = np.random.default_rng(0).uniform(size=(40, 2))
+TIMES = pd.date_range("2024-01-01", periods=40, freq="1h", name="time")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "problem.py").write_text(SOURCE)
+    pd.DataFrame(COSTS, index=TIMES, columns=["a", "b"]).to_csv("costs.csv")
+    return tmp_path
+
+
+def called(*words, fails=False):
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(cli.app, list(words))
+    assert (result.exception is not None) == fails, result.output
+    return str(result.exception) if fails else result.output
+
+
+RUN = ("run", "problem.py:game", "--learner", "clipped-ogd", "--data", "costs.csv", "--out", "out.nc")
+
+
+def test_run_certify_and_plot(folder):
+    text = called(*RUN, "--set", "beta=0.6")
+    assert text.startswith("Run: 1 seed x 40 rounds")
+    run = taut.Run.load("out.nc")
+    game = commands.load_problem("problem.py:game")
+    expected = taut.simulate(taut.learner("clipped-ogd", game, horizon=40, beta=0.6), game, COSTS)
+    np.testing.assert_array_equal(run.loss, expected.loss)
+    pd.testing.assert_index_equal(run.index, TIMES, check_freq=False)
+    said = json.loads(called("certify", "out.nc", "--json"))
+    assert said == json.loads(json.dumps(expected.certificate().to_dict()))
+    assert called("plot", "out.nc", "-q", "violation").strip() == "saved to out.png"
+    assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_knows_where_its_data_were_and_notices_a_change(folder):
+    called(*RUN, "--json")
+    pd.DataFrame(COSTS * 2, index=TIMES).to_csv("costs.csv")
+    assert "has changed since the run" in called("certify", "out.nc", fails=True)
+    (folder / "out.nc.origin.json").unlink()
+    assert "expected --problem and --data" in called("certify", "out.nc", fails=True)
+
+
+def test_compare_prints_one_table(folder):
+    words = (
+        "compare",
+        "problem.py:made",
+        "-l",
+        "clipped-ogd",
+        "-l",
+        "ogd",
+        "-d",
+        "costs.csv",
+        "--csv",
+        "table.csv",
+        "--json",
+    )
+    found = json.loads(called(*words))
+    assert list(found["learners"]) == ["clipped-ogd", "ogd"]
+    assert "clipped-ogd" in (folder / "table.csv").read_text()
+
+
+def test_unknown_constants_are_estimated(folder):
+    text = called("run", "problem.py:unknown", "-l", "clipped-ogd", "-d", "costs.csv")
+    assert "estimated from the data" in text
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "nc", "csv", "parquet"])
+def test_data_in_many_formats(folder, suffix):
+    path = folder / f"z.{suffix}"
+    frame = pd.DataFrame(COSTS, columns=["a", "b"])
+    if suffix == "npy":
+        np.save(path, COSTS)
+    elif suffix == "npz":
+        np.savez(path, c=COSTS)
+    elif suffix == "csv":
+        frame.to_csv(path, index=False)
+    elif suffix == "nc":
+        frame.to_xarray().to_netcdf(path, engine="h5netcdf")
+    else:
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+    found = commands.read_data(path)
+    found = found["c"] if suffix == "npz" else np.stack([found["a"], found["b"]], 1) if suffix == "nc" else found
+    np.testing.assert_allclose(np.asarray(found), COSTS)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("problem.py", "expected a file and a name in it, as in problem.py:game"),
+        ("nothing.py:game", "there is no file 'nothing.py'"),
+        ("problem.py:gmae", "has no 'gmae'; expected one of game, unknown"),
+        ("problem.py:number", "which is of class int; expected a taut.Problem"),
+    ],
+)
+def test_problems_that_are_not_there(folder, where, message):
+    assert message in called("run", where, "-d", "costs.csv", fails=True)
+
+
+def test_names_fit_eighty_columns_and_brackets_survive(folder):
+    for words in (("learners",), ("recommend", "-R", "1", "-f", "1", "-g", "1.5", "-T", "1000")):
+        text = called(*words)
+        assert "…" not in text
+        for name in taut.LEARNERS:
+            assert name in text
+    assert "[OPTIONS]" in called("bound", "--help")
+
+
+def test_completion_knows_the_learners():
+    assert "clipped-ogd" in commands.learner_names("clip")
+    assert "--install-completion" in called("--help")
+
+
+def test_bench_names_its_parts(tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").write_text('PARTS = ("core", "speed")\n')
+    monkeypatch.chdir(tmp_path)
+    assert (
+        called("bench", "--only", "sped", fails=True)
+        == "--only: got 'sped'; expected one of 'core', 'speed'. Did you mean 'speed'?"
+    )
+
+
+@pytest.mark.parametrize(
+    "stamp", ["24.04.2018 00:{:02d}", "2018/04/24 00:{:02d}", "04/24/2018 00:{:02d}:00", "2018-04-24T00:{:02d}"]
+)
+def test_demand_with_more_columns_and_other_dates(tmp_path, stamp):
+    rows = [f"CA,{stamp.format(minute)},{12000 + minute},7" for minute in range(0, 60, 5)]
+    path = tmp_path / "demand.csv"
+    path.write_text("\n".join(["region,interval start time,load (MW),wind", *rows]))
+    series = demand.read([str(path)])
+    assert np.asarray(series.values if hasattr(series, "values") else series).ravel()[:2].tolist() == [12000.0, 12005.0]
