@@ -44,6 +44,7 @@ from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
+from .problem.rescaling import rescaled  # noqa: E402
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
 
 __all__ = [
@@ -52,7 +53,8 @@ __all__ = [
     "Box",
     "Card",
     "Certificate",
-    "ClippedOGD", "Comparison",
+    "ClippedOGD",
+    "Comparison",
     "Constants",
     "Domain",
     "Doubling",
@@ -74,7 +76,8 @@ __all__ = [
     "Simplex",
     "__version__",
     "bounds",
-    "certify", "compare",
+    "certify",
+    "compare",
     "from_cvxpy",
     "hindsight",
     "learner",
@@ -85,6 +88,7 @@ __all__ = [
     "rates",
     "recommend",
     "register_learner",
+    "rescaled",
     "simulate",
     "simulate_all",
     "smoothed",

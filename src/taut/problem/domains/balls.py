@@ -63,6 +63,11 @@ class _Centred(Domain):
         slack = self._slack(x, radius + self._length(middle), tolerance)
         return self._length(x.astype(middle.dtype) - middle) <= radius + slack
 
+    def scaled(self, factor: float) -> Domain:
+        """Radius and centre times `factor`."""
+        centre = None if self.origin is None else factor * self.origin
+        return type(self)(factor * self.radius, centre, self.shape)
+
     @property
     def _row(self) -> Any:
         """The centre as one flat row."""

@@ -105,6 +105,10 @@ class Domain(ABC):
             point = self.project(start)
         return point.reshape(self.shape).astype(direction.dtype)
 
+    def scaled(self, factor: float) -> Domain:
+        """The domain {factor * x : x in this domain}, for a factor above 0."""
+        raise TypeError(f"domain: {type(self).__name__} has no method scaled(factor), which rescaling needs")
+
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or jax.numpy."""
         raise NotImplementedError

@@ -70,6 +70,10 @@ class Box(Domain, leaves=("lower", "upper")):
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
         return jnp.minimum(lower + (upper - lower) * jax.random.uniform(key, self.shape), upper)
 
+    def scaled(self, factor: float) -> Domain:
+        """Both bounds times `factor`."""
+        return type(self)(factor * self.lower, factor * self.upper, self.shape)
+
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """The lower bound where the direction is positive, else the upper bound."""
         return xp.where(directions > 0, self.lower.reshape(1, -1), self.upper.reshape(1, -1))

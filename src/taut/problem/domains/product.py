@@ -76,6 +76,10 @@ class Product(Domain, leaves=("parts",)):
         keys = jax.random.split(key, len(self.parts))
         return self.join([part.sample(keys[i]) for i, part in enumerate(self.parts)])
 
+    def scaled(self, factor: float) -> Domain:
+        """Every part times `factor`."""
+        return type(self)(*(part.scaled(factor) for part in self.parts))
+
     def linear_minimiser(self, direction: jax.Array) -> jax.Array:
         """Each part's own minimiser."""
         direction = self._decision(direction, "direction")

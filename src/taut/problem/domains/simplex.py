@@ -81,6 +81,10 @@ class Simplex(Domain, leaves=("total",)):
         shares = jax.random.exponential(key, self.shape)
         return self.total * shares / jnp.sum(shares)
 
+    def scaled(self, factor: float) -> Domain:
+        """The total times `factor`."""
+        return type(self)(self.dimension, factor * self.total)
+
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """All of the total in the first of the smallest entries."""
         first = xp.arange(directions.shape[1])[None] == xp.argmin(directions, axis=1)[:, None]

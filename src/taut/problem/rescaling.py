@@ -1,0 +1,147 @@
+"""The same problem in other units: radius and gradients of size 1, so that parameters from theory fit every scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..engine import register_dataclass
+from .constants import Constants
+from .constraints import Constraints
+from .problem import Problem
+from .streams import Stream
+
+__all__ = ["Rescaled", "Units", "rescaled"]
+
+
+def rescaled(problem: Problem) -> Rescaled:
+    r"""Return the problem in units in which radius R, G_f and G_g are 1.
+
+    With x the original decision, the new one is y = x / R; the loss is f(R y) / (G_f R), the constraints g(R y) / (G_g R).
+    Feasible decisions, and which decision is best, stay the same. Several methods ask for impractical horizons or steps
+    where radius and gradients are far from 1, for example with decisions in megawatts.
+
+    Players show decisions in the original units, and `problem.present(run.decisions)` converts those of a run.
+    `problem.units` has the factors, and `problem.original` the problem before.
+
+    >>> import jax.numpy as jnp, taut
+    >>> known = taut.Constants(loss_lipschitz=3e4, constraint_lipschitz=1.0)
+    >>> watts = taut.Problem(lambda x, z: 30 * z * x.sum(), lambda x: x.sum() - 500, taut.Box(0, 1000, shape=2), known)
+    >>> small = rescaled(watts)
+    >>> round(small.constants.radius, 6), small.constants.loss_lipschitz, small.units
+    (1.0, 1.0, Units(decision=707.1067811865476, loss=21213203.435596429, constraint=707.1067811865476))
+    """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+    return Rescaled(problem)
+
+
+@dataclass(frozen=True)
+class Units:
+    """What one unit of the rescaled problem is in the original one."""
+
+    decision: float
+    loss: float
+    constraint: float
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class _RescaledConstraints(Constraints):
+    """g(R y) / (G_g R)."""
+
+    inner: Constraints
+    decision: float
+    constraint: float
+
+    @property
+    def takes_data(self) -> bool:  # type: ignore[override]
+        return self.inner.takes_data
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        return self.inner.values(jnp.asarray(self.decision, x.dtype) * x, z) / jnp.asarray(self.constraint, x.dtype)
+
+
+class Rescaled(Problem):
+    """A problem in units of its own constants; see `taut.rescaled`."""
+
+    def __init__(self, problem: Problem) -> None:
+        radius, slope, steepness = problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz")
+        for name, value in (("loss_lipschitz", slope), ("constraint_lipschitz", steepness)):
+            if value == 0:
+                raise ValueError(f"{name}: got 0; expected a positive number, which becomes the unit")
+        self.original = problem
+        self.units = Units(float(radius), float(slope * radius), float(steepness * radius))
+        self.proof_of_convexity, self.proof_of_domain = problem.proof_of_convexity, problem.proof_of_domain
+        loss, units = problem.loss, self.units
+
+        def scaled_loss(x: jax.Array, z: Any) -> jax.Array:
+            value = loss(jnp.asarray(units.decision, x.dtype) * x, z)
+            return jnp.asarray(value, x.dtype) / jnp.asarray(units.loss, x.dtype)
+
+        super().__init__(
+            scaled_loss,
+            _RescaledConstraints(problem.constraints, units.decision, units.constraint),
+            problem.domain.scaled(1 / units.decision),
+            _in_units(problem.constants, units),
+            problem.domain_binds,
+            constraint_names=problem.constraint_names,
+            coordinate_names=problem.coordinate_names,
+        )
+
+    def arrange(self, data: Any) -> Any:
+        """Data are those of the original problem."""
+        return self.original.arrange(data)
+
+    def present(self, decision: Any) -> Any:
+        """Decisions in the original units, in the original problem's own form."""
+        decision = decision if hasattr(decision, "shape") else np.asarray(decision, float)
+        return self.original.present(decision * decision.dtype.type(self.units.decision))
+
+    def assemble(self, decision: Any) -> Any:
+        """A decision in the original units as one of this problem."""
+        return np.asarray(self.original.assemble(decision)) / self.units.decision
+
+    def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
+        """Hindsight by the original problem's own method, if it has one, in the units of this problem."""
+        if not isinstance(self.constraints, _RescaledConstraints):  # transformed since
+            return None
+        found = self.original.offline(stream, ends, tolerance, rng)
+        if found is None:
+            return None
+        units = self.units
+        gap = found.gap * np.maximum(1, np.abs(found.loss)) / np.maximum(units.loss, np.abs(found.loss))
+        if np.any(gap > tolerance):
+            return None
+        return dataclasses.replace(
+            found,
+            decision=found.decision / units.decision,
+            loss=found.loss / units.loss,
+            gap=gap,
+            violation=found.violation / units.constraint,
+            multipliers=None if found.multipliers is None else found.multipliers * (units.constraint / units.loss),
+        )
+
+
+def _in_units(known: Constants, units: Units) -> Constants:
+    """The constants of the rescaled problem; marks stay."""
+    per_unit = {
+        "radius": units.decision,
+        "loss_lipschitz": units.loss / units.decision,
+        "constraint_lipschitz": units.constraint / units.decision,
+        "loss_range": units.loss,
+        "constraint_range": units.constraint,
+        "strong_convexity": units.loss / units.decision**2,
+        "constraint_smoothness": units.constraint / units.decision**2,
+        "slater": units.constraint,
+        "error_bound": units.constraint / units.decision,
+        "gap": units.constraint,
+    }
+    values = {name: getattr(known, name) / unit for name, unit in per_unit.items() if getattr(known, name) is not None}
+    ones = {name: 1.0 for name in ("radius", "loss_lipschitz", "constraint_lipschitz")}
+    return dataclasses.replace(known, **(values | ones))
