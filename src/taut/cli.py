@@ -146,11 +146,11 @@ _Error = Annotated[
 
 @app.command()
 def bound(
-    learner: Annotated[str, typer.Argument(help="Name of a learner (see `taut learners`).")],
     horizon: Annotated[int, typer.Option("--horizon", "-T", help="Number of rounds.")],
     radius: _Radius,
     loss_lipschitz: _LossSlope,
     constraint_lipschitz: _Slope,
+    learner: Annotated[str, typer.Argument(help="Name of a learner (see `taut learners`).")] = "half-space",
     constraints: _Count = 1,
     constraint_range: _Reach = None,
     loss_range: _LossReach = None,

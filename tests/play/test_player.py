@@ -299,7 +299,8 @@ def test_slopes_that_are_not_finite_are_refused_even_where_a_box_would_clip_them
 
 def test_players_that_cannot_be():
     for make, error, message in (
-        (lambda: taut.Player("clipped", GAME), TypeError, "learner: got 'clipped'; expected a taut learner"),
+        (lambda: taut.Player("clipped", GAME), ValueError, "learner: got 'clipped'; expected one of half-space"),
+        (lambda: taut.Player(3, GAME), TypeError, "learner: got 3; expected a taut learner"),
         (lambda: taut.Player(CLIPPED, distance), TypeError, "problem: got .*; expected taut.Problem"),
         (lambda: taut.Player(CLIPPED, GAME, x1=[0.0]), ValueError, r"x1: got shape \(1,\); expected \(2,\)"),
         (lambda: taut.Player(CLIPPED, GAME, count=2), ValueError, "count: got 2; expected 1, as the problem has"),

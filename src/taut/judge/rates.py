@@ -12,7 +12,7 @@ from .. import arguments
 from ..display import Displayed, Grid, Summary
 from ..learners import QUANTITIES, Learner
 from ..learners.base import smallest
-from ..learners.registry import as_learner
+from ..learners.registry import DEFAULT, as_learner
 from ..play import metrics
 from ..play.simulate import simulate
 from ..problem.problem import Problem
@@ -95,18 +95,19 @@ class Rates(Displayed):
 
 
 def rates(
-    learner: Learner | str | Callable[[int], Learner],
-    family: tuple[Problem, Any] | Callable[[int], tuple[Problem, Any]],
-    horizons: Sequence[int],
+    learner: Learner | str | Callable[[int], Learner] | Any = DEFAULT,
+    family: tuple[Problem, Any] | Callable[[int], tuple[Problem, Any]] | Any = None,
+    horizons: Sequence[int] | Any = None,
     *,
     seeds: int | None = None,
     score: Problem | None = None,
     theory: Mapping[str, float] | None = None,
 ) -> Rates:
-    """Growth exponents of regret and of each violation over `horizons`.
+    """Growth exponents of regret and of each violation: `rates(learner, family, horizons)` or `rates(family, horizons)`.
 
     Arguments:
         learner: a learner that needs no horizon, a function of the horizon that returns one, or the name of a method.
+            Without it, "half-space" plays.
         family: (problem, stream), or a function of the horizon that returns them.
         horizons: at least two, increasing.
         seeds: number of seeds in the stream, as in `taut.simulate`.
@@ -114,6 +115,11 @@ def rates(
         theory: growth exponents to compare with, by quantity; by default those of the learner's own bounds over the
             same horizons.
     """
+    given = [one for one in (learner, family, horizons) if one is not None]
+    if horizons is None and len(given) == 2:
+        learner, family, horizons = DEFAULT, *given
+    if horizons is None or family is None:
+        raise TypeError("rates: expected rates(learner, family, horizons) or rates(family, horizons)")
     grid = tuple(arguments.count("horizons", horizon) for horizon in horizons)
     if len(grid) < 2 or list(grid) != sorted(set(grid)):
         raise ValueError(f"horizons: got {list(horizons)}; expected at least two, increasing")

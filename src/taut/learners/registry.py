@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from ..problem.domains import Domain
     from ..problem.problem import Problem
 
-__all__ = ["GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner"]
+__all__ = ["DEFAULT", "GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner", "with_default"]
 
 GROUP = "taut.learners"
+DEFAULT = "half-space"
+"""The method that plays where none is named. It needs a domain and no constants."""
 FIRST = ("half_space", "clipped_ogd")
 """Families that tables show first; the others follow in alphabetical order."""
 
@@ -143,6 +145,18 @@ def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
     if not isinstance(value, str):
         return value
     return as_learner(_card(value), problem, horizon)
+
+
+def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
+    """Return (learner, *rest) for a call that may have left the learner out, so that its arguments moved up by one place."""
+    from ..problem.problem import Problem
+
+    if not isinstance(learner, Problem):
+        return (learner, *rest)
+    given = [one for one in (learner, *rest) if one is not None]
+    if len(given) > len(rest):
+        raise TypeError(f"learner: got {learner!r}; expected a learner before the problem, or no learner at all")
+    return (DEFAULT, *given, *[None] * (len(rest) - len(given)))
 
 
 def register_learner(card: Card | None = None, /, **fields: Any) -> Any:

@@ -16,6 +16,7 @@ from .. import arguments, files
 from ..display import Displayed, Summary, number, numbers
 from ..engine import VERSION, refuse_fork
 from ..learners import Learner
+from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
@@ -39,7 +40,8 @@ class Player(Displayed):
     """A learner in live use: read `decision`, act on it, then `observe` what happened.
 
     Arguments:
-        learner: the method with its parameters.
+        learner: the method with its parameters, or the name of one that needs no horizon. Without it, `Player(problem)`,
+            "half-space" plays.
         problem: loss, constraints and domain.
         x1: the first decision; by default the centre of the domain. All computations use its float type.
         count: the number of constraints, needed only when they depend on the round's data.
@@ -57,11 +59,21 @@ class Player(Displayed):
     (2, [0.0])
     """
 
-    def __init__(self, learner: Learner, problem: Problem, *, x1: Any = None, count: int | None = None) -> None:
+    def __init__(
+        self,
+        learner: Learner | str | Problem = DEFAULT,
+        problem: Problem | None = None,
+        *,
+        x1: Any = None,
+        count: int | None = None,
+    ) -> None:
         refuse_fork()
+        learner, problem = with_default(learner, problem)
+        if isinstance(problem, Problem):
+            learner = as_learner(learner, problem, None)
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learner: got {arguments.shown(learner)}; expected a taut learner. The order is Player(learner, problem)"
+                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of one. The order is Player(learner, problem)"
             )
         if not isinstance(problem, Problem):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")

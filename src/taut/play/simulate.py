@@ -16,6 +16,7 @@ import numpy as np
 from .. import arguments
 from ..engine import random_key, refuse_fork
 from ..learners import Learner
+from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
@@ -31,9 +32,9 @@ LOG = logging.getLogger(__name__)
 
 
 def simulate(
-    learner: Learner | Sequence[Learner],
-    problem: Problem,
-    stream: Any,
+    learner: Learner | str | Sequence[Learner] | Problem = DEFAULT,
+    problem: Problem | Any = None,
+    stream: Any = None,
     *,
     horizon: int | None = None,
     seeds: int | None = None,
@@ -46,10 +47,11 @@ def simulate(
     checkpoint: str | Path | None = None,
     progress: bool = False,
 ) -> Run:
-    """Play `problem` with `learner` over `stream`.
+    """Play `problem` with `learner` over `stream`: `simulate(learner, problem, stream)` or `simulate(problem, stream)`.
 
     Arguments:
-        learner: one learner, or several of one class with different parameters, which are simulated together.
+        learner: one learner, or several of one class with different parameters, which are simulated together; or the name of
+            a method, which is tuned to the problem and the number of rounds. Without it, "half-space" plays.
         problem: loss, constraints and domain.
         stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis `round`, or `seed` then
             `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
@@ -81,7 +83,7 @@ def simulate(
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
     refuse_fork()
-    learners, swept = _learners(learner)
+    learner, problem, stream = with_default(learner, problem, stream)
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):
             raise TypeError(
@@ -94,6 +96,7 @@ def simulate(
         )
     index = index_of(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    learners, swept = _learners(learner, problem, source.horizon)
     kept, every = _record(record), arguments.count("every", every)
     first = first_decision(problem, x1)
     check_feasible(problem)
@@ -127,12 +130,13 @@ def simulate(
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
-def _learners(learner: Any) -> tuple[tuple[Learner, ...], bool]:
+def _learners(learner: Any, problem: Problem, horizon: int) -> tuple[tuple[Learner, ...], bool]:
+    learner = as_learner(learner, problem, horizon)
     if isinstance(learner, Learner):
         return (learner,), False
     if not isinstance(learner, Sequence) or not learner or not all(isinstance(one, Learner) for one in learner):
         raise TypeError(
-            f"learner: got {arguments.shown(learner)}; expected a taut learner or a sequence of them, for example "
+            f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, or a sequence of learners, for example "
             'taut.learner("clipped-ogd", problem, horizon=1000). The order is simulate(learner, problem, stream)'
         )
     shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
