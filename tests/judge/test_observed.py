@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """What was observed in all rounds, against the same numbers in plain NumPy."""
-=======
-"""What a run observed is what its decisions say, for arrays and adversaries; and the default learner needs no constants."""
->>>>>>> ea5cfd8 (Compute what a run observed, certify half-space learners without constants, and play the half-space learner by default)
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +7,6 @@ import pytest
 import taut
 from taut.judge import observed
 from taut.judge.observed import observe
-<<<<<<< HEAD
 from taut.testing import problems
 from taut.testing.playing import shared_stream
 
@@ -84,92 +79,3 @@ def test_a_run_from_a_file_needs_its_problem(tmp_path):
     run.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match="problem: got None"):
         observe(taut.Run.load(tmp_path / "run.nc"))
-=======
-from taut.learners.registry import as_learner
-from taut.problem.streams import as_stream
-
-
-def excess(x, z):
-    return z["a"] @ x - z["b"]
-
-
-PROBLEM = taut.Problem(lambda x, z: jnp.sum((x - z["c"]) ** 2), excess, taut.Box(-1.0, 1.0, shape=2))
-
-
-def data(seeds=3, rounds=50):
-    rng = np.random.default_rng(2)
-    c, a = rng.normal(size=(seeds, rounds, 2)), rng.normal(size=(seeds, rounds, 4, 2))
-    c[0, 0] = 0.0  # at the first decision, the centre, this loss has no slope
-    return {"c": c, "a": a, "b": rng.uniform(0.1, 0.5, size=(seeds, rounds, 4))}
-
-
-@pytest.mark.parametrize("chunk", [4096, 7])
-def test_observed_is_what_the_decisions_say(monkeypatch, chunk):
-    monkeypatch.setattr(observed, "ROUNDS", chunk)
-    z = data()
-    run = taut.simulate("half-space", PROBLEM, z, seeds=3, record=("decisions",))
-    seen = observe(run, PROBLEM, run.stream)
-    slopes = np.sum((2 * (run.decisions - z["c"])) ** 2, axis=-1)
-    values = np.einsum("stij,stj->sti", z["a"], run.decisions) - z["b"]
-    rows = np.take_along_axis(z["a"], values.argmax(axis=-1)[..., None, None], axis=2)[..., 0, :]
-    assert seen.loss_slope == pytest.approx(np.sqrt(slopes.max()), rel=1e-12)
-    assert seen.squared_slopes == pytest.approx(slopes.sum(axis=1).max(), rel=1e-12)
-    assert seen.first_squared_slope == pytest.approx(min(slopes[0, 1], slopes[1, 0], slopes[2, 0]), rel=1e-12)
-    assert seen.constraint_slope == pytest.approx(np.linalg.norm(rows, axis=-1).max(), rel=1e-12)
-
-
-def test_a_certificate_without_constants_has_a_bound_on_regret_and_violation():
-    run = taut.simulate(PROBLEM, data(), seeds=3)
-    card = run.certificate()
-    by = {line.quantity: line for line in card.lines}
-    for quantity in ("regret", "violation"):
-        assert by[quantity].guarantee.source == "half-space, H2 observed"
-        assert by[quantity].holds
-        assert "loss_lipschitz" not in by[quantity].guarantee.assumptions
-    seen = observe(run, PROBLEM, run.stream)
-    root, across = (100 * seen.loss_slope**2 + seen.squared_slopes) ** 0.5, float(PROBLEM.domain.diameter)
-    assert by["regret"].bound <= 1.5 * across * root
-
-
-def test_an_adversary_is_observed_too():
-    def reveal(t, x, key):
-        return {"c": -2 * jnp.sign(x + 0.1), "a": jnp.eye(2)[jnp.asarray([0, 1, 0, 1])], "b": jnp.full(4, 0.3)}
-
-    run = taut.simulate(PROBLEM, reveal, horizon=40)
-    assert observe(run, PROBLEM, run.stream) is None  # its data must be revealed first
-    assert run.certificate(check=False).lines[0].holds
-
-
-def test_the_learner_can_be_left_out_or_named():
-    z = {name: value[0] for name, value in data().items()}
-    named = taut.simulate("half-space", PROBLEM, z)
-    for run in (
-        taut.simulate(PROBLEM, z),
-        taut.simulate(PROBLEM, stream=z),
-        taut.simulate(problem=PROBLEM, stream=z),
-        taut.simulate(as_learner("half-space", PROBLEM, None), PROBLEM, z),
-    ):
-        np.testing.assert_array_equal(run.final, named.final)
-    player, other = taut.Player(PROBLEM, count=4), taut.Player("half-space", PROBLEM, count=4)
-    player.observe({name: value[0] for name, value in z.items()})
-    other.observe({name: value[0] for name, value in z.items()})
-    np.testing.assert_array_equal(player.decision, other.decision)
-    tuned = PROBLEM.with_constants(taut.Constants(loss_lipschitz=9.0, constraint_lipschitz=3.0, constraint_count=4))
-    run = taut.simulate("clipped-ogd", tuned, z)
-    assert run.learner == taut.ClippedOGD.tuned(tuned.constants, horizon=50)  # tuned to the stream's length
-    with pytest.raises(ValueError, match="horizon: got None"):
-        taut.Player("clipped-ogd", tuned)
-    with pytest.raises(TypeError, match="expected a learner before the problem"):
-        taut.simulate(PROBLEM, PROBLEM, z)
-    with pytest.raises(ValueError, match="learner: got 'best'"):
-        taut.simulate("best", PROBLEM, z)
-
-
-def test_rates_take_the_default_learner_too():
-    disc = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
-    costs = as_stream(np.random.default_rng(0).normal(size=(2, 200, 2)), seeds=2)
-    left_out, named = taut.rates((disc, costs), [50, 200]), taut.rates("half-space", (disc, costs), [50, 200])
-    np.testing.assert_array_equal(left_out.values["violation"], named.values["violation"])
-    with pytest.raises(TypeError, match=r"rates\(family, horizons\)"):
-        taut.rates((disc, costs))
->>>>>>> ea5cfd8 (Compute what a run observed, certify half-space learners without constants, and play the half-space learner by default)
