@@ -73,7 +73,8 @@ class Player(Displayed):
             learner = as_learner(learner, problem, None)
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of one. The order is Player(learner, problem)"
+                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of one. "
+                "The order is Player(learner, problem)"
             )
         if not isinstance(problem, Problem):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")

@@ -136,7 +136,7 @@ def _learners(learner: Any, problem: Problem, horizon: int) -> tuple[tuple[Learn
         return (learner,), False
     if not isinstance(learner, Sequence) or not learner or not all(isinstance(one, Learner) for one in learner):
         raise TypeError(
-            f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, or a sequence of learners, for example "
+            f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, or several learners, for example "
             'taut.learner("clipped-ogd", problem, horizon=1000). The order is simulate(learner, problem, stream)'
         )
     shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
