@@ -10,7 +10,7 @@ import pytest
 import taut
 from learners import attack, three_rounds
 from learners.harness import broken, check_formula
-from taut.learners import BoundedGame
+from taut.learners import BoundedGame, bounds
 from taut.learners.bounded_game import CARDS
 from taut.learners.schedules import Constant, InverseRoot, Power
 from taut.testing import parametrize_with_checks, problems, run_check
@@ -87,6 +87,28 @@ def test_tuned_bounds_are_at_most_the_simple_ones():
     assert "independent, identically distributed rounds" in excess.assumptions
     assert excess.bound == pytest.approx(2 * regret.bound / learner.limit)  # M = 2 F / epsilon
     assert violation.bound is None
+
+
+def test_the_bound_of_constant_steps_is_the_sum_of_two_gradient_players():
+    """R^2 / (2 eta) + eta (G_f + M G_g)^2 T / 2 for the decision, M^2 / (2 mu) + mu m G^2 T / 2 for the multiplier."""
+    numbers = {
+        "radius": 0.7,
+        "diameter": 1.3,
+        "loss_lipschitz": 1.1,
+        "constraint_lipschitz": 0.9,
+        "constraint_range": 1.7,
+    }
+    found = bounds.bounded_game_regret(horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, beta=0.0, **numbers)
+    first = 0.7**2 / 0.4 + 0.2 * (1.1 + 4 * 0.9) ** 2 * 25
+    second = 4.0**2 / 0.6 + 0.3 * 3 * 1.7**2 * 25
+    assert found == pytest.approx(first + second)
+    # Steps that shrink: the distances count with the last step, the squared gradients with the sum of all steps.
+    found = bounds.bounded_game_regret(horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, **numbers)
+    steps = np.arange(1, 51) ** -0.5
+    sums = [0.2 * (1.1 + 4 * 0.9) ** 2 / 2, 0.3 * 3 * 1.7**2 / 2]
+    last = [(1.3**2 * sqrt(50) - 1.3**2 + 0.7**2) / 0.4, (32 * sqrt(50) - 32 + 16) / 0.6]
+    least = sum(last) + sum(sums) * steps.sum()
+    assert least <= found <= 1.05 * least
 
 
 def test_outside_the_theorem_there_is_a_reason():

@@ -121,6 +121,22 @@ def test_the_bound_grows_with_the_path_length():
         assert regret.bound <= 1.25 * best + meta + 1e-9
 
 
+def test_the_bounds_are_those_of_the_best_copy_and_of_the_mixture():
+    numbers = {
+        "horizon": 60, "eta": 0.05, "count": 3, "rate": 0.02, "penalty": 1.5, "radius": 0.8, "diameter": 1.4,
+        "loss_lipschitz": 1.2, "constraint_lipschitz": 0.7, "path_length": 2.5,
+    }  # fmt: skip
+    start, total = 0.8**2 + 2 * 1.4 * 2.5, 1.2 + 1.5 * 0.7
+    meta = log(3) / 0.02 + 0.02 * 60 * (1.4 * total) ** 2 / 8
+    copies, plain = [], []
+    for step in (0.05, 0.1, 0.2):
+        outside = start + 2 * step * 1.2 * 1.4 * 60 + (step * 1.2) ** 2 * 60
+        copies.append(start / (2 * step) + step * 1.2**2 * 30 + 1.5 * 0.7 * sqrt(60 * outside))
+        plain.append(start / (2 * step) + step * total**2 * 30)
+    assert bounds.step_experts_regret(**numbers) == pytest.approx(min(copies) + meta)
+    assert bounds.step_experts_penalty_regret(**numbers) == pytest.approx(min(plain) + meta)
+
+
 def test_outside_the_theorem_there_is_a_reason():
     unknown = taut.Setting(taut.Constants(radius=1.0), 2.0)
     regret, _ = StepExperts.tuned(K, 100).guarantees(unknown, 100)
