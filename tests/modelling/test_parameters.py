@@ -81,7 +81,7 @@ def test_parameters_with_values_are_fixed_and_others_change():
     limit.value = 5.0  # too late
     np.testing.assert_array_equal(model.domain.upper, [2, 2])
     np.testing.assert_allclose(excess(model, [1.5, 1.0]), [0.5])
-    with pytest.raises(ValueError, match=r"data: got data for limit, which is no parameter that changes .* expected c"):
+    with pytest.raises(ValueError, match=r"data: got data for limit, which had a value"):
         model.arrange({c: np.zeros((3, 2)), limit: np.zeros(3)})
     limit.value = 2.0
     both = taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], taut.Ball(3.0, shape=2), per_round=[c, "limit"])
@@ -172,3 +172,21 @@ def test_matrices_that_are_not_what_their_parameter_says_are_refused():
         model.arrange({w: np.array([[[1.0, 0.5], [0.0, 1.0]]])})
     with pytest.raises(ValueError, match="got a matrix that is not semidefinite for w; expected PSD"):
         model.arrange({w: np.array([[[1.0, 2.0], [2.0, 1.0]]])})
+
+
+def test_data_of_fixed_parameters_are_refused_rather_than_ignored():
+    x, q, r = cp.Variable(2, name="x"), cp.Parameter(2, name="q", value=[1.0, 2.0]), cp.Parameter(2, name="r")
+    learner = taut.ClippedOGD(0.1, 4.0)
+    alone = taut.from_cvxpy(q @ x, [cp.norm1(x) <= 1])
+    for data in ({q: np.ones((5, 2))}, {"q": np.ones((5, 2))}):
+        with pytest.raises(ValueError, match=r"data: got data for q, which had a value .* per_round=\[\"q\"\]"):
+            taut.simulate(learner, alone, data)
+    with pytest.raises(ValueError, match="data: got data for 'other', but no parameter of the model changes"):
+        taut.simulate(learner, alone, {"other": np.ones((5, 2))})
+    both = taut.from_cvxpy((q + r) @ x, [cp.norm1(x) <= 1])
+    with pytest.raises(ValueError, match="data: got data for q, which had a value"):
+        both.arrange({q: np.ones((5, 2)), r: np.ones((5, 2))})
+    changing = taut.from_cvxpy(q @ x, [cp.norm1(x) <= 1], per_round=["q"])
+    losses = [taut.simulate(learner, changing, {q: scale * np.ones((5, 2))}).totals.loss for scale in (1.0, 2.0)]
+    assert losses[0] != pytest.approx(losses[1])
+    assert taut.simulate(learner, alone, np.zeros(5)).horizon == 5  # rounds without data

@@ -234,6 +234,8 @@ class Model(Problem):
 
         Their shapes and the parameters' attributes, on which convexity rests, are checked.
         """
+        if isinstance(data, Mapping):
+            self._refuse_data_of_fixed(data)
         if data is None or isinstance(data, Stream) or not self.parameters:
             return data
         if callable(data):
@@ -244,6 +246,20 @@ class Model(Problem):
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
             return self.keys.arranged(tuple(map(plain, data)))
         return self.keys.arranged(plain(data, self.keys.labels))
+
+    def _refuse_data_of_fixed(self, data: Mapping[Any, Any]) -> None:
+        """Raise if data are given for a parameter that is fixed, or for a name that the model does not have."""
+        fixed = {parameter.id: parameter.name() for parameter in self.fixed}
+        for key in data:
+            name = fixed.get(key.id) if isinstance(key, cp.Parameter) else key if key in fixed.values() else None
+            if name is not None and name not in self.keys.labels:
+                raise ValueError(
+                    f"data: got data for {name}, which had a value when the model was built and is therefore fixed. Pass "
+                    f'per_round=["{name}"] to taut.from_cvxpy so that it changes with the round'
+                )
+            if not self.parameters:
+                shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
+                raise ValueError(f"data: got data for {shown}, but no parameter of the model changes with the round")
 
     def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def chunk(start: int, length: int) -> Any:
