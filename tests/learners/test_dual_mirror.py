@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 import taut
 from taut.learners import DualMirror
 from taut.learners.dual_mirror import CARDS
-from taut.testing import parametrize_with_checks, run_check
+from taut.testing import parametrize_with_checks, problems, run_check
 
 RATE = 0.2
 ACTIONS, RESOURCES = 5, 3
@@ -219,3 +219,11 @@ def test_flags_of_cards_and_learners_agree():
         if isinstance(made, type):
             assert made.request_first == card.request_first, card.name
     assert [card.name for card in taut.LEARNERS.values() if card.request_first] == ["dual-mirror"]
+
+
+def test_it_is_not_recommended_where_decisions_come_first():
+    advice = taut.recommend(problems.TOY.problem, 1000)
+    reasons = {one.method.name: one.reason for one in advice.candidates}
+    assert "another protocol" in reasons["dual-mirror"]
+    assert "no bound on the violation" in reasons["step-experts"]
+    assert "signed sum only" in reasons["bounded-game"]
