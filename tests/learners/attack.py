@@ -86,7 +86,12 @@ def ratios(
     """The largest measured value over bound that the search finds, for every quantity with a bound that is not an expectation."""
     domain = SQUARE if square else BALL
     setting = taut.Setting(
-        constants(count, strong, domain, slack), float(domain.diameter), fixed, 0.0, fixed, path_length=path_length
+        constants(count, strong, domain, slack),
+        float(domain.diameter),
+        constraints_fixed=fixed,
+        initial_violation=0.0,
+        constraints_affine=fixed,
+        path_length=path_length,
     )
     limits = {}
     for one in learner.guarantees(setting, rounds):

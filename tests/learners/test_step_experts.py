@@ -188,7 +188,9 @@ def test_dynamic_regret_is_below_its_bound_for_a_comparator_that_moves():
         run = taut.simulate(learner, problem, z, chunk=horizon, record=("decisions",))
         for u in paths.values():
             length = float(np.linalg.norm(np.diff(u, axis=0), axis=1).sum())
-            regret, _ = learner.guarantees(taut.Setting(known, 2.0, False, path_length=length), horizon)
+            regret, _ = learner.guarantees(
+                taut.Setting(known, 2.0, constraints_fixed=False, path_length=length), horizon
+            )
             paid = run.totals.loss[0] - np.linalg.norm(u - best, axis=1).sum()
             assert paid <= regret.bound
         assert (

@@ -76,7 +76,7 @@ def test_the_norm_is_that_of_the_jacobian_or_at_most_its_bound():
 # -- Guarantees --------------------------------------------------------------------------------------------------------
 
 KNOWN = attack.constants(count=2, slack=0.2)
-SETTING = taut.Setting(KNOWN, 2.0, True, 0.0, True)
+SETTING = taut.Setting(KNOWN, 2.0, initial_violation=0.0, constraints_affine=True)
 
 
 def found(learner, setting=SETTING, horizon=400):
@@ -102,13 +102,13 @@ def test_tuned_bounds_grow_as_published():
 
 def test_outside_the_theorem_there_is_a_reason():
     tuned = YuNeely.tuned(KNOWN, 400, norm=1.3)
-    moving = taut.Setting(KNOWN, 2.0, False, None, True)
+    moving = taut.Setting(KNOWN, 2.0, constraints_fixed=False, constraints_affine=True)
     assert "every round" in found(tuned, moving)[0].reason
-    curved = taut.Setting(KNOWN.with_values(constraint_smoothness=1.0), 2.0, True, 0.0, False)
+    curved = taut.Setting(KNOWN.with_values(constraint_smoothness=1.0), 2.0, initial_violation=0.0)
     assert "affine" in found(tuned, curved)[0].reason
     short = YuNeely(tuned.gain, tuned.gain**2 * 1.3**2 / 2, 1.3)
     assert "proximity" in found(short)[0].reason
-    deep = taut.Setting(KNOWN.with_values(slater=3.0), 2.0, True, 0.0, True)
+    deep = taut.Setting(KNOWN.with_values(slater=3.0), 2.0, initial_violation=0.0, constraints_affine=True)
     reasons = [one.reason for one in found(tuned, deep) if one.reason]
     assert any("slater" in reason for reason in reasons)
     assert any("pay for" in reason for reason in reasons)  # the clipped violation
