@@ -20,9 +20,12 @@ from taut.play import metrics
 
 from .frontier_streams import STREAMS, Stream
 
-METHODS = ("half-space", "half-space-anytime", "half-space-horizon", "clipped-ogd", "clipped-ogd-anytime")
-"""Methods of the table of exponents. Other families add theirs here."""
-STRONG = ("half-space-strong", "clipped-ogd-strong")
+METHODS = (
+    "half-space", "half-space-anytime", "half-space-horizon", "clipped-ogd", "clipped-ogd-anytime", "surrogate",
+    "surrogate-anytime", "yu-neely", "bounded-game", "no-slater", "step-experts", "block-frank-wolfe",
+)  # fmt: skip
+"""Methods of the table of exponents, each on the streams that its card covers."""
+STRONG = ("half-space-strong", "clipped-ogd-strong", "surrogate-strong")
 CHOICES = ((0, 1), (8, 1), (16, 1), (16, 2), (16, 8), (32, 8))
 """(memory, sweeps)."""
 WEIGHTS = (10.0, 100.0, 1000.0)
@@ -59,6 +62,8 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
         if stream.problem().constants.strong_convexity > 0:
             methods += STRONG
         for method in methods:
+            if not _covers(method, stream):
+                continue
             columns: dict[str, list[Any]] = {"regret": [], "violation": []}
             limits: dict[str, list[float]] = {"regret": [], "violation": []}
             for T in grid:
@@ -78,6 +83,12 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
                 )
                 cells.append(f"{quantity} {last:10.4g} e {measured:6.2f} | {allowed}")
             print(f"{name:20s} {method:22s} {'   '.join(cells)} | {stream.published.get(method, '')}", flush=True)
+
+
+def _covers(method: str, stream: Stream) -> bool:
+    card, problem = taut.LEARNERS[method], stream.problem()
+    known = all(getattr(problem.constants, name) is not None for name in card.needs)
+    return known and not (card.fixed_constraints and problem.constraints.takes_data)
 
 
 def choices(names: tuple[str, ...], pairs: tuple[tuple[int, int], ...], rounds: int) -> None:

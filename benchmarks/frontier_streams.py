@@ -164,7 +164,10 @@ def doubly_data(seeds: int, rounds: int) -> Any:
 STREAMS = {
     one.name: one
     for one in (
-        Stream("toy", toy_problem, toy.costs, published={"half-space-anytime": "0.50", "clipped-ogd": "0.50"}),
+        Stream("toy", toy_problem, toy.costs, published={
+            "half-space-anytime": "0.50", "clipped-ogd": "0.50", "surrogate": "0.51", "surrogate-anytime": "0.50",
+            "no-slater": "1.0", "block-frank-wolfe": "0.93",
+        }),
         Stream("toy strong", strong_toy, toy.costs),
         Stream("doubly stochastic", doubly_problem, doubly_data, longest=2**12),
         Stream("fixed polytope", polytope, lambda seeds, rounds: unit_losses(seeds, rounds, 10),
