@@ -180,7 +180,7 @@ def test_data_of_fixed_parameters_are_refused_rather_than_ignored():
     alone = taut.from_cvxpy(q @ x, [cp.norm1(x) <= 1])
     for data in ({q: np.ones((5, 2))}, {"q": np.ones((5, 2))}):
         with pytest.raises(ValueError, match=r"data: got data for q, which had a value .* per_round=\[\"q\"\]"):
-            taut.simulate(learner, alone, data)
+            alone.arrange(data)
     with pytest.raises(ValueError, match="data: got data for 'other', but no parameter of the model changes"):
         taut.simulate(learner, alone, {"other": np.ones((5, 2))})
     both = taut.from_cvxpy((q + r) @ x, [cp.norm1(x) <= 1])

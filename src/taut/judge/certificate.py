@@ -203,6 +203,8 @@ def certify(
     played = problem or run.played or run.problem
     if played is None or scored is None:
         raise ValueError("problem: got None; expected the game that was played, which a saved run does not hold")
+    held = stream if data is None else data
+    played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
     notes: list[str] = []
     comparator = _best(scored, source, run, notes) if best is None else best

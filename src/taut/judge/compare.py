@@ -258,6 +258,7 @@ def compare(
     'clipped-ogd'
     """
     chosen = _labelled(learners)
+    problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
     for label, learner in made.items():

@@ -131,6 +131,7 @@ def rates(
                 f"family: got {arguments.shown(family)}; expected a tuple (problem, stream), or a function of the horizon"
             )
         problem, stream = family if isinstance(family, tuple) else family(horizon)
+        problem = problem.for_data(stream)
         made = as_learner(learner, problem, horizon)
         made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ from .evaluation import Probe
 from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys
+from .per_round import chosen_parameters, fixed_with_data, refuse_unused
 from .translate import translate, translate_all
 
 __all__ = ["Model", "from_cvxpy"]
@@ -57,7 +58,7 @@ def from_cvxpy(
             box of the feasible set. It is computed from the constraints without per-round parameters.
         constants: known constants; the others are exact where loss or constraints are affine or quadratic, else estimated.
         per_round: the parameters that change with the round, or their names (or the only one); by default those
-            without a value. The others are fixed at the values they have now.
+            without a value, and those that a stream has data for. The others are fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
             domain that takes over variable attributes always is.
 
@@ -87,15 +88,20 @@ class Model(Problem):
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | None = None,
         constants: Constants | None = None, per_round: Any = None, domain_binds: bool = False,
+        values: Mapping[int, Array] | None = None,
     ) -> None:  # fmt: skip
         self.objective, self.stated = checked(loss, constraints)
         self.variables = _leaves([self.objective, *self.stated], "variables")
         every = _leaves([self.objective, *self.stated], "parameters")
-        self.parameters = _per_round(every, per_round)
+        # Values that are assigned later have no effect: loss, domain and hindsight must use the same numbers.
+        known: dict[int, Any] = {p.id: value_of(p) if values is None else values.get(p.id) for p in every}
+        self.parameters = chosen_parameters(every, per_round, known)
         self.keys = Keys(self.parameters)
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
-        # Values that are assigned later have no effect: loss, domain and hindsight must use the same numbers.
-        self._values_of_fixed: dict[int, Any] = {parameter.id: value_of(parameter) for parameter in self.fixed}
+        self._values_of_fixed: dict[int, Any] = {parameter.id: known[parameter.id] for parameter in self.fixed}
+        self._given = (loss, constraints, domain, constants, domain_binds)
+        self._chosen = per_round is not None
+        self._with_data: dict[tuple[int, ...], Model] = {}
         check_parametrized(self.objective, self.stated, self._constants_for_fixed)
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
@@ -120,6 +126,7 @@ class Model(Problem):
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
         self.constants = self._constants(constants or Constants(), atoms)
+        self._derived_constants = self.constants
 
     def _derived(self, finite: list[Any]) -> Domain:
         """The bounding box of the set that the constraints without per-round parameters describe."""
@@ -234,9 +241,7 @@ class Model(Problem):
 
         Their shapes and the parameters' attributes, on which convexity rests, are checked.
         """
-        if isinstance(data, Mapping):
-            self._refuse_data_of_fixed(data)
-        if data is None or isinstance(data, Stream) or not self.parameters:
+        if data is None or isinstance(data, Stream):
             return data
         if callable(data):
             key = data if isinstance(data, Hashable) else id(data)
@@ -244,35 +249,49 @@ class Model(Problem):
                 self._reveals[key] = self._arranging(data)
             return self._reveals[key]
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
-            return self.keys.arranged(tuple(map(plain, data)))
-        return self.keys.arranged(plain(data, self.keys.labels))
+            return self._keyed(tuple(map(plain, data)))
+        return self._keyed(plain(data, self.keys.labels | {parameter.name() for parameter in self.fixed}))
 
-    def _refuse_data_of_fixed(self, data: Mapping[Any, Any]) -> None:
-        """Raise if data are given for a parameter that is fixed, or for a name that the model does not have."""
-        fixed = {parameter.id: parameter.name() for parameter in self.fixed}
-        for key in data:
-            name = fixed.get(key.id) if isinstance(key, cp.Parameter) else key if key in fixed.values() else None
-            if name is not None and name not in self.keys.labels:
-                raise ValueError(
-                    f"data: got data for {name}, which had a value when the model was built and is therefore fixed. Pass "
-                    f'per_round=["{name}"] to taut.from_cvxpy so that it changes with the round'
-                )
-            if not self.parameters:
-                shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
-                raise ValueError(f"data: got data for {shown}, but no parameter of the model changes with the round")
+    def _keyed(self, data: Any, check: bool = True) -> Any:
+        refuse_unused(data, self.fixed, self.keys.labels)
+        return self.keys.arranged(data, check) if self.parameters else data
+
+    def for_data(self, stream: Any) -> Problem:
+        """The model in which the parameters that the stream has data for change with the round; it is built once."""
+        named = fixed_with_data(self.fixed, stream)
+        if not named or self._chosen:  # a choice by per_round= stands: `arrange` refuses other data
+            return self
+        names = ", ".join(parameter.name() for parameter in named)
+        if self.constraints is not self.written:
+            raise ValueError(
+                f"stream: got data for {names}, with a value in the model that was transformed; expected "
+                f"per_round=[{names}] in from_cvxpy"
+            )
+        key = tuple(parameter.id for parameter in named)
+        if key not in self._with_data:
+            loss, constraints, domain, constants, binds = self._given
+            chosen = [*self.parameters, *named]
+            twin = Model(loss, constraints, domain, constants, chosen, binds, self._values_of_fixed)
+            twin.notes.append(f"{names}: changes with the round, because the stream has data for it")
+            self._with_data[key] = twin
+        twin = self._with_data[key]
+        return twin if self.constants is self._derived_constants else twin.with_constants(self.constants)
 
     def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def chunk(start: int, length: int) -> Any:
-            return self.keys.arranged(function(start, length))
+            return self._keyed(function(start, length))
 
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
-            return self.keys.arranged(function(round, self.present(decision), key), check=False)
+            return self._keyed(function(round, self.present(decision), key), check=False)
 
         wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal}
         return wrappers.get(required_arguments(function), function)
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
         """These constants, with the estimated ones replaced by samples of the stream."""
+        changed = self.for_data(stream)
+        if changed is not self:
+            return changed.estimate_constants(stream, key, **options)
         unknown = dict.fromkeys(self.constants.estimated) | {"strong_convexity": 0.0}
         unknown = {name: value for name, value in unknown.items() if name in self.constants.estimated}
         known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
@@ -339,22 +358,3 @@ def _leaves(parts: list[Any], kind: str) -> list[Any]:
     """Variables or parameters in the order of their creation, which is also their position in a stream."""
     found = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
     return [found[key] for key in sorted(found)]
-
-
-def _per_round(parameters: list[Any], chosen: Any) -> list[Any]:
-    if chosen is None:
-        return [parameter for parameter in parameters if value_of(parameter) is None]
-    chosen = [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen  # both could be iterated over
-    if not isinstance(chosen, Iterable):
-        raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
-    chosen = list(chosen)
-    names_ = {parameter.name(): parameter for parameter in parameters}
-    found = [names_.get(one) if isinstance(one, str) else one for one in chosen]
-    for given, parameter in zip(chosen, found, strict=True):
-        if not any(parameter is one for one in parameters):
-            raise ValueError(f"per_round: got {given}; expected parameters of the model: {', '.join(names_) or 'none'}")
-    picked = [parameter for parameter in parameters if any(parameter is one for one in found)]
-    for parameter in parameters:
-        if not any(parameter is one for one in picked) and value_of(parameter) is None:
-            raise ValueError(f"parameter {parameter.name()}: got no value; expected one, or the parameter in per_round")
-    return picked

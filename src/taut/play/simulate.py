@@ -95,6 +95,7 @@ def simulate(
             "shape of the problem that is played"
         )
     index = index_of(stream)
+    problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     learners, swept = _learners(learner, problem, source.horizon)
     kept, every = _record(record), arguments.count("every", every)

@@ -94,6 +94,10 @@ class Problem(Displayed):
         """
         return plain(data)
 
+    def for_data(self, stream: Any) -> Problem:
+        """Return the problem that these data belong to. Models written in CVXPY make parameters with data change."""
+        return self
+
     def present(self, decision: np.ndarray[Any, Any]) -> Any:
         """Convert a decision for the user. Models written in CVXPY name its parts."""
         return decision

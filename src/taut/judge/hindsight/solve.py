@@ -85,6 +85,7 @@ def hindsight(
     tolerance = arguments.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
         raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
+    problem = problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
