@@ -203,3 +203,18 @@ def test_atoms_that_hide_their_parameters_take_the_generic_route():
     best = taut.hindsight(model, np.array([[0.5, 0.5], [-0.5, 0.5], [-0.5, 0.5]]))
     assert "model" not in best.solver
     assert best.gap[0] <= 1e-8
+
+
+def test_perspectives_are_played_bounded_and_solved():
+    """s f(x / s) with f = |x|^2 is |x|^2 / s, CVXPY's quad_over_lin."""
+    results = []
+    for form in (lambda x, s: cp.perspective(cp.sum_squares(x), s), cp.quad_over_lin):
+        x, s = cp.Variable(2, name="x"), cp.Variable(name="s", nonneg=True)
+        c = cp.Parameter(2, name="c", bounds=[-1, 1])
+        loss = c @ x + form(x, s)
+        model = taut.from_cvxpy(loss, [form(x, s) <= 1, s >= 0.5, s <= 2])
+        best = taut.hindsight(model, np.random.default_rng(4).uniform(-1, 1, (6, 2)))
+        assert "the model's own program" in best.solver
+        results.append((model.domain.lower, model.domain.upper, model.constants.slater, best.loss, best.decision))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

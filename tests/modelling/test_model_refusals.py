@@ -5,6 +5,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import pytest
+from cvxpy.transforms.partial_optimize import partial_optimize
 
 import taut
 
@@ -80,6 +81,40 @@ def test_unsupported_atoms_are_refused_by_name():
     x = cp.Variable((2, 2), name="x", PSD=True)
     with pytest.raises(ValueError, match="got quantum_rel_entr"):
         taut.from_cvxpy(cp.quantum_rel_entr(x, np.eye(2)), [cp.trace(x) == 1], taut.Ball(1.0, shape=(2, 2)))
+
+
+def test_atoms_without_a_closed_form_are_refused_before_anything_is_solved():
+    x, z = cp.Variable(2, name="x"), cp.Variable(name="z")
+    inner = cp.Problem(cp.Minimize(z), [z >= x[0], z >= -x[0]])
+    for part, message in (
+        (cp.transforms.indicator([cp.norm(x) <= 1]), "got indicator in .* pass the set as constraints"),
+        (
+            partial_optimize(inner, opt_vars=[z], dont_opt_vars=[x]),
+            "got PartialProblem in .* variables and constraints",
+        ),
+        (cp.suppfunc(z, [cp.abs(z) <= 1])(x[0]), "got SuppFuncAtom in .* such as a norm"),
+    ):
+        for loss, constraints in ((part, []), (cp.sum(x), [part <= 1])):
+            with pytest.raises(ValueError, match=message):
+                taut.from_cvxpy(loss, constraints)
+
+
+def test_a_quadratic_form_that_changes_is_refused_with_the_form_to_write():
+    x, p = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter((2, 2), name="p", PSD=True)
+    with pytest.raises(ValueError, match=r"(?s)not DPP.*Write quad_form\(x, P\) as sum_squares\(P_half @ x\)"):
+        taut.from_cvxpy(cp.quad_form(x, p))
+
+
+def test_a_parameter_without_bounds_is_noted_with_the_range_that_was_assumed():
+    x, c = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Parameter(2, name="c")
+    notes = taut.from_cvxpy(c @ x).notes
+    assert any(
+        note.startswith(
+            "c: no bounds are stated; the constants (loss_lipschitz, loss_range) assume values between -2 and 2"
+        )
+        for note in notes
+    )
+    assert not any("no bounds" in note for note in taut.from_cvxpy(cp.sum_squares(x - 1)).notes)
 
 
 def test_atoms_must_be_defined_finite_and_lipschitz_on_the_whole_domain():

@@ -36,7 +36,8 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
             f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
             "bounding box of the feasible set, which takes two programs per entry, is not computed"
         )
-    feasible = ConicSet.of([flat.variable], [*flat.ties, *(flat.of(one) for one in constraints)])
+    copies = [flat.of(one) for one in constraints]
+    feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])
     edges, errors = np.zeros((2, size)), np.zeros((2, size))
     unclear = ""
     for i in range(size):

@@ -131,7 +131,7 @@ def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
     flat, level = model.flat_copy(), cp.Variable()
     rows = [flat.of(row) <= level for one in excesses for row in one.rows]
     domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
-    feasible = ConicSet.of([flat.variable, level], [*rows, *domain])
+    feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
     solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))
     x = feasible.wanted(solution)
     return (float(x[-1]) if solution.status == "solved" else -np.inf), x[:-1]

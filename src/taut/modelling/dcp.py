@@ -104,7 +104,12 @@ def _explained_dpp(loss: Any, constraints: list[Any]) -> str:
         f"{which}: got a model that is not DPP; expected disciplined parametrized programming, in which parameters "
         "enter like constants: linearly, and never multiplied by one another. These subexpressions are not DPP:\n"
         + "\n".join(f"|--  {one}" for one in found)
+        + ("\nWrite quad_form(x, P) as sum_squares(P_half @ x) with the parameter P_half." if _has_form(found) else "")
     )
+
+
+def _has_form(found: list[str]) -> bool:
+    return any(one.startswith("QuadForm(") for one in found)
 
 
 def _not_dpp(part: Any, found: list[str]) -> None:

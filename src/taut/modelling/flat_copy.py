@@ -24,7 +24,7 @@ class FlatCopy:
         scale: see `centre`.
 
     `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a symmetric variable, entries
-    outside of a pattern) at zero.
+    outside of a pattern) at zero. `links` are constraints that programs with the copies need, too.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class FlatCopy:
         self._twins: dict[int, Any] = {id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)}
         self._twins |= fixed
         self.ties: list[Any] = []
+        self.links: list[Any] = []
         start = 0
         for variable in variables:
             part = self.decision[start : start + variable.size]
@@ -46,13 +47,40 @@ class FlatCopy:
             start += variable.size
 
     def of(self, part: Any) -> Any:
-        """The copy of an expression or constraint."""
+        """The copy of an expression or constraint. It may add to `links`."""
+        for atom in _perspectives(part):
+            if id(atom) not in self._twins:
+                self._twins[id(atom)] = self._perspective(atom)
         return part.tree_copy(dict(self._twins))
+
+    def _perspective(self, atom: Any) -> Any:
+        """CVXPY takes perspectives of variables only: copies of them, which `links` set equal to the decision's parts."""
+        scale = cp.Variable(nonneg=True)
+        fresh = {id(variable): cp.Variable(variable.shape) for variable in atom.f.variables()}
+        self.links.append(scale == cp.sum(self._twins[id(atom.args[0])]))
+        self.links += [fresh[id(variable)] == self._twins[id(variable)] for variable in atom.f.variables()]
+        inner = [None if f is None else f.tree_copy(self._twins | fresh) for f in (atom.f, atom.f_recession)]
+        return cp.perspective(inner[0], scale, inner[1])
 
     def assign(self, data: tuple[Any, ...]) -> None:
         """Give the per-round parameters the values of one round."""
         for parameter, value in zip(self.parameters, data, strict=True):
             parameter.value = value
+
+
+def _perspectives(part: Any) -> list[Any]:
+    """The perspectives inside an expression or constraint, the inner ones of several first."""
+    queue, found, seen = [part], list[Any](), set[int]()
+    while queue:
+        one = queue.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, cp.perspective):
+            found.append(one)
+            queue.append(one.f)
+        queue += one.args
+    return found[::-1]
 
 
 def _twin(parameter: Any) -> Any:

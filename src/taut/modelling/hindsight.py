@@ -79,7 +79,7 @@ def _applies(model: Model) -> bool:
     known = {parameter.id for parameter in (*model.parameters, *model.fixed)}
     flat = model.flat_copy()
     copies = [flat.of(part) for part in (model.objective, *(one.expression for one in model.excesses))]
-    # Some atoms (huber, perspective) hold parameters that copies do not reach.
+    # Some atoms (huber) hold parameters that copies do not reach.
     whole = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
     return whole and constraints is model.written
 
@@ -129,7 +129,7 @@ class _Task:
             if one.expression.variables()
         ]
         inside = domain.to_cvxpy(cp.reshape(flat.decision, domain.shape, order="C"))
-        return ConicSet.of([flat.variable], [*tracked, *flat.ties, *inside], tracked)
+        return ConicSet.of([flat.variable], [*tracked, *flat.ties, *flat.links, *inside], tracked)
 
     @property
     def quadratic(self) -> bool:

@@ -20,6 +20,7 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, required_arguments
 from ..problem.tables import plain
 from .atom_domains import atom_domains, check_atoms
+from .atoms.table import refuse_unsupported
 from .attributes import counted, is_symmetric, mirrored, shaped, value_of
 from .bounding_box import bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
@@ -27,7 +28,7 @@ from .dcp import check_parametrized, checked
 from .evaluation import Probe
 from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
-from .parameters import Keys
+from .parameters import Keys, guess_notes
 from .per_round import chosen_parameters, fixed_with_data, refuse_unused
 from .translate import translate, translate_all
 
@@ -107,6 +108,8 @@ class Model(Problem):
         self.notes: list[str] = []
         for one in self.stated:
             excesses_of(one)  # refuses unsupported constraints before anything is solved
+        for part in (self.objective, *self.stated):
+            refuse_unsupported(part)
         atoms = atom_domains([self.objective, *self.stated])
         if domain is None:
             domain = self._derived([constraint for _, constraint in atoms])
@@ -155,6 +158,7 @@ class Model(Problem):
             check_atoms(self, atoms, probe, parameter_range(self))
             loss = polynomial_loss(self, probe)
             known = model_constants(self, given, probe, loss)
+        self.notes += guess_notes(self.parameters, parameter_range(self), known.estimated)
         self.curvature: Array | None = None
         """The loss's second derivatives, if they are the same in every round."""
         if loss is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from ..engine import Array
 from .attributes import is_symmetric, limits, pattern, whole
 
-__all__ = ["Keys", "Range", "draw_parameters", "ranges"]
+__all__ = ["Keys", "Range", "draw_parameters", "guess_notes", "ranges"]
 
 
 ROUNDING = 1e-6
@@ -52,6 +52,22 @@ def ranges(parameters: list[Any], reach: float) -> Range:
         high.append(np.where(known_high, upper, np.where(known_low, lower + reach, reach)))
         guessed.append(~(known_low & known_high))
     return Range(np.concatenate(low), np.concatenate(high), np.concatenate(guessed))
+
+
+def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
+    """A note for each parameter without bounds, if constants were estimated: the range that was assumed for it."""
+    notes, start = [], 0
+    for parameter in parameters:
+        span = slice(start, start + parameter.size)
+        if estimated and np.any(known.guessed[span]):
+            low, high = known.lower[span].min(), known.upper[span].max()
+            notes.append(
+                f"{parameter.name()}: no bounds are stated; the constants ({', '.join(sorted(estimated))}) assume values "
+                f"between {low:.4g} and {high:.4g}, a guess from the size of decisions; state bounds=[low, high], or use "
+                "problem.estimate_constants(stream, key)"
+            )
+        start = span.stop
+    return notes
 
 
 def draw_parameters(parameters: list[Any], known: Range, random: np.random.Generator, count: int) -> Array:

@@ -42,7 +42,7 @@ class Rounds:
         self._tracked = [Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses]
         epigraph = [self._flat.of(model.objective) <= level for level in self._levels]
         objective = cp.Minimize(cp.sum(self._flat.variable) + sum(self._levels))
-        self._program = cp.Problem(objective, [*self._tracked, *epigraph])
+        self._program = cp.Problem(objective, [*self._tracked, *epigraph, *self._flat.links])
         base = self._form(example)
         self.form, self._base, self._example = base, _numbers(base), example
         self._slopes = np.zeros((len(self._base), len(example)))

@@ -14,11 +14,14 @@ from typing import Any
 
 from cvxpy import Parameter
 from cvxpy.atoms.atom import Atom
+from cvxpy.constraints.constraint import Constraint
+from cvxpy.expressions.leaf import Leaf
 
 from . import affine, elementwise, spectral
 from .affine import Operation, Rule, is_negated
+from .constant import is_constant
 
-__all__ = ["REFUSED", "SUPPORTED", "UnsupportedAtom", "atom_classes", "operands", "operation"]
+__all__ = ["REFUSED", "SUPPORTED", "UnsupportedAtom", "atom_classes", "operands", "operation", "refuse_unsupported"]
 
 _QUASI = "it is quasiconvex at best, and the guarantees need convexity"
 _GEOMETRIC = "it belongs to geometric programming, which is convex only after a change of variables"
@@ -31,9 +34,9 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "LogicExpression": _LOGIC,
         "Not": _LOGIC,
         "Or": _LOGIC,
-        "PartialProblem": "its value is the optimum of another problem, which has no closed form",
+        "PartialProblem": "its value is the optimum of another problem; state that problem's variables and constraints",
         "Prod": _GEOMETRIC,
-        "SuppFuncAtom": "its value is the optimum of another problem, which has no closed form",
+        "SuppFuncAtom": "its value is the optimum of another problem; write the support function of the set, such as a norm",
         "SymbolicQuadForm": "it is an internal step of CVXPY's solvers; write quad_form",
         "Xor": _LOGIC,
         "_NaryLogicExpression": _LOGIC,
@@ -117,8 +120,20 @@ class UnsupportedAtom(ValueError):
             text = shorten(str(expression), 200, placeholder=" ...")
         except Exception:  # some of CVXPY's internal classes cannot be printed
             text = object.__repr__(expression)
-        names = ", ".join(supported.__name__ for supported in SUPPORTED)
-        super().__init__(f"expression: got {atom} in {text}; {reason}. Expected an expression of these atoms: {names}")
+        super().__init__(f"expression: got {atom} in {text}; expected another form: {reason}")
+
+
+def refuse_unsupported(part: Any) -> None:
+    """Raise if an expression or constraint contains an atom that does not translate, except in its constant parts."""
+    queue, seen = [part], set[int]()
+    while queue:
+        one = queue.pop()
+        if id(one) in seen or (isinstance(one, Atom) and is_constant(one)):
+            continue
+        seen.add(id(one))
+        if not isinstance(one, (Constraint, Leaf)):
+            operation(one)
+        queue += one.args if isinstance(one, Constraint) else operands(one)
 
 
 def operation(atom: Any) -> Operation:
