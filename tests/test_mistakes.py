@@ -175,8 +175,6 @@ MISTAKES = [
     ("an unknown number of constraints", lambda: taut.Player(LEARNER, taut.Problem(linear, lambda x, c: c @ x - 1, BALL)), "count", "None", "Player(..., count=m)"),
     # Models written in CVXPY.
     ("a concave loss", lambda: taut.from_cvxpy(cp.sqrt(cp.Variable(nonneg=True)), []), "loss", "do not prove convexity", "disciplined convex programming"),
-    ("a CVXPY problem", lambda: taut.from_cvxpy(cp.Problem(cp.Minimize(cp.sum(x2)))), "loss", "Problem", "from_cvxpy(problem.objective, problem.constraints)"),
-    ("a gain instead of a loss", lambda: taut.from_cvxpy(cp.Maximize(cp.sum(x2)), [x2 <= 1]), "loss", "cp.Maximize", "a loss is minus a gain"),
     ("a vector loss in CVXPY", lambda: taut.from_cvxpy(x2, [x2 <= 1]), "loss", "shape (2,)", "a scalar"),
     ("no bounds", lambda: taut.from_cvxpy(cp.sum(x2), []), "constraints", "an unbounded feasible set", "a bounded one, or domain=..."),
     ("whole decisions", lambda: taut.from_cvxpy(cp.sum(cp.Variable(2, integer=True, name="n")), []), "variable n", "integer=True", "real variables"),

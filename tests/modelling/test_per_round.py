@@ -37,7 +37,7 @@ def test_data_for_a_parameter_with_a_value_make_it_change(valued):
     ):
         run = taut.simulate(LEARNER, game, stream, score=game, **options)
         np.testing.assert_allclose(run.loss, wanted.loss, atol=1e-12)
-        assert run.certificate().best.loss[0] == pytest.approx(wanted.certificate().best.loss[0])
+        assert run.certificate().comparator.loss[0] == pytest.approx(wanted.certificate().comparator.loss[0])
     assert "q: changes with the round, because the stream has data for it" in run.problem.notes
     best = taut.hindsight(game, {q: DATA})
     np.testing.assert_allclose(best.decision, taut.hindsight(plain, DATA).decision, atol=1e-7)

@@ -36,10 +36,10 @@ def limits(leaf: Any) -> tuple[Array, Array]:
     lower, upper = np.where(truth, np.maximum(lower, 0), lower), np.where(truth, np.minimum(upper, 1), upper)
     if given.get("bounds") is not None:
         low, high = given["bounds"]
-        if isinstance(low, cp.Expression) or isinstance(high, cp.Expression):
-            raise ValueError(f"{leaf.name()}: got bounds that are CVXPY expressions; expected numbers, or constraints")
-        lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
-        upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
+        if not isinstance(low, cp.Expression):  # bounds that are expressions are constraints: `reading.py`
+            lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
+        if not isinstance(high, cp.Expression):
+            upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
     zeros = ~pattern(leaf)
     return np.where(zeros, 0.0, lower), np.where(zeros, 0.0, upper)
 

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
 from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
 from .attributes import refused
+from .reading import read
 
 __all__ = ["check_parametrized", "checked"]
 
 
 def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
     """The loss expression and the list of constraints, both found to be convex for the values that parameters may have."""
-    if isinstance(loss, cp.Minimize):
-        loss = loss.expr
-    if isinstance(loss, cp.Maximize):
-        raise ValueError("loss: got cp.Maximize; expected an expression to minimise (a loss is minus a gain)")
-    if not isinstance(loss, cp.Expression):
-        mend = (
-            ". Pass its parts: from_cvxpy(problem.objective, problem.constraints)"
-            if isinstance(loss, cp.Problem)
-            else ""
-        )
-        raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression{mend}")
+    loss, stated = read(loss, constraints)
     if loss.size != 1:
         raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
-    stated = [constraints] if isinstance(constraints, cp.Constraint) else _listed(constraints)
-    for one in stated:
-        if not isinstance(one, cp.Constraint):
-            raise TypeError(f"constraints: got {one!r}; expected CVXPY constraints such as x <= 1")
     leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
     if not leaves[0]:
         raise ValueError("loss: got no CVXPY variable in loss or constraints; expected at least one decision variable")
@@ -59,12 +45,6 @@ def check_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any])
 
 def _of_all(parts: list[Any], kind: str) -> list[Any]:
     return list({leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}.values())
-
-
-def _listed(constraints: Any) -> list[Any]:
-    if not isinstance(constraints, Sequence) or isinstance(constraints, str):
-        raise TypeError(f"constraints: got {constraints!r}; expected a list of CVXPY constraints")
-    return list(constraints)
 
 
 def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:

@@ -85,10 +85,33 @@ def excesses_of(constraint: Any) -> list[Excess]:
         t, x = constraint.args
         length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
         return [Excess(length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F")))]
+    if isinstance(constraint, cp.ExpCone):  # y exp(x / y) <= z is x + y log(y / z) <= 0
+        x, y, z = constraint.args
+        return [Excess(x + cp.rel_entr(y, z))]
+    if isinstance(constraint, (cp.PowCone3D, cp.PowConeND)):
+        return [Excess(_power_cone(constraint))]
     raise ValueError(
-        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, << or a second-order "
-        "cone"
+        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, <<, a second-order cone, "
+        "an exponential cone or a power cone"
     )
+
+
+def _power_cone(constraint: Any) -> Any:
+    """|z| minus the weighted geometric mean of the other parts, entry by entry."""
+    if isinstance(constraint, cp.PowCone3D):
+        x, y, z = (cp.vec(arg, order="C") for arg in constraint.args)
+        parts = [cp.hstack([x[i], y[i]]) for i in range(z.size)]
+        first = np.ravel(np.broadcast_to(constraint.alpha.value, z.shape))
+        weights = np.stack([first, 1 - first], axis=1)
+    else:
+        bases, z = constraint.args
+        columns = bases if constraint.axis == 0 else bases.T
+        columns = cp.reshape(columns, (columns.shape[0], -1), order="F")
+        parts = [columns[:, i] for i in range(z.size)]
+        powers = np.asarray(constraint.alpha.value, float)
+        weights = (powers if constraint.axis == 0 else powers.T).reshape(columns.shape[0], -1).T
+    means = [cp.geo_mean(part, list(share), approx=False) for part, share in zip(parts, weights, strict=True)]
+    return cp.abs(cp.vec(z, order="C")) - cp.hstack(means)
 
 
 def attribute_constraints(variables: list[Any]) -> list[Any]:

@@ -30,6 +30,7 @@ from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys, guess_notes
 from .per_round import chosen_parameters, fixed_with_data, refuse_unused
+from .reading import parameters_of
 from .translate import translate, translate_all
 
 __all__ = ["Model", "from_cvxpy"]
@@ -52,9 +53,11 @@ def from_cvxpy(
     """The problem whose loss and constraints are CVXPY expressions.
 
     Arguments:
-        loss: a scalar convex expression of variables and parameters.
+        loss: a scalar convex expression of variables and parameters, or an objective (`cp.Maximize` of a gain), or a
+            whole `cp.Problem`.
         constraints: `<=`, `>=`, `==` (affine; played as pairs of inequalities, as in the paper), `>>` and `<<` (on an
-            eigenvalue), and second-order cones. They may contain parameters that change with the round.
+            eigenvalue), second-order, exponential and power cones, also in nested lists. They may contain parameters that
+            change with the round.
         domain: the set decisions are projected on, of the shape of the only variable or flat; by default the bounding
             box of the feasible set. It is computed from the constraints without per-round parameters.
         constants: known constants; the others are exact where loss or constraints are affine or quadratic, else estimated.
@@ -202,7 +205,7 @@ class Model(Problem):
     def changing(self, part: Any) -> bool:
         """Whether an expression or constraint contains a parameter that changes with the round."""
         ids = {parameter.id for parameter in self.parameters}
-        return any(parameter.id in ids for parameter in part.parameters())
+        return any(parameter.id in ids for parameter in parameters_of(part))
 
     def flat_copy(self, scaled: bool = False) -> FlatCopy:
         """Copies of the expressions over one flat decision, or over one in units of the radius around the centre."""

@@ -126,6 +126,7 @@ def _other_cones(dims: Any) -> list[Any]:
     return [
         *map(clarabel.SecondOrderConeT, dims.soc), *map(clarabel.PSDTriangleConeT, dims.psd),
         *(clarabel.ExponentialConeT() for _ in range(dims.exp)), *map(clarabel.PowerConeT, dims.p3d),
+        *(clarabel.GenPowerConeT(list(powers), 1) for powers in getattr(dims, "pnd", ())),
     ]  # fmt: skip
 
 
