@@ -56,7 +56,7 @@ def test_trajectories_show_each_path_in_its_panel_with_star_and_outer_ball():
 def test_sums_show_the_mean_and_shade_the_range():
     data = DATA["doubly-stochastic"]
     figure = paper.sums(data)
-    for axes, quantity in zip(figure.axes, ("violation", "largest_excess", "regret"), strict=True):
+    for axes, quantity in zip(figure.axes, ("violation", "largest_excess", "excess", "regret"), strict=True):
         values = data[quantity].sel(contestant="strong").values
         np.testing.assert_allclose(line(axes, "Our-strong").get_ydata(), values.mean(axis=0))
         ranges = [band.get_paths()[0].get_extents() for band in axes.collections]

@@ -35,11 +35,22 @@ def test_the_page_holds_everything(folder, page):
     for one in json.loads((folder / "claims.json").read_text())["claims"]:
         assert f'id="claim-{one["id"]}"' in page
         assert one["criterion"] in text
-    for word in ("\u2713 holds", "\u25d0 holds in part", "\u2717 fails"):  # a mark and a word, not colour alone
+    assert "Of 4 claims, 1 holds, 1 is not asymptotic yet, 1 holds in part and 1 fails." in text
+    assert text.index("Of 4 claims") < text.index('id="figure-1-trajectories"') < text.index("What was run</h2>")
+    for word in ("scale-aware", "Our-strong", "ball, box", "<dt>e</dt>", "<dt>\u03b2</dt>"):  # explained
+        assert word in text.split("<h2>What was run</h2>")[1].split("</dl>")[0]
+    assert "same verdict under other choices" in text
+    assert "survives" not in text
+    for word in (
+        "\u2713 holds",
+        "\u2026 not asymptotic yet",
+        "\u25d0 holds in part",
+        "\u2717 fails",
+    ):  # a mark and a word, not colour alone
         assert word in text
     for picture, data in pictures(folder):
         assert f"{picture.title}.</strong> {picture.caption(data)}" in text
-    assert "Learner(eta=0.1235)" in text  # parameters, rounded
+    assert "\u03b7 = 0.1235" in text  # parameters, rounded
     assert "toy: radius" in text
     assert "python 3.11" in text
     assert "dispatch/results.nc (kept from an earlier call)" in text
@@ -157,7 +168,7 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
     assert names == ("toy", "doubly-stochastic", "dispatch", "theory")
     assert (options.quick, options.seeds, options.demand, progress) == (True, 3, ("file.csv",), True)
     assert result["report"] == str(tmp_path / "report.html")
-    assert [one["id"] for one in result["claims"]] == ["one", "two", "three"]
+    assert [one["id"] for one in result["claims"]] == ["one", "two", "three", "four"]
     timing = json.loads((tmp_path / "timing.json").read_text())
     assert [step["step"] for step in timing["steps"]] == ["dispatch/results.nc", "figures", "report"]
     assert timing["total"] == pytest.approx(sum(step["seconds"] for step in timing["steps"]))
@@ -170,7 +181,7 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
 def test_the_pipeline_can_be_quiet_and_take_one_experiment(staged, tmp_path, capsys):
     pipeline.run_all("dispatch", tmp_path, quick=False, seeds=2, demand=(), quiet=True)
     assert staged[0][0] == ("dispatch",)
-    assert staged[0][2] is False
+    assert staged[0][2] is True  # progress goes to standard error
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ValueError, match="experiment: got 'everything'"):
         pipeline.run_all("everything", tmp_path, False, 2, (), True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..learners import Learner
+from ..learners.schedules import PowerLaw, Reciprocal, Schedule
 from ..play import metrics
 from ..play.simulate import simulate
 from ..problem.constants import Constants
@@ -18,7 +19,7 @@ from ..problem.problem import Problem
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["QUANTITIES", "Contestant", "contest"]
+__all__ = ["QUANTITIES", "Contestant", "contest", "described"]
 
 QUANTITIES = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
 """Variables of the dataset: the metrics of `taut.metrics`, and the share of rounds with g > 0."""
@@ -84,11 +85,38 @@ def contest(
         coords={
             "contestant": [one.name for one in contestants],
             "label": ("contestant", [one.label for one in contestants]),
-            "parameters": ("contestant", [repr(one.make(problem.constants, max(horizons))) for one in contestants]),
+            "parameters": (
+                "contestant",
+                [described(one.make(problem.constants, max(horizons))) for one in contestants],
+            ),
             "horizon": list(horizons),
             "seed": np.arange(seeds),
         },
     )
+
+
+def described(learner: Learner) -> str:
+    """Return the parameters of a learner as formulas, for tables: "eta = 0.005, sigma = 4"."""
+    parts = []
+    for entry in fields(learner):  # type: ignore[arg-type]
+        value = getattr(learner, entry.name)
+        if isinstance(value, bool):
+            parts += [entry.name] if value else []
+        elif isinstance(value, Reciprocal):
+            parts.append(f"{entry.name} = 1 / (theta (t + {float(value.shift):g}))")
+        elif isinstance(value, Schedule):
+            law = value.power_law()
+            parts.append(f"{entry.name} = {value!r}" if law is None else f"{entry.name} = {_formula(law)}")
+        else:
+            parts.append(f"{entry.name} = {float(value):.6g}")
+    return ", ".join(parts)
+
+
+def _formula(law: PowerLaw) -> str:
+    if law.beta == 0:
+        return f"{law.scale:.6g}"
+    base = "t" if law.shift == 0 else f"(t + {law.shift:g})"
+    return f"{law.scale:.6g} / {base}" + ("" if law.beta == 1 else f"^{law.beta:.4g}")
 
 
 def _measure(run: Any, best: np.ndarray[Any, Any], rounds: list[int]) -> dict[str, np.ndarray[Any, Any]]:

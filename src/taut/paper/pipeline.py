@@ -14,7 +14,12 @@ from .reproduce import EXPERIMENTS, Options, reproduce
 
 __all__ = ["run_all"]
 
-_STYLES = {"holds": "bold green", "holds in part": "bold yellow", "fails": "bold red"}
+_STYLES = {
+    "holds": "bold green",
+    "holds in part": "bold yellow",
+    "fails": "bold red",
+    "not asymptotic yet": "bold blue",
+}
 
 
 def run_all(
@@ -67,10 +72,10 @@ def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> No
     from rich.table import Table
 
     console = _console()
-    verdicts = Table("id", "claim", "verdict", "survives", title="Claims of the paper")
+    verdicts = Table("id", "claim", "verdict", "same verdict under other choices", title="Claims of the paper")
     for one in result["claims"]:
         style = _STYLES[one["verdict"]]
-        survives = ("yes" if one["survives"] else "no") if one["choices"] else ""
+        survives = {True: "yes", False: "no", None: ""}[one["survives"]]
         verdicts.add_row(one["id"], one["claim"], f"[{style}]{one['verdict']}[/]", survives)
     console.print(verdicts)
     clock = Table("step", title="Time of each step")

@@ -29,7 +29,7 @@ __all__ = ["EXPERIMENTS", "OPEN", "Options", "load", "reproduce", "summary"]
 EXPERIMENTS = ("toy", "doubly-stochastic", "dispatch", "theory")
 GRID = (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20_000)
 FEW = (500, 2000, 8000, 20_000)
-THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000)
+THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
 
 OPEN = (
     {"what": "toy: radius R of the outer ball", "chosen": "1, the smallest that contains the l1 ball", "others": "1.2, sqrt(2)"},

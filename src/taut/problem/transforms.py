@@ -36,8 +36,9 @@ def max_of(problem: Problem) -> Problem:
 def log_sum_exp(problem: Problem, temperature: float) -> Problem:
     """Return the problem with its constraints replaced by (1/temperature) log sum exp(temperature g_i), a smooth maximum.
 
-    It lies at most ln(m)/temperature above the maximum, so choose a temperature of the order of sqrt(T). Proposition 1 of
-    the paper has temperature 1, with which the paper's own toy problem has no feasible point.
+    It lies at most ln(m)/temperature above the maximum, so a decision is feasible for it if every g_i is below minus that. Its
+    smoothness constant grows with the temperature, so Lemma 1 allows temperatures up to the order of T^(1/6). Proposition 1
+    of the paper has temperature 1, with which the paper's own toy problem has no feasible point.
     """
     return _transformed(
         problem, LogSumExp(_checked(problem).constraints, arguments.positive("temperature", temperature))

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arena.contest import Contestant
+from ...arena.contest import Contestant, described
 from ...judge.hindsight import hindsight
 from ...play.simulate import simulate
-from ...problem.constants import Constants
+from ...problem.constants import SYMBOLS, Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ...problem.transforms import max_of
@@ -139,7 +139,7 @@ def play(
         coords={
             "contestant": [one.name for one in contestants],
             "label": ("contestant", [one.label for one in contestants]),
-            "parameters": ("contestant", [repr(one.make(instance.constants, len(d))) for one in contestants]),
+            "parameters": ("contestant", [described(one.make(instance.constants, len(d))) for one in contestants]),
             "round": np.arange(1, len(d) + 1),
         },
         attrs={
@@ -147,7 +147,9 @@ def play(
             "source": series.source,
             "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
-            "constants": repr(instance.constants),
+            "constants": ", ".join(
+                f"{SYMBOLS[n]} = {v:.4g}" for n in SYMBOLS if (v := getattr(instance.constants, n)) is not None
+            ),
         },
     )
     return data

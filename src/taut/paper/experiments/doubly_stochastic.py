@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from ...arena.contest import Contestant, contest
 from ...judge.hindsight import hindsight
+from ...play import metrics
+from ...play.simulate import simulate
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem
@@ -103,5 +106,27 @@ def play(
     instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
     best = hindsight(instance, orders, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, orders, horizons, seeds, best.loss, done)
+    data["excess"] = (data["violation"].dims, _signed(contestants, choice, orders, horizons, seeds))
     data.attrs |= {"choice": choice.label, "size": choice.size}
     return data
+
+
+def _signed(
+    contestants: Sequence[Contestant], choice: Choice, orders: np.ndarray[Any, Any], horizons: Sequence[int], seeds: int
+) -> np.ndarray[Any, Any]:
+    """Return the largest signed sum of a single constraint, by (contestant, seed, horizon).
+
+    The aggregated constraint max(h, -h) is never negative, so its signed sum cannot cancel. The sums of single constraints can.
+    """
+    played, single = problem(choice), problem(choice, aggregated=False)
+
+    def one(contestant: Contestant) -> np.ndarray[Any, Any]:
+        columns = []
+        for horizon in horizons:
+            learner = contestant.make(played.constants, max(horizons) if contestant.anytime else horizon)
+            run = simulate(learner, played, orders, horizon=horizon, seeds=seeds, record=(), score=single)
+            columns.append(metrics.excess(run))
+        return np.stack(columns, axis=-1)
+
+    with ThreadPoolExecutor(2) as pool:
+        return np.stack(list(pool.map(one, contestants)))

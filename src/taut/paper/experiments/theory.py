@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...judge.guarantees import guarantees
+from ...judge.guarantees import translated, trivial_bounds
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
+from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
+from ...learners.base import smallest
 from ...play import metrics
 from ...play.simulate import simulate
 from ...problem.constants import Constants
@@ -27,9 +28,13 @@ from . import toy
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["BETAS", "NAMES", "Case", "cases", "play"]
+__all__ = ["BETAS", "NAMES", "Case", "cases", "largest_temperature", "play", "worst_case_costs"]
+
+Arrays = dict[str, np.ndarray[Any, Any]]
 
 BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
+ANGLE = 0.1
+"""How far the costs of the worst case are turned, in radians."""
 NAMES = {
     "regret": "regret", "violation": "violation", "squared": "squared violation", "peak": "peak violation",
     "excess": "excess",
@@ -52,6 +57,8 @@ class Case:
     make: Callable[[Constants, int], Learner]
     allowed: dict[str, float]
     """The growth exponents that the result allows, by quantity, logarithms apart."""
+    stream: str = "random"
+    """ "random": the costs of the paper; "worst-case": see `worst_case_costs`."""
 
 
 def cases() -> tuple[Case, ...]:
@@ -67,6 +74,10 @@ def cases() -> tuple[Case, ...]:
         found += [
             Case(f"theorem-1-{size}", "Clipped-OGD, toy", "Theorem 1, Propositions 2 and 3", beta,
                  _always(plain), plain, _clipped(beta), first),
+            Case(f"paper-step-{size}", "Clipped-OGD, the paper's step", "Theorem 1, Propositions 2 and 3", beta,
+                 _always(plain), plain, _literal(beta), first),
+            Case(f"worst-case-{size}", "Clipped-OGD, the paper's step, worst case", "Theorem 1, Propositions 2 and 3",
+                 beta, _always(plain), plain, _literal(beta), first, "worst-case"),
             Case(f"proposition-5-{size}", "A-OGD clipped, toy", "Proposition 5", beta,
                  _always(plain), plain, _adaptive(beta), fifth),
             Case(f"lemma-1-{size}", "Clipped-OGD, smooth constraint", "Lemma 1", beta,
@@ -80,8 +91,8 @@ def cases() -> tuple[Case, ...]:
         Case("proposition-4", "OGD clipped, toy", "Proposition 4", np.nan,
              _always(plain), plain, lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
              _powers(0.5, 0.75, 0.75, 0.0)),
-        Case("proposition-1", "Clipped-OGD, log-sum-exp", "Proposition 1, temperature sqrt(T)", 0.5,
-             lambda T: log_sum_exp(corners, T**0.5), corners, _clipped(0.5),
+        Case("proposition-1", "Clipped-OGD, log-sum-exp", "Proposition 1, temperature T^(1/6)", 0.5,
+             lambda T: log_sum_exp(corners, largest_temperature(corners, T)), corners, _clipped(0.5),
              _powers(0.5, 0.75, 0.5, -1 / 6)),
     ]  # fmt: skip
     return tuple(found)
@@ -133,6 +144,41 @@ def toy_by_corners() -> Problem:
     return Problem(lambda x, c: jnp.vdot(c, x), lambda x: signs @ x - 1, Ball(1.0, shape=2), constants)
 
 
+def largest_temperature(problem: Problem, horizon: int) -> float:
+    """Return the largest temperature for which Lemma 1 covers Clipped-OGD on the log-sum-exp of the constraints.
+
+    The lemma needs (L + tau G_g^2) level <= sigma, where the level is its bound on the violation of a round. With the step of
+    Theorem 1 the level falls like T^(-1/6), so tau grows like T^(1/6), and ln(m) / tau, the distance of the aggregate from the
+    maximum, falls as slowly.
+    """
+    known = log_sum_exp(problem, 1.0).constants  # radius, slopes and m = 1 do not depend on the temperature
+    learner = ClippedOGD.tuned(known, horizon)
+    sigma, eta = float(learner.sigma), float(jax.tree.leaves(learner.eta)[0])
+    radius, loss, slope = known.need("radius", "loss_lipschitz", "constraint_lipschitz")
+    level = bounds.smooth_peak_violation(
+        eta=eta, sigma=sigma, radius=radius, loss_lipschitz=loss, constraint_lipschitz=slope, constraint_smoothness=0.0
+    )
+    smoothness = problem.constants.constraint_smoothness or 0.0
+    return (sigma / level - smoothness) / slope**2 * (1 - 1e-12)
+
+
+def worst_case_costs(seeds: int, rounds: int) -> np.ndarray[Any, Any]:
+    """Return costs for which both terms of the regret bound, R^2 / (2 eta) and eta T, are reached up to constants.
+
+    In the first part costs alternate between (1, 0) and (-1, 0): a learner with step eta is on the wrong side in every second
+    round and loses about eta / 2 per round against the decision 0. In the second part the cost is the same in every round: the
+    learner needs 1 / eta rounds to reach the vertex (-1, 0), where a cost that is turned by a small angle pushes it out of the
+    feasible set. The parts have different lengths for different seeds.
+    """
+    costs = np.zeros((seeds, rounds, 2))
+    for seed in range(seeds):
+        first = 2 * int(rounds * (0.4 + 0.2 * seed / max(1, seeds - 1)) / 2)
+        costs[seed, :first, 0] = 1.0
+        costs[seed, 1:first:2, 0] = -1.0
+        costs[seed, first:] = np.cos(ANGLE), np.sin(ANGLE)
+    return costs
+
+
 def play(
     horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None,
     done: Callable[[], None] = lambda: None,
@@ -142,23 +188,31 @@ def play(
 
     chosen = cases() if chosen is None else chosen
     c = toy.costs(seeds, max(horizons), seed)
+    random = [case for case in chosen if case.stream == "random"]
     best = {
-        id(instance): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
-        for instance in _distinct(chosen)
+        (id(instance), "random"): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
+        for instance in _distinct(random)
     }
+    for instance in _distinct([case for case in chosen if case.stream == "worst-case"]):
+        columns = [hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons]
+        best[id(instance), "worst-case"] = np.stack(columns, axis=-1)
 
-    def one(case: Case) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
-        measured, promised = [], []
+    def one(case: Case) -> tuple[Arrays, Arrays, Arrays]:
+        measured, promised, trivial = [], [], []
         for i, horizon in enumerate(horizons):
             instance = case.family(horizon)
             learner = case.make(instance.constants, horizon)
             rescored = None if instance is case.scored else case.scored
-            run = simulate(learner, instance, c, horizon=horizon, seeds=seeds, record=(), score=rescored)
-            measured.append(metrics.measured(run, best[id(case.scored)][:, i]))
-            promised.append(_promised(case, instance, learner, horizon))
+            costs = c if case.stream == "random" else worst_case_costs(seeds, horizon)
+            run = simulate(learner, instance, costs, horizon=horizon, seeds=seeds, record=(), score=rescored)
+            measured.append(metrics.measured(run, best[id(case.scored), case.stream][:, i]))
+            count = run.totals.excess.shape[-1]
+            promised.append(_promised(case, instance, learner, horizon, count))
+            trivial.append(trivial_bounds(case.scored.constants, horizon, count))
         done()
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
-        return values, {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
+        limits = {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
+        return values, limits, {name: np.asarray([t.get(q, np.inf) for t in trivial]) for name, q in NAMES.items()}
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(one, chosen))
@@ -173,10 +227,12 @@ def play(
         }
     )
     for name, quantity in NAMES.items():
-        data[name] = (("case", "seed", "horizon"), np.stack([values[name] for values, _ in found]))
-        data[f"bound_{name}"] = (("case", "horizon"), np.stack([promised[name] for _, promised in found]))
+        data[name] = (("case", "seed", "horizon"), np.stack([values[name] for values, _, _ in found]))
+        data[f"bound_{name}"] = (("case", "horizon"), np.stack([limits[name] for _, limits, _ in found]))
+        data[f"trivial_{name}"] = (("case", "horizon"), np.stack([trivial[name] for _, _, trivial in found]))
         rates = [
-            fit(quantity, horizons, values[name], case.allowed) for case, (values, _) in zip(chosen, found, strict=True)
+            fit(quantity, horizons, values[name], case.allowed)
+            for case, (values, _, _) in zip(chosen, found, strict=True)
         ]
         for part in ("exponent", "low", "high", "theory"):
             key = "measured" if part == "exponent" else part
@@ -186,8 +242,8 @@ def play(
     return data
 
 
-def _promised(case: Case, instance: Problem, learner: Learner, horizon: int) -> dict[str, float]:
-    """Return the bounds of the paper. The sharper bounds that use an error bound are not in the paper and are left out."""
+def _promised(case: Case, instance: Problem, learner: Learner, horizon: int, count: int) -> dict[str, float]:
+    """Return the bounds of the paper, for what is scored. Sharper bounds that use an error bound are left out."""
     constants = instance.constants
     if constants.error_bound is not None:
         constants = constants.with_values(error_bound=None)
@@ -195,8 +251,8 @@ def _promised(case: Case, instance: Problem, learner: Learner, horizon: int) -> 
         constants = constants.with_values(slater=None)
     excess = float(np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max())
     setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
-    found = guarantees(learner, setting, horizon)
-    return {one.quantity: one.bound for one in found if one.bound is not None}
+    found = translated(learner.guarantees(setting, horizon), instance, case.scored, horizon, count)
+    return {one.quantity: one.bound for one in smallest(found).values() if one.bound is not None}
 
 
 def _distinct(chosen: Sequence[Case]) -> list[Problem]:
@@ -209,6 +265,10 @@ def _always(instance: Problem) -> Callable[[int], Problem]:
 
 def _clipped(beta: float) -> Callable[[Constants, int], Learner]:
     return lambda c, T: ClippedOGD.tuned(c, T, beta)
+
+
+def _literal(beta: float) -> Callable[[Constants, int], Learner]:
+    return lambda c, T: ClippedOGD.tuned(c, T, beta, rule="paper")
 
 
 def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:

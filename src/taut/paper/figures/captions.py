@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..datasets import cases, names, title_of
+from ..datasets import bounds_of, cases, names, title_of
 from .paper import shown
 from .style import fraction
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["baselines", "clipped", "dispatch", "exponents", "strong", "sums", "trajectories"]
+__all__ = ["baselines", "clipped", "dispatch", "exponents", "regret", "strong", "sums", "trajectories"]
 
 _OURS = {"paper": "clipped", "scale-aware": "scaled"}
 _RULE = {
@@ -57,6 +57,13 @@ def sums(data: xarray.Dataset, rule: str = "paper") -> str:
             "Compare (a) with (b): in a signed sum, rounds with slack offset rounds with violations. For OGD the clipped "
             f"sum is {float(ogd['violation']):.3g} and the signed sum is {float(ogd['largest_excess']):.3g}. "
         )
+        if "excess" in data:
+            text += (
+                "Here the two are equal: an equality h = 0 is written as h and -h, whose maximum is never negative, so nothing "
+                "can cancel. The paper does not say what its panel shows. The second panel (b) is the other reading: the "
+                "signed sum of every constraint by itself, of which the largest is drawn; there OGD has "
+                f"{float(ogd['excess']):.3g}. "
+            )
     return text + (
         f"At T = {int(data['horizon'][-1])}, {title_of(data, least)} has the smallest clipped violation and "
         f"{title_of(data, lowest)} the lowest regret. A learner can reduce its regret by leaving the feasible set, so "
@@ -74,12 +81,18 @@ def dispatch(data: xarray.Dataset, rule: str = "paper") -> str:
             peak, cost = max(0.0, float(one["excess"].max())), float(one["cost"].mean())
             said.append(f"{title_of(data, name)}: {peak:.3g} and {cost:.3g}")
     return (
-        f"Demand: {data.attrs['source']}; {data.attrs['choice']}. {_RULE[rule]} In (b), values above 0 mean that emissions "
+        f"(a) is the demand that the learner sees, rescaled from {_gigawatts(data)} of {data.attrs['source']}; "
+        f"{data.attrs['choice']}. {_RULE[rule]} In (b), values above 0 mean that emissions "
         "exceed the cap of 100 or that a generator exceeds its limits; the panel with Clipped-OGD only has its own scale. "
         "In (c), compare the curves with the dashed line: a learner that stays at its first decision violates no "
         "constraint but does not serve the demand. Largest violation in a round and mean cost (best fixed strategy: "
         f"{best:.3g}): {'; '.join(said)}."
     )
+
+
+def _gigawatts(data: xarray.Dataset) -> str:
+    low, high = float(data["demand_mw"].min()) / 1000, float(data["demand_mw"].max()) / 1000
+    return f"{low:.3g} to {high:.3g} GW"
 
 
 def clipped(data: xarray.Dataset) -> str:
@@ -96,14 +109,28 @@ def clipped(data: xarray.Dataset) -> str:
     )
 
 
+def regret(data: xarray.Dataset) -> str:
+    """Write the caption of the figure for the regret of Theorem 1 and Proposition 3."""
+    return (
+        "Clipped-OGD with the step that the paper prints, \u03b2 from light to dark. In (a) losses are random. There the "
+        "learner can do better than every fixed decision, because it may leave the feasible set, so regret can be negative "
+        "and says little about the rate. In (b) costs alternate at first and are then constant, which makes both terms of the "
+        "bound grow as fast as they can. Solid lines that run along their dashed bounds show that the bounds cannot be "
+        "improved by much. Largest "
+        f"ratio of a measured value to its bound: {_worst(data, 'paper-step-', ('regret',)):.2g} in (a), "
+        f"{_worst(data, 'worst-case-', ('regret',)):.2g} in (b)."
+    )
+
+
 def strong(data: xarray.Dataset) -> str:
     """Write the caption of the figure for Theorem 2 and Proposition 1."""
     return (
         "(a), (b) Strongly convex losses. T is on a logarithmic axis, on which O(log T) is a straight line; regret should "
         "stay below the dashed bound. Regret can be negative, because a learner can leave the feasible set and can adapt to "
         "the losses, which the best fixed decision cannot. (c) Four constraints are aggregated by log-sum-exp with "
-        "temperature \u221aT. The largest violation in a round should decrease at least as fast as the dotted line, T to "
-        "the power \u22121/6. The dashed bound holds for any constraint, smooth or not. Largest ratio of a measured "
+        "the largest temperature that Lemma 1 allows, which is of the order T^(1/6). The largest violation in a round should "
+        "decrease at least as fast as the dotted line, T to the power \u22121/6, and stay below the dashed bound of the lemma. "
+        "As printed, with temperature 1, no decision is feasible at all. Largest ratio of a measured "
         f"value to its bound: {_worst(data, 'theorem-2', ('regret', 'violation')):.2g} in (a) and (b)."
     )
 
@@ -136,9 +163,9 @@ def exponents(data: xarray.Dataset) -> str:
 
 
 def _worst(data: xarray.Dataset, prefix: str, quantities: tuple[str, ...]) -> float:
-    """Return the largest ratio of a measured value to its bound among the cases of a result."""
+    """Return the largest ratio of a measured value to a bound that is not trivial, among the cases of a result."""
     ratios = [
-        (data[q].max("seed") / data[f"bound_{q}"]).sel(case=cases(data, prefix)).values.ravel() for q in quantities
+        (data[q].max("seed") / bounds_of(data, q)).sel(case=cases(data, prefix)).values.ravel() for q in quantities
     ]
     flat = np.concatenate(ratios)
     flat = flat[np.isfinite(flat)]

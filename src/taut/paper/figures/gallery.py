@@ -62,6 +62,13 @@ GALLERY = (
     ),
     *_both("figure-3-dispatch", "Fig. 3: economic dispatch", "dispatch", paper.dispatch, captions.dispatch),
     Picture("theory-clipped", "Theorem 1 and Lemma 1: growth and bounds", "theory", theory.clipped, captions.clipped),
+    Picture(
+        "theory-regret",
+        "Theorem 1 and Proposition 3: regret with the paper's step",
+        "theory",
+        theory.regret,
+        captions.regret,
+    ),
     Picture("theory-strong", "Theorem 2 and Proposition 1", "theory", theory.strong, captions.strong),
     Picture("theory-baselines", "Propositions 4 and 5", "theory", theory.baselines, captions.baselines),
     Picture(

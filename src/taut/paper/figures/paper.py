@@ -26,7 +26,8 @@ RULES = ("paper", "scale-aware")
 _BETAS = (("half", "1/2"), ("two-thirds", "2/3"))
 _SUMS = (
     ("violation", "clipped violation", "\u03a3\u209c [g(x\u209c)]\u208a"),
-    ("largest_excess", "signed violation", "\u03a3\u209c g(x\u209c)"),
+    ("largest_excess", "signed violation", "\u03a3\u209c max\u1d62 g\u1d62(x\u209c)"),
+    ("excess", "signed, each constraint by itself", "max\u1d62 \u03a3\u209c g\u1d62(x\u209c)"),
     ("regret", "regret", "\u03a3\u209c f\u209c(x\u209c) \u2212 \u03a3\u209c f\u209c(x*)"),
 )
 
@@ -90,15 +91,16 @@ def _zoom(axes: Axes, points: Any, radius: float) -> None:
 
 @styled
 def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Draw Fig. 2 or the appendix's figure: clipped violation, signed violation and regret as functions of T.
+    """Draw Fig. 2 or the appendix's figure: clipped violation, signed violation (in two readings) and regret against T.
 
     Lines are means over the sequences and shaded areas their range. An axis is logarithmic if all values are positive and
     differ by more than a factor of 30.
     """
     arguments.one_of("rule", rule, RULES)
-    figure, panels = new_figure(3, narrow)
+    quantities = [one for one in _SUMS if one[0] in data]  # single constraints are summed only where there are several
+    figure, panels = new_figure(len(quantities), narrow, width=3.3 if len(quantities) == 3 else 2.85)
     field = shown(names(data), rule)
-    for axes, (quantity, _, symbol) in zip(panels, _SUMS, strict=True):
+    for axes, (quantity, _, symbol) in zip(panels, quantities, strict=True):
         values = data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
         for name, one in zip(field, values, strict=True):
             curve(axes, data["horizon"].values, one, title_of(data, name), **look(name).options())
@@ -109,7 +111,7 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
             axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
         axes.set(xlabel="horizon T (rounds)", ylabel=symbol)
         axes.set_xticks(np.linspace(0, int(data["horizon"].max()), 5))
-    label_panels(panels, [title for _, title, _ in _SUMS])
+    label_panels(panels, [title for _, title, _ in quantities], "abc" if len(quantities) == 3 else "abbc")
     legend_below(figure, panels, narrow)
     return figure
 
@@ -129,8 +131,8 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
     ours = [name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")]
     shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd"))] + ours
     days, rounds = data["hours"].values / 24, np.arange(1, data.sizes["round"] + 1)
-    panels[0].plot(days, data["demand_mw"].values / 1000, color="#333333", linewidth=1.2)
-    panels[0].set(ylabel="demand (GW)")
+    panels[0].plot(days, data["demand"].values, color="#333333", linewidth=1.2)
+    panels[0].set(ylabel="demand d\u209c, as the learner sees it")
     for axes, group in ((panels[1], shown), (panels[2], ours)):
         peak = 0.0
         for name in group:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...play.style import BOUND, FAMILIES, curve, label_panels, legend_below, log_axis, new_figure, styled
-from ..datasets import cases
+from ..datasets import bounds_of, cases
 from .style import fraction, shades
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["baselines", "clipped", "exponents", "strong"]
+__all__ = ["baselines", "clipped", "exponents", "regret", "strong"]
 
 _QUANTITIES = {
     "regret": "regret", "violation": "clipped violation", "squared": "squared violation", "peak": "largest violation",
@@ -31,8 +31,16 @@ _SYMBOLS = {
     "squared": "\u03a3\u209c [g(x\u209c)]\u208a\u00b2",
     "peak": "max\u209c [g(x\u209c)]\u208a",
 }
-_FAMILY = {"theorem-1": "clipped", "lemma-1": "clipped", "proposition-1": "clipped", "theorem-2": "strong",
-           "proposition-4": "ogd", "proposition-5": "a-ogd"}  # fmt: skip
+_FAMILY = {
+    "theorem-1": "clipped",
+    "paper-step": "clipped",
+    "worst-case": "clipped",
+    "lemma-1": "clipped",
+    "proposition-1": "clipped",
+    "theorem-2": "strong",
+    "proposition-4": "ogd",
+    "proposition-5": "a-ogd",
+}
 
 
 @styled
@@ -49,6 +57,17 @@ def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
         ["regret: Theorem 1", "clipped violation: Propositions 2, 3", "squared violation: Theorem 1",
          "largest violation of a round: Lemma 1"],
     )  # fmt: skip
+    legend_below(figure, panels, narrow, _key())
+    return figure
+
+
+@styled
+def regret(data: xarray.Dataset, narrow: bool = False) -> Figure:
+    """Draw the regret of Theorem 1 and Proposition 3 with the paper's step, on random and on worst-case losses."""
+    figure, panels = new_figure(2, narrow, width=4.6)
+    for axes, prefix in zip(panels, ("paper-step-", "worst-case-"), strict=True):
+        _growth(axes, data, "regret", cases(data, prefix), "clipped")
+    label_panels(panels, ["regret, random losses", "regret, worst-case losses"])
     legend_below(figure, panels, narrow, _key())
     return figure
 
@@ -91,7 +110,7 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
     order = [case for prefix in _FAMILY for case in cases(data, prefix) if _prefix(case) == prefix]
     known = {q: np.isfinite(data[f"measured_{q}"].sel(case=order).values) for q in _QUANTITIES}
     heights = [max(4, int(ok.sum())) for ok in known.values()] if narrow else None
-    figure, panels = new_figure(4, narrow, width=2.6, height=4.3, sharey=not narrow, height_ratios=heights)
+    figure, panels = new_figure(4, narrow, width=2.6, height=6.4, sharey=not narrow, height_ratios=heights)
     for axes, (quantity, title) in zip(panels, _QUANTITIES.items(), strict=True):
         rows = [case for case, ok in zip(order, known[quantity], strict=True) if ok or not narrow]
         for row, case in enumerate(rows):
@@ -136,7 +155,9 @@ def _growth(
         values = one[quantity].transpose("seed", "horizon").values
         positive = log and quantity != "regret"
         curve(axes, horizon, values, _short(data, case), positive, color=colour, marker="o", markersize=3)
-        axes.plot(horizon, one[f"bound_{quantity}"].values, color=colour, linestyle=BOUND, linewidth=1.2)
+        axes.plot(
+            horizon, bounds_of(data, quantity).sel(case=case).values, color=colour, linestyle=BOUND, linewidth=1.2
+        )
     axes.set_xscale("log")
     log_axis(axes.xaxis, horizon[:: max(1, len(horizon) // 3)])
     if log:
@@ -150,7 +171,7 @@ def _growth(
 def _key() -> list[Any]:
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], color="#555555", linestyle=BOUND, linewidth=1.2, label="bound")]
+    return [Line2D([], [], color="#555555", linestyle=BOUND, linewidth=1.2, label="bound, where it is not trivial")]
 
 
 def _prefix(case: str) -> str:
@@ -159,7 +180,7 @@ def _prefix(case: str) -> str:
 
 def _short(data: xarray.Dataset, case: str) -> str:
     """Return the legend text of a case: its beta if the panel shows several, otherwise its label."""
-    grid = _prefix(case) in ("theorem-1", "lemma-1", "proposition-5")
+    grid = _prefix(case) in ("theorem-1", "paper-step", "worst-case", "lemma-1", "proposition-5")
     return (
         f"\u03b2 = {fraction(float(data['beta'].sel(case=case)))}" if grid else str(data["label"].sel(case=case).item())
     )
@@ -170,5 +191,6 @@ def _name(data: xarray.Dataset, case: str) -> str:
     result = str(data["result"].sel(case=case).item()).split(",")[0]
     beta = float(data["beta"].sel(case=case))
     if np.isfinite(beta):
+        result += {"paper-step": ", paper's step", "worst-case": ", worst case"}.get(_prefix(case), "")
         return f"{result}, \u03b2 = {fraction(beta)}"
     return result + (", inside" if case.endswith("inside") else "")

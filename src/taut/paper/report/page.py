@@ -19,8 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_CLASSES = {"holds": "holds", "holds in part": "part", "fails": "fails"}
-_MARKS = {"holds": "\u2713", "holds in part": "\u25d0", "fails": "\u2717"}
+_CLASSES = {"holds": "holds", "not asymptotic yet": "yet", "holds in part": "part", "fails": "fails"}
+_MARKS = {"holds": "\u2713", "not asymptotic yet": "\u2026", "holds in part": "\u25d0", "fails": "\u2717"}
+_VERBS = {
+    "holds": ("holds", "hold"), "not asymptotic yet": ("is not asymptotic yet", "are not asymptotic yet"),
+    "holds in part": ("holds in part", "hold in part"), "fails": ("fails", "fail"),
+}  # fmt: skip
+_FIRST = "figure-1-trajectories"
+"""The figure that is shown at the beginning of the page."""
+_SYMBOLS = {
+    "eta": "\u03b7", "sigma": "\u03c3", "mu": "\u03bc", "theta": "\u03b8", "beta": "\u03b2", "epsilon": "\u03b5",
+    "kappa": "\u03ba",
+}  # fmt: skip
 
 
 def write_report(folder: str | Path) -> Path:
@@ -34,6 +44,7 @@ def write_report(folder: str | Path) -> Path:
     claims = _read(folder / "claims.json")
     if claims is None:
         raise FileNotFoundError(f"folder: got {folder}, without claims.json; expected one that `taut reproduce` wrote")
+    figures = list(_figures(folder))
     template = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -41,7 +52,9 @@ def write_report(folder: str | Path) -> Path:
         experiments=[_experiment(folder, name) for name in EXPERIMENTS if (folder / name / "results.nc").is_file()],
         claims=[_claim(one) for one in claims["claims"]],
         tally=_tally(claims["claims"]),
-        figures=list(_figures(folder)),
+        sentence=_sentence(claims["claims"]),
+        first=[one for one in figures if one["name"] == _FIRST],
+        figures=[one for one in figures if one["name"] != _FIRST],
         choices=claims["open"],
         options=claims["options"],
         versions=claims["versions"],
@@ -59,7 +72,7 @@ def _read(path: Path) -> Any:
 def _claim(one: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table of verdicts."""
     others = [f"{choice['choice']}: {choice['verdict']}" for choice in one["choices"]]
-    survives = ("yes" if one["survives"] else "no") if others else "no other choices"
+    survives = {True: "yes", False: "no", None: "no other choices"}[one["survives"] if others else None]
     return one | {
         "css": _CLASSES[one["verdict"]],
         "mark": _MARKS[one["verdict"]],
@@ -69,9 +82,18 @@ def _claim(one: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
+def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Return class, mark and text, such as "10 hold", of every verdict that occurs."""
     found = [one["verdict"] for one in claims]
-    return [(_CLASSES[verdict], _MARKS[verdict], verdict, found.count(verdict)) for verdict in _CLASSES]
+    counts = {verdict: found.count(verdict) for verdict in _CLASSES if verdict in found}
+    return [(_CLASSES[verdict], _MARKS[verdict], f"{n} {_VERBS[verdict][n > 1]}") for verdict, n in counts.items()]
+
+
+def _sentence(claims: list[dict[str, Any]]) -> str:
+    """Return all verdicts in one sentence."""
+    parts = [text for _, _, text in _tally(claims)]
+    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Of {len(claims)} claims, {listed}."
 
 
 def _figures(folder: Path) -> Any:
@@ -120,7 +142,9 @@ def _ran(data: xarray.Dataset) -> list[str]:
         lines.append(f"T = {data.sizes['round']:,} rounds")
     for part in ("source", "repairs", "constants"):
         if data.attrs.get(part):
-            lines.append(f"{part}: {data.attrs[part]}")
+            lines.append(
+                f"{part}: {_rounded(data.attrs[part])}" if part == "constants" else f"{part}: {data.attrs[part]}"
+            )
     return lines
 
 
@@ -134,7 +158,8 @@ def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
 
 
 def _rounded(text: str) -> str:
-    """Round all decimal numbers in a text to four significant digits; the datasets keep full precision."""
+    """Round all decimal numbers in a text to four significant digits and write Greek letters; datasets keep full precision."""
+    text = re.sub(r"[a-z]+", lambda found: _SYMBOLS.get(found[0], found[0]), text)
     return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
