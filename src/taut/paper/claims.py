@@ -124,7 +124,7 @@ CLAIMS = (
         "doubly-stochastic",
         "Fig. 2, section 5.2",
         "Our-strong is close to the best learner in both clipped violation and regret.",
-        "its violation and its regret are each at most 1.25 times the best of the other learners",
+        "its violation and its regret are each at most twice the best of the other learners",
         criteria.doubly_best,
     ),
     Claim(

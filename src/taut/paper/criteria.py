@@ -22,7 +22,7 @@ __all__ = ["FAILS", "HOLDS", "NOT_YET", "PART", "VERDICTS", "Judgement", "graded
 HOLDS, NOT_YET, PART, FAILS = "holds", "not asymptotic yet", "holds in part", "fails"
 VERDICTS = (HOLDS, NOT_YET, PART, FAILS)
 """A proven rate that is exceeded at finite horizons, but less and less, is "not asymptotic yet"."""
-CLOSE = 1.25
+CLOSE = 2.0
 """The largest ratio to the best learner that counts as close to it."""
 BETAS = ("half", "two-thirds")
 
