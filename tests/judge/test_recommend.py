@@ -56,10 +56,12 @@ def test_the_bound_optimal_rule_beats_both_other_rules_on_their_own_bound():
         assert best < 0.95 * total(taut.ClippedOGD.tuned(known, horizon, rule=rule))
 
 
-def test_unknown_constants_are_named():
+def test_without_constants_the_default_learner_is_recommended():
     problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0], taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match="loss_lipschitz"):
-        taut.recommend(problem, 100)
+    advice = taut.recommend(problem, 100)
+    assert advice.name == "half-space"
+    assert advice.learner == taut.learner("half-space", problem)
+    assert any("loss_lipschitz (G_f), constraint_lipschitz (G_g) unknown" in reason for reason in advice.reasons)
 
 
 @pytest.mark.parametrize("slater", [1.0, 0.4])

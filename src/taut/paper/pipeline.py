@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import arguments, files
+from . import beyond
 from .figures import draw_all
 from .report import write_report
 from .reproduce import EXPERIMENTS, Options, reproduce
@@ -42,6 +43,9 @@ def run_all(
     out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
     try:
         result = reproduce(names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True)
+        further = None
+        if experiment == "all":
+            further = _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
         _timed(out, "figures", lambda: draw_all(out))
         report = _timed(out, "report", lambda: write_report(out))
     except KeyboardInterrupt:
@@ -52,6 +56,8 @@ def run_all(
         raise
     if not quiet:
         _summary(result, json.loads((out / "timing.json").read_text()), report)
+        if further is not None:
+            _beyond(further)
     return {**result, "report": str(report)}
 
 
@@ -85,6 +91,21 @@ def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> No
     clock.add_row("all", f"{timing['total']:.1f}", style="bold")
     console.print(clock)
     console.print(f"report: {report}", soft_wrap=True)
+
+
+def _beyond(found: dict[str, list[dict[str, Any]]]) -> None:
+    """Print what the methods beyond the paper achieve on its experiments."""
+    from rich.table import Table
+
+    table = Table("experiment", "learner", title="Beyond the paper (no claim of it)")
+    for name in ("mean loss", "clipped violation", "peak violation"):
+        table.add_column(name, justify="right")
+    for experiment, rows in found.items():
+        for row in rows:
+            if row["learner"] in ("best fixed decision", *beyond.FEW):
+                numbers = (f"{row[name]:.4g}" for name in ("loss", "violation", "peak"))
+                table.add_row(experiment, row["learner"], *numbers)
+    _console().print(table)
 
 
 def _by_experiment(steps: list[dict[str, Any]]) -> list[tuple[str, float, bool]]:

@@ -1,0 +1,119 @@
+"""Beyond the paper: the default learner and all other methods of the registry on the paper's own experiments.
+
+This is no claim of the paper, so it is stored, printed and drawn apart from its claims.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import files
+from ..engine import Array
+from ..judge.hindsight import hindsight
+from ..learners import LEARNERS, Card
+from ..play import metrics
+from ..play.simulate import simulate
+from ..problem.problem import Problem
+from .experiments import demand as _demand
+from .experiments import dispatch, doubly_stochastic, toy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FILE", "compare", "contest", "draw", "games"]
+
+FILE = "beyond.json"
+FEW = ("half-space", "clipped-ogd", "ogd-clipped", "a-ogd-clipped")
+"""The default learner and the paper's methods; with `quick` only these play."""
+SMALLEST = 1e-6
+"""Violations below this are drawn at it, because the axis is logarithmic."""
+TITLES = {"toy": "toy", "doubly-stochastic": "doubly stochastic matrices", "dispatch": "economic dispatch"}
+
+
+def games(quick: bool = False) -> Iterator[tuple[str, Problem, Array]]:
+    """Yield the three experiments with the main choice of what the paper does not specify: name, problem, data."""
+    rounds = 1000 if quick else 20_000
+    yield "toy", toy.problem(), toy.costs(1, rounds)[0]
+    yield "doubly-stochastic", doubly_stochastic.problem(), doubly_stochastic.permutations(10, 1, rounds)[0]
+    d = _demand.rescaled(_demand.packaged(), dispatch.CHOICES[0].mean_demand)
+    yield "dispatch", dispatch.problem(dispatch.CHOICES[0], float(d.max())), d
+
+
+def contest(problem: Problem, data: Array, names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
+    """Play every method that applies (or those named) and return mean loss, clipped violation and peak, by method.
+
+    The first row is the best fixed decision.
+    """
+    best = hindsight(problem, data)
+    rows = [{"learner": "best fixed decision", "loss": float(best.loss[0]) / len(data), "violation": 0.0, "peak": 0.0}]
+    for name, card in LEARNERS.items():
+        if (names is not None and name not in names) or not _applies(card, problem):
+            continue
+        try:
+            learner = card.build(problem, len(data))
+        except ValueError:
+            continue  # the method needs a constant that is not known
+        run = simulate(learner, problem, data, record=())
+        rows.append(
+            {
+                "learner": name, "loss": float(run.totals.loss[0]) / len(data),
+                "violation": float(metrics.violation(run)[0]), "peak": float(metrics.peak_violation(run)[0]),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _applies(card: Card, problem: Problem) -> bool:
+    strong = card.losses == "convex" or problem.constants.strong_convexity > 0
+    return strong and not card.needs_feasible and not card.request_first
+
+
+def compare(out: Path, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """Play all three experiments, store the rows in `beyond.json` and draw them; return the rows by experiment."""
+    found = {name: contest(problem, data, FEW if quick else None) for name, problem, data in games(quick)}
+    files.write_atomically(out / FILE, json.dumps(found, indent=1).encode())
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    figure = draw(found)
+    figure.savefig(out / "figures" / "beyond-the-paper.png", dpi=150)
+    return found
+
+
+def draw(found: dict[str, list[dict[str, Any]]]) -> Figure:
+    """Draw mean loss against clipped violation, one panel per experiment and one point per method."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(found), 3.9), layout="constrained")
+    for axes, (name, rows) in zip(np.atleast_1d(figure.subplots(1, len(found))), found.items(), strict=True):
+        best, *played = rows
+        axes.axhline(best["loss"], color="0.6", lw=1, ls="--")
+        axes.annotate(
+            "best fixed decision", (0.02, best["loss"]), xycoords=("axes fraction", "data"), xytext=(0, 3),
+            textcoords="offset points", fontsize=7, color="0.45",
+        )  # fmt: skip
+        for row in played:
+            ours = row["learner"].startswith("half-space")
+            paper = row["learner"].startswith("clipped-ogd")
+            colour, size = ("#D55E00", 42) if ours else ("#0072B2", 30) if paper else ("0.65", 18)
+            x = max(row["violation"], SMALLEST)
+            axes.scatter(x, row["loss"], color=colour, s=size, zorder=3 if ours else 2, lw=0)
+            if row["learner"] in ("half-space", "clipped-ogd", "half-space-strong", "clipped-ogd-strong"):
+                axes.annotate(
+                    row["learner"],
+                    (x, row["loss"]),
+                    xytext=(5, 5),
+                    textcoords="offset points",
+                    fontsize=8,
+                    color=colour,
+                )
+        axes.set_xscale("log")
+        axes.set(title=TITLES.get(name, name), xlabel="clipped violation", ylabel="mean loss per round")
+        axes.spines[["top", "right"]].set_visible(False)
+        low, high = best["loss"], sorted(row["loss"] for row in played)[len(played) * 3 // 4]
+        span = max(high - low, 1e-9)
+        axes.set_ylim(min(low, *(row["loss"] for row in played)) - 0.15 * span, high + 0.4 * span)
+    return figure
