@@ -156,6 +156,8 @@ def staged(monkeypatch):
         return stored.draw(folder)
 
     monkeypatch.setattr(pipeline, "reproduce", reproduce)
+    row = {"learner": "half-space", "loss": 61.9, "violation": 0.6, "peak": 0.004}
+    monkeypatch.setattr(pipeline.beyond, "compare", lambda out, quick: {"dispatch": [row]})
     monkeypatch.setattr(pipeline, "draw_all", draw_all)
     return calls
 
@@ -170,11 +172,24 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
     assert result["report"] == str(tmp_path / "report.html")
     assert [one["id"] for one in result["claims"]] == ["one", "two", "three", "four"]
     timing = json.loads((tmp_path / "timing.json").read_text())
-    assert [step["step"] for step in timing["steps"]] == ["dispatch/results.nc", "figures", "report"]
+    assert [step["step"] for step in timing["steps"]] == [
+        "dispatch/results.nc",
+        "beyond the paper",
+        "figures",
+        "report",
+    ]
     assert timing["total"] == pytest.approx(sum(step["seconds"] for step in timing["steps"]))
     assert "figures" in (tmp_path / "report.html").read_text("utf-8").split("Versions and timing")[-1]
     told = capsys.readouterr().out
-    for word in ("holds in part", "It oscillates.", "dispatch (kept)", "figures", str(tmp_path / "report.html")):
+    for word in (
+        "Beyond the paper",
+        "61.9",
+        "holds in part",
+        "It oscillates.",
+        "dispatch (kept)",
+        "figures",
+        str(tmp_path / "report.html"),
+    ):
         assert word in told.replace("\n", "")
 
 

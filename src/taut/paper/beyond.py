@@ -83,37 +83,45 @@ def compare(out: Path, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+LABELS = {"half-space": (-4, -12), "clipped-ogd": (5, 5), "half-space-strong": (-6, 4), "clipped-ogd-strong": (5, -11)}
+"""Methods that are named in the figure, and where; the strongly convex ones where all losses are strongly convex."""
+
+
 def draw(found: dict[str, list[dict[str, Any]]]) -> Figure:
-    """Draw mean loss against clipped violation, one panel per experiment and one point per method."""
+    """Draw mean loss against clipped violation, one panel per experiment and one point per method.
+
+    The vertical range is that of the named methods; a method outside of it is drawn as a triangle at the edge.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(found), 3.9), layout="constrained")
+    figure = Figure(figsize=(4.2 * len(found), 3.7), layout="constrained")
     for axes, (name, rows) in zip(np.atleast_1d(figure.subplots(1, len(found))), found.items(), strict=True):
         best, *played = rows
+        labels = {key: at for key, at in LABELS.items() if name == "doubly-stochastic" or "strong" not in key}
+        reach = max([abs(row["loss"] - best["loss"]) for row in played if row["learner"] in labels], default=0.0)
+        reach = 1.4 * reach if reach > 0 else 1.0
         axes.axhline(best["loss"], color="0.6", lw=1, ls="--")
         axes.annotate(
-            "best fixed decision", (0.02, best["loss"]), xycoords=("axes fraction", "data"), xytext=(0, 3),
+            "best fixed decision", (0.02, best["loss"]), xycoords=("axes fraction", "data"), xytext=(0, -9),
             textcoords="offset points", fontsize=7, color="0.45",
         )  # fmt: skip
         for row in played:
             ours = row["learner"].startswith("half-space")
             paper = row["learner"].startswith("clipped-ogd")
             colour, size = ("#D55E00", 42) if ours else ("#0072B2", 30) if paper else ("0.65", 18)
-            x = max(row["violation"], SMALLEST)
-            axes.scatter(x, row["loss"], color=colour, s=size, zorder=3 if ours else 2, lw=0)
-            if row["learner"] in ("half-space", "clipped-ogd", "half-space-strong", "clipped-ogd-strong"):
+            x, offset = max(row["violation"], SMALLEST), row["loss"] - best["loss"]
+            y = best["loss"] + float(np.clip(offset, -reach, reach))
+            marker = "o" if abs(offset) <= reach else "^" if offset > 0 else "v"
+            axes.scatter(x, y, color=colour, s=size, zorder=3 if ours else 2, lw=0, marker=marker, clip_on=False)
+            if row["learner"] in labels:
                 axes.annotate(
-                    row["learner"],
-                    (x, row["loss"]),
-                    xytext=(5, 5),
-                    textcoords="offset points",
-                    fontsize=8,
-                    color=colour,
-                )
+                    row["learner"], (x, y), xytext=labels[row["learner"]], textcoords="offset points", fontsize=8,
+                    color=colour, ha="right" if ours else "left",
+                )  # fmt: skip
         axes.set_xscale("log")
-        axes.set(title=TITLES.get(name, name), xlabel="clipped violation", ylabel="mean loss per round")
+        axes.set_xlim(SMALLEST / 2, None)
+        axes.set_ylim(best["loss"] - reach, best["loss"] + reach)
+        axes.set(xlabel="clipped violation", ylabel="mean loss per round")
+        axes.set_title(TITLES.get(name, name), pad=10)
         axes.spines[["top", "right"]].set_visible(False)
-        low, high = best["loss"], sorted(row["loss"] for row in played)[len(played) * 3 // 4]
-        span = max(high - low, 1e-9)
-        axes.set_ylim(min(low, *(row["loss"] for row in played)) - 0.15 * span, high + 0.4 * span)
     return figure
