@@ -34,7 +34,7 @@ def run_all(
         quick: use fewer and shorter horizons.
         seeds: number of random sequences to average over.
         demand: files with the demand for the dispatch experiment; if empty, the packaged series is used.
-        quiet: print nothing, and show no progress.
+        quiet: print nothing to standard output; progress goes to standard error.
 
     Returns:
         The contents of claims.json, with the path of the report under "report".
@@ -42,7 +42,7 @@ def run_all(
     arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
     out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
     try:
-        result = reproduce(names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=not quiet)
+        result = reproduce(names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True)
         further = None
         if experiment == "all":
             further = _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
