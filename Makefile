@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint drill fuzz floors newest bench chromium format readme clean
+.PHONY: reproduce test lint drill fuzz floors newest docs bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -19,6 +19,10 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The documentation site: all code is executed, all figures are drawn, warnings and broken links are errors.
+docs: .venv/ready
+	$(BIN)/python -m website --out site
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,198 @@
+"""A page per learner, generated from its card and the docstring of its file, with a figure on the same two streams."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+import taut
+from taut.learners import Card
+
+from .equations import growth, to_latex
+
+ROUNDS, SEEDS = 1000, 5
+NEEDS = {"radius": "R", "loss_lipschitz": "G_f", "constraint_lipschitz": "G_g", "constraint_range": "D", "loss_range": "F",
+         "strong_convexity": "H", "constraint_count": "m", "slater": "\\varepsilon", "error_bound": "\\kappa"}  # fmt: skip
+
+
+def _linear(x: Any, c: Any) -> Any:
+    return c @ x
+
+
+def _distance(x: Any, z: Any) -> Any:
+    return 0.5 * jnp.sum((x - z) ** 2)
+
+
+def _diamond(x: Any) -> Any:
+    return jnp.sum(jnp.abs(x)) - 1
+
+
+@cache
+def streams() -> list[tuple[str, taut.Problem, Any, Any]]:
+    """Return the two streams of all figures: (title, problem, data, loss of the best fixed decision in each round)."""
+    rng = np.random.default_rng(1)
+    known = {"constraint_lipschitz": 2**0.5, "error_bound": 1.0, "slater": 1.0}
+    costs = rng.uniform(size=(SEEDS, ROUNDS, 2)) / 2**0.5
+    linear = taut.Problem(_linear, _diamond, taut.Ball(1.0, shape=2), taut.Constants(loss_lipschitz=1.0, **known))
+    centres = np.array([[1.2, 0.2], [-0.4, 1.0], [0.9, -0.8], [0.2, 1.3]])[np.arange(ROUNDS) * 4 // ROUNDS]
+    targets = centres + rng.normal(scale=0.2, size=(SEEDS, ROUNDS, 2))
+    targets /= np.maximum(1, np.linalg.norm(targets, axis=-1, keepdims=True) / 2)
+    moving = taut.Problem(
+        _distance, _diamond, taut.Ball(1.5, shape=2), taut.Constants(loss_lipschitz=3.5, strong_convexity=1.0, **known)
+    )
+    found = []
+    for title, problem, data in (
+        ("random linear costs", linear, costs),
+        ("targets that jump three times", moving, targets),
+    ):
+        best = taut.hindsight(problem, data, seeds=SEEDS).decision
+        each = jax.vmap(jax.vmap(problem.loss, in_axes=(None, 0)))(jnp.asarray(best), jnp.asarray(data))
+        found.append((title, problem, data, np.asarray(each)))
+    return found
+
+
+def figure(card: Card, path: Path) -> str:
+    """Draw regret and violation of a learner on both streams; return an empty text, or the reason why it cannot be drawn."""
+    made, panels = plt.subplots(2, 2, figsize=(7.2, 4.6), layout="constrained")
+    try:
+        for (title, problem, data, best), column in zip(streams(), panels.T, strict=True):
+            learner = card.build(problem, ROUNDS if card.needs_horizon else None, feasible=taut.L1Ball(1.0, shape=2))
+            run = taut.simulate(learner, problem, data, seeds=SEEDS)
+            assert run.loss is not None
+            regret = np.cumsum(run.loss - best, axis=1)
+            rounds = np.arange(1, ROUNDS + 1)
+            column[0].plot(rounds, regret.mean(axis=0), color="#0072B2")
+            column[0].fill_between(rounds, regret.min(axis=0), regret.max(axis=0), color="#0072B2", alpha=0.16)
+            column[0].set(title=title, ylabel="regret")
+            column[0].axhline(0, color="#999999", linewidth=0.7)
+            run.plot("violation", ax=column[1])
+            for axes in column:
+                axes.grid(color="#e4e4e4")
+                axes.spines[["top", "right"]].set_visible(False)
+        made.savefig(path, dpi=140)
+    except (TypeError, ValueError) as error:
+        return str(error).split(". ")[0]
+    finally:
+        plt.close(made)
+    return ""
+
+
+def page(card: Card, folder: Path, draw: bool = True) -> str:
+    """Return the page of a learner in Markdown; the figure is saved in the folder."""
+    source = _source(card)
+    lines = [f"# {card.title}", "", f'`taut.learner("{card.name}", problem{_call(card)})`', ""]
+    if card.reference:
+        lines += [f"Reference: {card.reference}.", ""]
+    about = _paragraphs(source.__doc__ or "")
+    lines += ["## Update", ""]
+    for kind, text in about:
+        lines += [f"$$ {to_latex(text.splitlines())} $$" if kind == "equations" else text, ""]
+    lines += [
+        "## Guarantee",
+        "",
+        f"For {card.losses} losses. It rests on these assumptions: {'; '.join(card.assumptions)}.",
+        "",
+    ]
+    if card.growth:
+        lines += ["| quantity | growth with the horizon T | condition |", "|---|---|---|"]
+        lines += [
+            f"| {q} | ${growth(g.text)}$ | {g.condition or 'none beyond the assumptions'} |"
+            for q, g in card.growth.items()
+        ]
+    else:
+        lines += ["No growth rate is stated for this method."]
+    lines += ["", "A certificate prints the bounds as numbers. b is the parameter beta.", ""]
+    lines += ["## When to use it, and when not", "", *(f"- {entry}" for entry in _advice(card)), ""]
+    lines += ["## Cost and parameters", "", f"Work per round besides the gradient of the loss: {card.cost}.", ""]
+    if card.needs:
+        lines += ["Constants it needs: " + ", ".join(f"`{n}` (${NEEDS.get(n, n)}$)" for n in card.needs) + ".", ""]
+    if card.options:
+        lines += ["| option | default |", "|---|---|"]
+        lines += [
+            f"| `{name}` | {'required' if value is inspect.Parameter.empty else f'`{value!r}`'} |"
+            for name, value in card.options.items()
+        ]
+        lines += [""]
+    if draw:
+        reason = figure(card, folder / f"{card.name}.png")
+        lines += ["## On two streams", ""]
+        if reason:
+            lines += [f"This learner cannot play the two streams that all pages share: {reason}.", ""]
+        else:
+            lines += [
+                f"![Regret and cumulative clipped violation of {card.title} on two streams]({card.name}.png)", "",
+                f"Mean and range over {SEEDS} seeds, {ROUNDS} rounds; the constraint is |x_1| + |x_2| <= 1. All learners are shown "
+                "on these two streams with their default parameters.", "",
+            ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def overview(cards: list[Card]) -> str:
+    """Return the list of all learners."""
+    rows = ["| learner | losses | regret | violation |", "|---|---|---|---|"]
+    rows += [f"| [{card.name}]({card.name}.md) | {card.losses} | {card.regret} | {card.violation} |" for card in cards]
+    return "\n".join(
+        [
+            "# Learners",
+            "",
+            "One page per learner. [Choosing a learner](../guides/choosing.md) helps to decide.",
+            "",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _call(card: Card) -> str:
+    return ", horizon=T" * card.needs_horizon + ", feasible=set" * card.needs_feasible
+
+
+def _source(card: Card) -> Any:
+    owner = getattr(card.make, "__self__", None) or card.make
+    return sys.modules[inspect.unwrap(owner).__module__ if not inspect.isclass(owner) else owner.__module__]
+
+
+def _paragraphs(doc: str) -> list[tuple[str, str]]:
+    """Return the docstring as paragraphs; indented ones are equations."""
+    found = []
+    for part in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
+        indented = all(line.startswith("    ") for line in part.splitlines())
+        found.append(("equations", inspect.cleandoc(part)) if indented else ("text", part.replace("\n", " ")))
+    return found
+
+
+def _advice(card: Card) -> list[str]:
+    advice = []
+    if card.needs_horizon:
+        advice.append(
+            "Use it if the number of rounds is known in advance. Otherwise take an anytime method or a doubling one."
+        )
+    else:
+        advice.append("Use it if the number of rounds is not known: its parameters do not depend on it.")
+    if card.losses == "strongly convex":
+        advice.append("It needs losses with a known modulus of strong convexity. Do not use it for linear losses.")
+    clipped = [q for q in ("violation", "squared violation", "peak violation") if q in card.growth]
+    if clipped:
+        advice.append(
+            f"It bounds the {', the '.join(clipped)}: slack in one round does not offset a violation in another."
+        )
+    else:
+        advice.append("It does not bound the clipped violation. Do not use it if every round must hold.")
+    if card.needs_feasible:
+        advice.append("It projects onto the feasible set in every round. Use it only if that projection is cheap.")
+    if card.aggregated:
+        advice.append("It plays one constraint; join several with `taut.max_of(problem)`.")
+    if card.fixed_constraints:
+        advice.append("Do not use it if the constraints change with the round.")
+    if card.request_first:
+        advice.append("The data of a round are revealed before its decision.")
+    return advice
