@@ -45,7 +45,7 @@ floors: .venv/ready
 
 newest:
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/pip install -q --upgrade -e '.[dev]'
+	.venv-newest/bin/pip install -q --upgrade -e '.[dev,docs]'
 	TAUT_TEST_CACHE=.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
 
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
@@ -58,11 +58,11 @@ chromium:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt hatchling editables
-	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[dev,docs]'
 	touch $@
 
 clean:
-	rm -rf .venv .venv-floors .venv-newest reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
+	rm -rf .venv .venv-floors .venv-newest .site site reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
 
 # Write the table of learners between its two marks in README.md.
 readme: .venv/ready

@@ -41,6 +41,10 @@ GREEK = [
 ]
 FUNCTIONS = {"max": r"\max", "min": r"\min", "argmin": r"\arg\min", "argmax": r"\arg\max", "log": r"\log", "exp": r"\exp",
              "sum": r"\sum", "prod": r"\prod", "inf": r"\inf", "sign": r"\operatorname{sign}"}  # fmt: skip
+SIGNS = (
+    ("<=", r"\le "), (">=", r"\ge "), ("<-", r"\leftarrow "), ("->", r"\to "), ("...", r"\dots "), ("||", r"\|"),
+    (".(", r" \cdot ("), ("*", r"\cdot "), (" in ", r" \in "), ("#", r"\#"), ("%", r"\%"), ("&", r"\&"),
+)  # fmt: skip
 RENDER = """
 const katex = require(process.argv[1]);
 const items = JSON.parse(require('fs').readFileSync(0, 'utf8'));
@@ -74,8 +78,7 @@ def _line(text: str) -> str:
     text = re.sub(r"\^(max|min)(\([^()]*\))", r"^{\1\2}", text)
     text = re.sub(r"(?<![_^\\t}])\{", r"\\{", text)
     text = _close_braces(text)
-    for ascii_, tex in (("<=", r"\le "), (">=", r"\ge "), ("<-", r"\leftarrow "), ("->", r"\to "), ("...", r"\dots "),
-                        ("||", r"\|"), ("*", r"\cdot "), (" in ", r" \in "), ("#", r"\#"), ("%", r"\%"), ("&", r"\&")):  # fmt: skip
+    for ascii_, tex in SIGNS:
         text = text.replace(ascii_, tex)
     text = re.sub(r"\bd(?=[fg](?:_|\b))", r"\\nabla ", text)
     return re.sub(r"(?<!\\)(?<![A-Za-z])[A-Za-z][A-Za-z-]*(?![A-Za-z])", _word, text)

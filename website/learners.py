@@ -91,7 +91,7 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     source = _source(card)
     lines = [f"# {card.title}", "", f'`taut.learner("{card.name}", problem{_call(card)})`', ""]
     if card.reference:
-        lines += [f"Reference: {card.reference}.", ""]
+        lines += [f"Reference: {_linked(card.reference)}.", ""]
     about = _paragraphs(source.__doc__ or "")
     lines += ["## Update", ""]
     for kind, text in about:
@@ -152,6 +152,10 @@ def overview(cards: list[Card]) -> str:
     )
 
 
+def _linked(reference: str) -> str:
+    return reference.replace("docs/theory.md", "[theory](../theory.md)")
+
+
 def _call(card: Card) -> str:
     return ", horizon=T" * card.needs_horizon + ", feasible=set" * card.needs_feasible
 
@@ -183,7 +187,7 @@ def _advice(card: Card) -> list[str]:
     clipped = [q for q in ("violation", "squared violation", "peak violation") if q in card.growth]
     if clipped:
         advice.append(
-            f"It bounds the {', the '.join(clipped)}: slack in one round does not offset a violation in another."
+            f"It bounds the {' and the '.join(clipped)}: slack in one round does not offset a violation in another."
         )
     else:
         advice.append("It does not bound the clipped violation. Do not use it if every round must hold.")

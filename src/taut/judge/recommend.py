@@ -80,13 +80,17 @@ class Recommendation(Displayed):
 
     def _summary(self) -> Summary:
         quantities = ("regret", "violation", "squared violation", "peak violation")
-        fit = [one for one in self.candidates if one.learner is not None]
+        fit = [
+            one
+            for one in self.candidates
+            if one.learner is not None and any(math.isfinite(one.bound(q)) for q in quantities)
+        ]
         shown = [
             (one.method.name, *("" if math.isinf(one.bound(q)) else number(one.bound(q)) for q in quantities))
             for one in fit
         ]
         others = len(self.candidates) - len(fit)
-        notes = [f"{others} learners do not apply; table() gives the reasons."] if others else []
+        notes = [f"{others} learners do not apply or have no bound here; table() gives the reasons."] if others else []
         facts = [
             ("learner", repr(self.learner)),
             *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),
