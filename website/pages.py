@@ -107,6 +107,7 @@ def _rewritten(text: str) -> str:
     text = re.sub(r"\]\((?:\.\./)?(CONTRIBUTING|CHANGELOG|SECURITY)\.md", lambda m: f"]({m[1].lower()}.md", text)
     text = re.sub(r"\]\((?:\.\./)?README\.md(?:#[\w-]*)?\)", "](index.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"\]\(((?:\.\./)?tutorials/[\w-]+)\.ipynb\)", r"](\1.md)", text)
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)?(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)", r"`\1`", text)
 
 
