@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import taut
+from taut.judge.guarantees import setting_of, standing
 from taut.play import loop
 from taut.testing import playing, problems
 
@@ -146,3 +147,15 @@ def test_costs_the_known_factor_at_most():
     run = taut.simulate(learner, problems.TOY.problem, stream, chunk=1023, record=())
     regret = run.totals.loss[0] - problems.TOY.best(stream)[1]
     assert regret <= sum((2 * 2**k) ** 0.5 for k in range(10)) <= (2 * rounds) ** 0.5 * 2**0.5 / (2**0.5 - 1)
+
+
+def test_a_refuted_error_bound_does_not_hide_the_bounds_that_do_without_it():
+    problem = taut.testing.problems.TOY.problem
+    learner = taut.learner("clipped-ogd-doubling", problem)
+    found = [g for g in learner.guarantees(setting_of(problem), 200) if g.quantity == "violation"]
+    smallest = min(found, key=lambda g: g.bound)
+    assert "error_bound" in smallest.assumptions
+    without = [g for g in found if "error_bound" not in g.assumptions]
+    assert without
+    assert min(g.bound for g in without) > smallest.bound
+    assert standing(found, {"error_bound"})["violation"].guarantee in without

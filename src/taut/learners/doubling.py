@@ -119,8 +119,12 @@ class Doubling(Learner):
         return Epoch(inner.x, inner, epoch, jnp.where(over, length, state.left - 1), state.start)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-        """Yield the sum of the bounds of all epochs, and their maximum for the peak."""
-        parts: dict[str, list[Guarantee]] = {quantity: [] for quantity in QUANTITIES}
+        """Yield the sum of the bounds of all epochs, and their maximum for the peak.
+
+        Each theorem that covers all epochs gives one bound, so that a refuted assumption of one does not hide another; the
+        smallest bounds of the epochs give one more.
+        """
+        parts: dict[tuple[str, str], list[Guarantee]] = {}
         epochs, begun = 0, 0
         while begun < horizon:
             length = min(2 ** (self.first + epochs), horizon - begun)
@@ -128,17 +132,28 @@ class Doubling(Learner):
             here = setting
             if self.warm and begun:  # the epoch starts where the last one ended
                 far = setting.constants.with_values(radius=setting.diameter)
-                here = replace(setting, constants=far, initial_violation=None, observed=None)
-            for quantity, one in smallest(inner.guarantees(here, length)).items():
-                parts[quantity].append(one)
+                here = replace(setting, constants=far, initial_violation=None, initial_excess=None, observed=None)
+            promised = tuple(inner.guarantees(here, length))
+            for one in smallest(promised).values():
+                parts.setdefault((one.quantity, ""), []).append(one)
+            for source in {one.source for one in promised}:
+                for one in smallest(g for g in promised if g.source == source).values():
+                    parts.setdefault((one.quantity, source), []).append(one)
             begun += length
             epochs += 1
-        for quantity, found in parts.items():
-            if len(found) == epochs:  # otherwise an epoch has no bound
-                values = [one.bound for one in found if one.bound is not None]
-                bound = max(values) if quantity == "peak violation" else sum(values)
-                rests = tuple(dict.fromkeys(name for one in found for name in one.assumptions))
-                yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests)
+        seen = set()
+        for quantity in QUANTITIES:
+            for (name, _), found in sorted(
+                ((k, v) for k, v in parts.items() if k[0] == quantity), key=lambda part: part[0]
+            ):
+                sources = tuple(one.source for one in found)
+                if len(found) == epochs and (name, sources) not in seen:  # otherwise an epoch has no bound
+                    seen.add((name, sources))
+                    values = [one.bound for one in found if one.bound is not None]
+                    bound = max(values) if quantity == "peak violation" else sum(values)
+                    rests = tuple(dict.fromkeys(assumption for one in found for assumption in one.assumptions))
+                    expected = any(one.expected for one in found)
+                    yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests, "", expected)
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""

@@ -63,6 +63,7 @@ def sums(data: xarray.Dataset, rule: str = "paper") -> str:
                 "can cancel. The paper does not say what its panel shows. The second panel (b) is the other reading: the "
                 "signed sum of every constraint by itself, of which the largest is drawn; there OGD has "
                 f"{float(ogd['excess']):.3g}. "
+                + ("Little cancels there either. " if float(ogd["excess"]) > 0.5 * float(ogd["violation"]) else "")
             )
     return text + (
         f"At T = {int(data['horizon'][-1])}, {title_of(data, least)} has the smallest clipped violation and "

@@ -148,12 +148,13 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
 def _growth(
     axes: Axes, data: xarray.Dataset, quantity: str, chosen: Sequence[str], family: str, log: bool = True
 ) -> None:
-    """Plot measured means, ranges and bounds as functions of T. Regret can be negative, so its axis is symlog."""
+    """Plot measured means, ranges and bounds as functions of T. Regret can be negative; then its axis is symlog."""
     horizon = data["horizon"].values
+    signed = quantity == "regret" and bool((data[quantity].sel(case=list(chosen)) <= 0).any())
     for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
         one = data.sel(case=case)
         values = one[quantity].transpose("seed", "horizon").values
-        positive = log and quantity != "regret"
+        positive = log and not signed
         curve(axes, horizon, values, _short(data, case), positive, color=colour, marker="o", markersize=3)
         axes.plot(
             horizon, bounds_of(data, quantity).sel(case=case).values, color=colour, linestyle=BOUND, linewidth=1.2
@@ -161,10 +162,10 @@ def _growth(
     axes.set_xscale("log")
     log_axis(axes.xaxis, horizon[:: max(1, len(horizon) // 3)])
     if log:
-        axes.set_yscale("log") if quantity != "regret" else axes.set_yscale("symlog", linthresh=10)
+        axes.set_yscale("symlog", linthresh=10) if signed else axes.set_yscale("log")
         log_axis(axes.yaxis)
     axes.set(xlabel="horizon T (rounds)", ylabel=_SYMBOLS[quantity])
-    if quantity == "regret":
+    if signed or (quantity == "regret" and not log):
         axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
 
 
