@@ -277,6 +277,7 @@ def test_no_fixed_decision_is_feasible_in_all_rounds():
     assert "no fixed decision of the problem is feasible in all rounds" in note
     assert "least-violating decision is x = [-1." in note
     assert "max g = 0.5" in note
+    assert 'comparator="per-round"' in note
 
 
 def test_rounding_is_no_violation_of_a_bound_of_zero():

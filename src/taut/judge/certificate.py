@@ -291,7 +291,8 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
     seed = "" if error.seed is None else f" of seed {error.seed}"
     return (
         f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: every one has max g >= "
-        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max g = {error.violation:.4g}."
+        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max g = {error.violation:.4g}. "
+        'Decisions that change are other comparators: taut.hindsight(problem, stream, comparator="per-round") or "shifting".'
     )
 
 
