@@ -113,7 +113,7 @@ def _rewritten(text: str) -> str:
 
 def _landing() -> str:
     """Return the landing page: what taut is, the first example, the dispatch figure and the table of speeds."""
-    readme = (ROOT / "README.md").read_text()
+    readme = _rewritten((ROOT / "README.md").read_text())
     first = readme.split("\n## ")[0].partition("\n\n")[2].split("```")[0].strip()
     example = re.search(r"```python\n.*?```", readme, re.S)
     speed = _speed_table()
