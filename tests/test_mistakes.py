@@ -126,7 +126,7 @@ MISTAKES = [
     ("a box without limit", lambda: taut.Box(0.0, np.inf, shape=2), "upper", "inf", "finite numbers only"),
     ("edges of different shapes", lambda: taut.Box(np.zeros(2), np.ones(3)), "upper", "shape (3,)", "a scalar or shape (2,)"),
     # Arguments in the wrong place.
-    ("learner and problem swapped", lambda: taut.simulate(PROBLEM, LEARNER, COSTS), "learner", "class Problem", ORDER),
+    ("learner and problem swapped", lambda: taut.simulate(PROBLEM, LEARNER, COSTS), "learner", "class Problem", "The order is simulate(learner, problem, stream)"),
     ("problem and stream swapped", lambda: taut.simulate(LEARNER, COSTS, PROBLEM), "problem", "an array of shape (20, 2)", ORDER),
     ("a class instead of a learner", lambda: taut.Player(taut.ClippedOGD, PROBLEM), "learner", "the class ClippedOGD", "Player(learner, problem)"),
     ("a problem instead of constants", lambda: taut.ClippedOGD.tuned(TUNED, 10), "constants", "class Problem", "problem.constants"),

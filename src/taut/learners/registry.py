@@ -155,7 +155,10 @@ def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
         return (learner, *rest)
     given = [one for one in (learner, *rest) if one is not None]
     if len(given) > len(rest):
-        raise TypeError(f"learner: got {learner!r}; expected a learner before the problem, or no learner at all")
+        raise TypeError(
+            f"learner: got {arguments.shown(learner)}; expected a learner before the problem, or no learner at all. The order "
+            "is simulate(learner, problem, stream) and Player(learner, problem)"
+        )
     return (DEFAULT, *given, *[None] * (len(rest) - len(given)))
 
 
