@@ -1,5 +1,6 @@
 """Beyond the paper: the default learner against the paper's methods on the paper's experiments and on other demand series."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -45,3 +46,27 @@ def test_figure_has_a_panel_per_experiment():
     best = row | {"learner": "best fixed decision"}
     figure = beyond.draw({"toy": [best, row], "dispatch": [best, row | {"violation": 3.0}]})
     assert [axes.get_title() for axes in figure.axes] == ["toy", "economic dispatch"]
+
+
+def test_the_report_has_the_comparison_as_a_section(tmp_path):
+    """Apart from the claims: a table per experiment, best loss first, and a wide and a narrow figure."""
+    from taut.paper.report.page import _beyond
+
+    assert _beyond(tmp_path) is None
+    rows = [
+        {"learner": "best fixed decision", "loss": 1.0, "violation": 0.0, "peak": 0.0},
+        {"learner": "clipped-ogd", "loss": 3.0, "violation": 5.0, "peak": 1.0},
+        {"learner": "half-space", "loss": 2.0, "violation": 0.5, "peak": 0.1},
+    ]
+    (tmp_path / beyond.FILE).write_text(json.dumps({"toy": rows}))
+    assert _beyond(tmp_path) is None  # no figures yet
+    (tmp_path / "figures").mkdir()
+    for kind, narrow in (("", False), ("-narrow", True)):
+        beyond.draw({"toy": rows}, narrow).savefig(tmp_path / "figures" / f"{beyond.PICTURE}{kind}.png")
+    found = _beyond(tmp_path)
+    assert [row["learner"] for row in found["tables"][0]["rows"]] == [
+        "best fixed decision",
+        "half-space",
+        "clipped-ogd",
+    ]
+    assert found["picture"]["wide"]["width"] > 0

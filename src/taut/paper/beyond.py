@@ -25,9 +25,9 @@ from .experiments import dispatch, doubly_stochastic, toy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FILE", "compare", "contest", "draw", "games"]
+__all__ = ["FILE", "PICTURE", "compare", "contest", "draw", "games"]
 
-FILE = "beyond.json"
+FILE, PICTURE = "beyond.json", "beyond-the-paper"
 FEW = ("half-space", "clipped-ogd", "ogd-clipped", "a-ogd-clipped")
 """The default learner and the paper's methods; with `quick` only these play."""
 SMALLEST = 1e-6
@@ -78,8 +78,8 @@ def compare(out: Path, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
     found = {name: contest(problem, data, FEW if quick else None) for name, problem, data in games(quick)}
     files.write_atomically(out / FILE, json.dumps(found, indent=1).encode())
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    figure = draw(found)
-    figure.savefig(out / "figures" / "beyond-the-paper.png", dpi=150)
+    draw(found).savefig(out / "figures" / f"{PICTURE}.png", dpi=150)
+    draw(found, narrow=True).savefig(out / "figures" / f"{PICTURE}-narrow.png", dpi=150)
     return found
 
 
@@ -87,16 +87,19 @@ LABELS = {"half-space": (-4, -12), "clipped-ogd": (5, 5), "half-space-strong": (
 """Methods that are named in the figure, and where; the strongly convex ones where all losses are strongly convex."""
 
 
-def draw(found: dict[str, list[dict[str, Any]]]) -> Figure:
+def draw(found: dict[str, list[dict[str, Any]]], narrow: bool = False) -> Figure:
     """Draw mean loss against clipped violation, one panel per experiment and one point per method.
 
-    The vertical range is that of the named methods; a method outside of it is drawn as a triangle at the edge.
+    The vertical range is that of the named methods; a method outside of it is drawn as a triangle at the edge. With
+    `narrow` the panels are one below the other.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(found), 3.7), layout="constrained")
-    for axes, (name, rows) in zip(np.atleast_1d(figure.subplots(1, len(found))), found.items(), strict=True):
-        best, *played = rows
+    rows, columns = (len(found), 1) if narrow else (1, len(found))
+    figure = Figure(figsize=(4.2 * columns, 3.7 * rows), layout="constrained")
+    panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    for axes, (name, methods) in zip(panels, found.items(), strict=True):
+        best, *played = methods
         labels = {key: at for key, at in LABELS.items() if name == "doubly-stochastic" or "strong" not in key}
         reach = max([abs(row["loss"] - best["loss"]) for row in played if row["learner"] in labels], default=0.0)
         reach = 1.4 * reach if reach > 0 else 1.0
