@@ -54,18 +54,17 @@ def test_exact_constants_of_quadratics_hold_and_are_attained(seed):
     assert values.max(axis=1).min() >= -(known.slater or 0) - 1e-9
 
 
-def test_what_is_not_quadratic_is_estimated_and_marked():
+def test_what_is_not_quadratic_is_bounded_and_the_rest_is_marked():
     x, p = cp.Variable(2, name="x"), cp.Parameter(2, name="p", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.logistic(p @ x) + cp.sum_squares(x), [cp.norm(x) <= 1, x[0] <= 0.5])
     known = model.constants
-    assert known.estimated == {
-        "loss_lipschitz", "loss_range", "strong_convexity", "constraint_lipschitz", "constraint_range",
-    }  # fmt: skip
-    assert {"radius", "constraint_count", "slater"} <= known.exact
+    assert known.estimated == {"strong_convexity"}
+    assert {"radius", "constraint_count", "slater", "loss_lipschitz", "constraint_range"} <= known.exact
     assert known.constraint_smoothness is None  # the norm has a kink
     # The truth, by hand: the steepest point is the corner (-1, -1) with p = (-1, -1).
     slope = 2 * np.array([-1.0, -1]) - np.array([1.0, 1]) / (1 + np.exp(-2.0))
-    assert known.loss_lipschitz == pytest.approx(np.linalg.norm(slope), rel=1e-6)
+    truth = float(np.linalg.norm(slope))
+    assert truth <= known.loss_lipschitz * (1 + 1e-9) <= 1.05 * truth
     assert known.constraint_lipschitz == pytest.approx(1.0)
     assert known.strong_convexity == pytest.approx(2.0, rel=2e-3)
 
@@ -82,10 +81,10 @@ def test_samples_need_not_hit_a_kink(monkeypatch):
         assert sampled.constraint_smoothness == smoothness
 
 
-def test_curvature_that_depends_on_data_is_estimated():
+def test_curvature_that_depends_on_data_is_bounded():
     x, a = cp.Variable(2, name="x"), cp.Parameter(2, name="a", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.square(a @ x), [cp.norm_inf(x) <= 1])
-    assert "loss_lipschitz" in model.constants.estimated
+    assert "loss_lipschitz" in model.constants.exact
     assert model.constants.loss_lipschitz == pytest.approx(4 * np.sqrt(2))  # 2 |a| |a.x| at the corners
     assert model.constants.strong_convexity == 0
 

@@ -129,3 +129,19 @@ def test_atoms_must_be_defined_finite_and_lipschitz_on_the_whole_domain():
     cube = taut.from_cvxpy(cp.sum(cp.power(x, 3)), [x >= -1, x <= 1])
     np.testing.assert_array_equal(cube.domain.lower, [0, 0])
     assert cube.domain_binds
+
+
+def test_undefined_losses_are_refused_with_the_data_that_show_it():
+    b, x = cp.Variable(3, name="b", nonneg=True), cp.Variable(2, name="x", bounds=[0, 10])
+    for width, wrong in ((0.4, True), (0.3, False)):
+        r = cp.Parameter(3, name="r", bounds=[-width, width])
+        if not wrong:
+            taut.from_cvxpy(-cp.log(1 + r @ b), [cp.sum(b) <= 1])
+            continue
+        with pytest.raises(
+            ValueError, match=r"b = \[1. 1. 1.\], where log.* is not defined for the admissible data r = \[-0.4"
+        ):
+            taut.from_cvxpy(-cp.log(1 + r @ b), [cp.sum(b) <= 1])
+    with pytest.raises(ValueError, match=r"x = \[10. 10.\], where log.* is not defined"):  # only at a corner
+        taut.from_cvxpy(-cp.log(225 - cp.square(cp.sum(x))), [x[0] <= 10], taut.Box(0, 10, shape=2))
+    taut.from_cvxpy(-cp.log(500 - cp.square(cp.sum(x))), [x[0] <= 10])

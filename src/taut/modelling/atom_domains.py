@@ -11,8 +11,11 @@ from cvxpy.atoms.atom import Atom
 from ..engine import Array
 from ..problem.domains.support import least_change, linear_minimisers
 from ..problem.sampling import sample_decisions
+from .attributes import is_symmetric, whole
 from .evaluation import Probe
 from .inequalities import excesses_of
+from .interval_bounds import Intervals, whole_box
+from .intervals import Unknown
 from .parameters import Range, draw_parameters
 
 if TYPE_CHECKING:
@@ -28,7 +31,11 @@ NEAR = (0.0, 1e-12, 1e-6)
 GROWTH = 1.5
 """A slope that grows by this factor between the last two is taken to be infinite on the boundary."""
 SAMPLES = 16
-"""Decisions, and data, at which conditions that are not affine are evaluated."""
+"""Decisions, and data, from which the worst ones are looked for,"""
+TURNS = 6
+"""in at most this many steps,"""
+FEW = 200
+"""if there are at most this many entries of data."""
 
 
 def atom_domains(parts: list[Any]) -> list[tuple[Any, Any]]:
@@ -53,38 +60,95 @@ def _atoms(part: Any) -> Iterator[Any]:
 def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known: Range) -> None:
     """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain.
 
-    Affine conditions, which are nearly all, are decided exactly; others are evaluated at samples. Parameters are sampled.
+    Conditions that interval arithmetic proves are done with. Otherwise the worst decision is computed for affine
+    conditions, and looked for by ascent for convex ones; the worst data are looked for at corners of their range. What is
+    neither proven nor refuted is noted.
     """
     random = np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
+    intervals = Intervals(model, whole_box(model, known))
     for atom, constraint in atoms:
         changing = bool(model.changing(constraint))
+        highest = _highest(intervals, constraint)
+        if highest < 0 and not model.guessed([constraint], known):
+            continue
         if changing and np.any(known.guessed):
             raise ValueError(
                 f"parameters: got some without bounds; expected bounds for all of {model.keys.names}, because "
                 f"{atom} is defined only where {constraint}"
             )
-        rounds = draw_parameters(model.parameters, known, random, SAMPLES if changing else 1)
+        rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
         flat = model.flat_copy()
         rows = [flat.of(one.expression) for one in excesses_of(constraint)]
-        for data in rounds:
-            flat.assign(model.data_of(data))
+        exact = not changing and all(row.is_affine() for row in rows)
+        for start in rounds:
+            data = start
             for row in rows:
-                worst, where = _worst(row, flat.variable, model.domain, decisions)
-                _refuse_outside(atom, constraint, worst, where, model)
-                edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
-                if len(edge):
-                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model)
+                for _ in range(TURNS if changing else 1):
+                    flat.assign(model.data_of(data), check=False)
+                    worst, where = _worst(row, flat.variable, model.domain, decisions)
+                    _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
+                    edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
+                    if len(edge):
+                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model)
+                    before, data = data, _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
+                    if np.array_equal(before, data):
+                        break
+        if not exact and highest > SLACK:
+            model.notes.append(
+                f"{atom}: no decision and data were found for which it is not defined, but interval arithmetic does not "
+                "exclude them"
+            )
+
+
+def _highest(intervals: Intervals, constraint: Any) -> float:
+    """An upper bound on the condition, which must not exceed zero."""
+    try:
+        return max(float(np.max(intervals.of(one.expression).high)) for one in excesses_of(constraint))
+    except Unknown:
+        return np.inf
+
+
+def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known: Range) -> Array:
+    """The corner of the parameters' range to which the condition grows, at the decision x. Conditions are affine in data."""
+    flat.variable.value = x
+    if len(data) > FEW or any(is_symmetric(parameter) or np.any(whole(parameter)) for parameter in model.parameters):
+        return data
+    flat.assign(model.data_of(data), check=False)
+    values = np.ravel(np.asarray(row.value, float))
+    k, worst = int(np.argmax(values)), data.copy()
+    for i in np.flatnonzero(known.upper > known.lower):
+        moved = data.copy()
+        moved[i] = known.upper[i] if data[i] < known.middle[i] else known.lower[i]
+        flat.assign(model.data_of(moved), check=False)
+        if np.ravel(np.asarray(row.value, float))[k] > values[k]:
+            worst[i] = moved[i]
+    return worst
+
+
+def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Array]:
+    """The largest value of a convex row that steps to the maximum of its tangent reach, and the decision."""
+    best, place = -np.inf, x
+    for _ in range(TURNS):
+        variable.value = x
+        value = float(np.max(row.value))
+        if not value > best:
+            break
+        best, place = value, x
+        slope = row.grad[variable]
+        if slope is None:
+            break
+        k = int(np.argmax(np.ravel(np.asarray(row.value, float), order="F")))
+        slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(variable.size, -1)
+        x = linear_minimisers(domain, -slopes[:, k][None])[0]
+    return best, place
 
 
 def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Array, Array]:
-    """The largest value of each entry of an affine row over the domain and its decision; otherwise values at samples."""
+    """The largest value of each entry of an affine row over the domain and its decision; otherwise those of ascents."""
     if not row.is_affine():
-        values = []
-        for x in decisions:
-            variable.value = x
-            values.append(float(np.max(row.value)))
-        return np.asarray(values), decisions
+        found = [_ascended(row, variable, domain, x) for x in decisions]
+        return np.asarray([value for value, _ in found]), np.stack([x for _, x in found])
     variable.value = decisions[0]
     slope = row.grad[variable]
     slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(variable.size, -1)
@@ -93,12 +157,16 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
     return value - least_change(domain, -slopes.T, origin), linear_minimisers(domain, -slopes.T)
 
 
-def _refuse_outside(atom: Any, constraint: Any, worst: Array, where: Array, model: Model) -> None:
+def _refuse_outside(
+    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, data: Array | None = None
+) -> None:
     i = int(np.argmax(worst))
     if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
+        shown = "" if data is None else f" for the admissible data {_data_at(data, model)}"
         raise ValueError(
-            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not defined; expected a domain on "
-            f"which {constraint} everywhere, because a decision can be any point of it"
+            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not defined{shown}; expected a domain "
+            f"on which {constraint} everywhere, because a decision can be any point of it"
+            + ("" if data is None else ", or narrower bounds of the parameters")
         )
 
 
@@ -122,6 +190,11 @@ def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, model: Mode
 
 def _rows(slopes: Array, size: int) -> Array:
     return np.linalg.norm(slopes[:, :, :size], axis=2).max(axis=1)
+
+
+def _data_at(data: Array, model: Model) -> str:
+    parts = zip(model.parameters, model.data_of(np.round(data, 6)), strict=True)
+    return ", ".join(f"{parameter.name()} = {np.array2string(value, threshold=8)}" for parameter, value in parts)
 
 
 def _at(x: Array, model: Model) -> str:

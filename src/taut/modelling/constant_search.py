@@ -114,7 +114,13 @@ class Search:
         if not 0 < free.size <= DENSE:
             return None
         found = []
-        for point in self.start[:: max(1, len(self.start) // PLACES)]:
+        points = self.start[:: max(1, len(self.start) // PLACES)]
+        if (
+            self.known.lower.size
+        ):  # data of ordinary size may all bend a loss that the middle or an end of the range does not
+            ends = np.stack([self.known.middle, self.known.lower, self.known.upper])
+            points = np.concatenate([points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)])
+        for point in points:
             # Steps inwards, because outside of the domain nothing need be defined.
             step = np.where(point[free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
             steps = np.zeros((free.size, len(point)))

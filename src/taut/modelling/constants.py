@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -14,6 +15,8 @@ from ..problem.domains.support import bounding_box
 from .constant_search import Search
 from .evaluation import Probe, Seen
 from .inequalities import Excess
+from .interval_bounds import Box, constraint_bounds, least_upper, loss_bounds, whole_box
+from .intervals import Unknown
 from .parameters import Range, ranges
 from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from .model import Model
 
 __all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
+
+LOOSE = 1.5
+"""An upper bound above this many times the largest value found is noted."""
 
 Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
@@ -37,7 +43,7 @@ def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadrati
     search.refuse_infinite()
     found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
     found |= _of_loss(model, given, probe, loss, search, known)
-    found |= _of_constraints(model.excesses, given, probe, extent, search, known)
+    found |= _of_constraints(model, given, probe, extent, search, known)
     sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
     return given.merged(Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest))
@@ -70,13 +76,39 @@ def _of_loss(
         slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
-    modulus = search.modulus()
-    return {"loss_lipschitz": (slope, False), "loss_range": (reach, False), "strong_convexity": (modulus, False)}
+    found: Found = {"strong_convexity": (search.modulus(), False)}
+    box, parts = whole_box(model, known), [model.objective]
+    found["loss_lipschitz"] = _bounded(
+        model, "loss_lipschitz", slope, lambda part: loss_bounds(model, part)[0], box, parts, known
+    )
+    found["loss_range"] = _bounded(
+        model, "loss_range", reach, lambda part: loss_bounds(model, part)[1], box, parts, known
+    )
+    return found
+
+
+def _bounded(
+    model: Model, name: str, attained: float, bound: Callable[[Box], float], box: Box, parts: list[Any], known: Range
+) -> tuple[float, bool]:
+    """A true bound, if intervals give one and the range of the data is stated; otherwise the value that was attained."""
+    if model.guessed(parts, known):
+        return attained, False
+    try:
+        number = least_upper(bound, box, attained)
+    except Unknown:
+        return attained, False
+    if number > LOOSE * attained:
+        model.notes.append(
+            f"{name}: {number:.4g} is an upper bound by interval arithmetic; the largest value that was found is "
+            f"{attained:.4g}"
+        )
+    return number, True
 
 
 def _of_constraints(
-    excesses: list[Excess], given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
+    model: Model, given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
 ) -> Found:
+    excesses = model.excesses
     if not any(one.expression.variables() for one in excesses):  # a constraint that always holds: any bound is valid
         return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
     guesses = probe.size + np.flatnonzero(known.guessed)
@@ -97,20 +129,43 @@ def _of_constraints(
         sure &= not fitted.shifted_by(guesses)
     rest = np.concatenate(others)
     if rest.size:
-        sure = False
 
         def steep(seen: Seen) -> Array:
             return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
 
+        rows, box = _rows_at(excesses, rest), whole_box(model, known)
         if given.constraint_lipschitz is None:
-            slopes.append(search.highest(steep))
+            number, proven = _bounded(
+                model, "constraint_lipschitz", search.highest(steep), lambda part: constraint_bounds(model, part, rows)[0],
+                box, rows, known,
+            )  # fmt: skip
+            slopes.append(number)
+            sure &= proven
         if given.constraint_range is None:
-            reaches.append(search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1)))
+            attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
+            number, proven = _bounded(
+                model,
+                "constraint_range",
+                attained,
+                lambda part: constraint_bounds(model, part, rows)[1],
+                box,
+                rows,
+                known,
+            )
+            reaches.append(number)
+            sure &= proven
         bend = search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
     return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
+
+
+def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
+    """The rows that hold the constraints at these places."""
+    rows = [row for one in excesses for row in one.rows]
+    ends = np.cumsum([row.size for row in rows])
+    return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
 
 
 def _kinds(excesses: list[Excess]) -> Array:

@@ -62,10 +62,13 @@ class FlatCopy:
         inner = [None if f is None else f.tree_copy(self._twins | fresh) for f in (atom.f, atom.f_recession)]
         return cp.perspective(inner[0], scale, inner[1])
 
-    def assign(self, data: tuple[Any, ...]) -> None:
-        """Give the per-round parameters the values of one round."""
+    def assign(self, data: tuple[Any, ...], check: bool = True) -> None:
+        """Give the per-round parameters the values of one round, which CVXPY checks against their attributes."""
         for parameter, value in zip(self.parameters, data, strict=True):
-            parameter.value = value
+            if check:
+                parameter.value = value
+            else:
+                parameter.save_value(value)
 
 
 def _perspectives(part: Any) -> list[Any]:

@@ -28,7 +28,7 @@ from .dcp import check_parametrized, checked
 from .evaluation import Probe
 from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
-from .parameters import Keys, guess_notes
+from .parameters import Keys, Range, guess_notes
 from .per_round import chosen_parameters, fixed_with_data, refuse_unused
 from .reading import parameters_of
 from .translate import translate, translate_all
@@ -60,7 +60,8 @@ def from_cvxpy(
             change with the round.
         domain: the set decisions are projected on, of the shape of the only variable or flat; by default the bounding
             box of the feasible set. It is computed from the constraints without per-round parameters.
-        constants: known constants; the others are exact where loss or constraints are affine or quadratic, else estimated.
+        constants: known constants; the others are exact where loss or constraints are affine or quadratic, else upper bounds
+            by interval arithmetic, or estimated where there are none.
         per_round: the parameters that change with the round, or their names (or the only one); by default those
             without a value, and those that a stream has data for. The others are fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
@@ -312,6 +313,18 @@ class Model(Problem):
         from .hindsight import solve
 
         return solve(self, stream, ends, tolerance, rng)
+
+    def guessed(self, parts: list[Any], known: Range) -> bool:
+        """Whether expressions contain a parameter whose range is a guess."""
+        ends = np.cumsum([parameter.size for parameter in self.parameters])
+        unsure = {
+            p.id for p, end in zip(self.parameters, ends, strict=True) if np.any(known.guessed[end - p.size : end])
+        }
+        return any(parameter.id in unsure for part in parts for parameter in parameters_of(part))
+
+    def fixed_value(self, parameter: Any) -> Array:
+        """The value of a parameter that does not change with the round."""
+        return np.asarray(self._values_of_fixed[parameter.id], float)
 
     def data_of(self, flat: Array) -> tuple[Array, ...]:
         """One round's data from a flat vector of all parameters."""

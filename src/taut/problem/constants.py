@@ -43,7 +43,8 @@ class Constants:
         error_bound: kappa > 0 such that max_i [g_i(x)]_+ >= kappa * distance(x, feasible set).
         gap: how far a smooth approximation from above lies over the constraint it stands for.
         estimated: names of the entries that come from sampling: lower bounds on the truth, not proofs.
-        exact: names of the entries that were computed from structure (a closed form), not typed by the user.
+        exact: names of the entries that were computed from structure, not typed by the user: the number itself, or a
+            bound that is never exceeded.
         basis: what the estimated entries were sampled from, and how sure they are.
     """
 

@@ -1,0 +1,148 @@
+"""Constants of a model as true upper bounds, by interval arithmetic over the domain's box and the parameters' range."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from ..engine import Array
+from .atoms.constant import constant_value
+from .attributes import is_symmetric, mirrored, pattern
+from .interval_rules import RULES
+from .intervals import Span, Unknown, thin
+from .parameters import Range
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["Box", "Intervals", "constraint_bounds", "least_upper", "loss_bounds", "whole_box"]
+
+CLOSE = 1.05
+"""A bound that is at most this many times a value that is attained is not improved."""
+PIECES = 48
+"""The number of boxes that are looked at to improve a bound,"""
+ENTRIES = 12
+"""if decision and data together have at most this many entries."""
+
+
+class Box(NamedTuple):
+    """Decisions and data, both flat, between bounds."""
+
+    low: Array
+    high: Array
+    size: int
+    """The number of entries of a decision."""
+
+
+def whole_box(model: Model, known: Range) -> Box:
+    """The smallest box around the domain, and the range of the parameters."""
+    from ..problem.domains.support import bounding_box
+
+    low, high = bounding_box(model.domain)
+    return Box(np.append(low, known.lower), np.append(high, known.upper), len(low))
+
+
+class Intervals:
+    """Bounds on the expressions of a model over a box."""
+
+    def __init__(self, model: Model, box: Box) -> None:
+        self.model, self.box, self.size = model, box, box.size
+        self._spans: dict[int, Span] = {}
+        self._kept: list[Any] = []  # expressions, so that ids are not used again
+        self._places: dict[int, slice] = {}
+        start = box.size
+        for parameter in model.parameters:
+            self._places[parameter.id] = slice(start, start + parameter.size)
+            start += parameter.size
+
+    def of(self, expression: Any) -> Span:
+        """Bounds on an expression. Raises `Unknown` if there are none."""
+        if id(expression) not in self._spans:
+            self._kept.append(expression)
+            with np.errstate(all="ignore"):
+                self._spans[id(expression)] = self._of(expression)
+        return self._spans[id(expression)]
+
+    def _of(self, expression: Any) -> Span:
+        if isinstance(expression, cp.Variable):
+            return self._variable(expression)
+        if isinstance(expression, cp.Parameter):
+            return self._parameter(expression)
+        constant = constant_value(expression)
+        if constant is not None:
+            return thin(constant, self.size)
+        rule = RULES.get(type(expression).__name__)
+        if rule is None:
+            raise Unknown
+        return rule(expression, [self.of(arg) for arg in expression.args])
+
+    def _variable(self, variable: Any) -> Span:
+        where = self.model.spans[variable.id]
+        low, high = (edge[where].reshape(variable.shape) for edge in (self.box.low, self.box.high))
+        slopes = np.eye(self.size)[where]
+        if is_symmetric(variable):
+            other = mirrored(np.arange(variable.size).reshape(variable.shape)).ravel()
+            slopes = (slopes + slopes[other]) / 2
+            low, high = (low + mirrored(low)) / 2, (high + mirrored(high)) / 2
+        mask = pattern(variable).astype(float)
+        slopes = slopes * mask.reshape(-1, 1)
+        return Span.of(low * mask, high * mask, slopes, slopes)
+
+    def _parameter(self, parameter: Any) -> Span:
+        if parameter.id not in self._places:
+            return thin(self.model.fixed_value(parameter), self.size)
+        where = self._places[parameter.id]
+        span = thin(self.box.low[where].reshape(parameter.shape), self.size)
+        return span._replace(high=self.box.high[where].reshape(parameter.shape))
+
+
+def loss_bounds(model: Model, box: Box) -> tuple[float, float]:
+    """Bounds on the norm of the loss's gradient, and on how much the loss varies over decisions for the same data."""
+    span = Intervals(model, box).of(model.objective)
+    steep, half = float(span.steep[0]), (box.high - box.low)[: box.size] / 2
+    moved = float(np.maximum(np.abs(span.down[0]), np.abs(span.up[0])) @ (2 * half))
+    value = float(np.max(span.high - span.low))
+    return steep, min(moved, value, steep * float(model.domain.diameter))
+
+
+def constraint_bounds(model: Model, box: Box, rows: list[Any]) -> tuple[float, float]:
+    """Bounds on the norms of the gradients and on the absolute values of rows of constraints."""
+    every, steep, size = Intervals(model, box), 0.0, 0.0
+    n, half = box.size, (box.high - box.low)[: box.size] / 2
+    middle = (box.high + box.low)[:n] / 2
+    there = Intervals(model, Box(np.append(middle, box.low[n:]), np.append(middle, box.high[n:]), n))
+    for row in rows:
+        span, centre = every.of(row), there.of(row)
+        reach = np.maximum(np.abs(span.down), np.abs(span.up)) @ half
+        low = np.maximum(np.ravel(span.low), np.ravel(centre.low) - reach)  # the mean value theorem
+        high = np.minimum(np.ravel(span.high), np.ravel(centre.high) + reach)
+        steep = max(steep, float(span.steep.max(initial=0)))
+        size = max(size, float(np.maximum(np.abs(low), np.abs(high)).max(initial=0)))
+    return steep, size
+
+
+def least_upper(bound: Callable[[Box], float], box: Box, attained: float) -> float:
+    """The bound over a box, improved by dividing the box where that is cheap; at least the attained value."""
+    first = bound(box)
+    widths = box.high - box.low
+    moving = np.flatnonzero(widths > 0)
+    if len(moving) > ENTRIES or first <= CLOSE * attained:
+        return max(first, attained)
+    queue: list[tuple[float, int, Array, Array]] = [(-first, 0, box.low, box.high)]
+    for made in range(1, PIECES, 2):
+        top, _, low, high = queue[0]
+        if -top <= CLOSE * attained:
+            break
+        heapq.heappop(queue)
+        split = moving[int(np.argmax(((high - low) / np.where(widths > 0, widths, 1))[moving]))]
+        middle = (low[split] + high[split]) / 2
+        for k, (edge, other) in enumerate(((low, high), (low, high))):
+            one, two = edge.copy(), other.copy()
+            (two if k == 0 else one)[split] = middle
+            # A part of the box cannot have a larger bound than the whole.
+            heapq.heappush(queue, (-min(bound(Box(one, two, box.size)), -top), made + k, one, two))
+    return max(-queue[0][0], attained)
