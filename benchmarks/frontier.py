@@ -1,7 +1,8 @@
 """`python -m benchmarks.frontier`: methods beyond the paper on the standard streams.
 
-Three tables: measured growth exponents beside those of the methods' own bounds and those that a prototype had; memory, sweeps
-and start-up weight of the half-space learner, from which its defaults were chosen; and the cost of a round.
+Four tables: measured growth exponents beside those of the methods' own bounds and those that a prototype had; memory, sweeps
+and start-up weight of the half-space learner, from which its defaults were chosen; the cost of a round; and
+many variables and constraints, affine, curved and kinked.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from taut.judge.guarantees import guarantees, setting_of
 from taut.judge.rates import fit
 from taut.play import metrics
 
+from .frontier_sizes import sizes
 from .frontier_streams import STREAMS, Stream
 
 METHODS = (
@@ -35,7 +37,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few streams, short horizons: less than a minute")
-    parser.add_argument("--only", choices=("exponents", "choices", "speed"), help="print one table only")
+    parser.add_argument("--only", choices=("exponents", "choices", "speed", "sizes"), help="print one table only")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     quick = options.quick
@@ -48,6 +50,8 @@ def main() -> None:
         choices(names, CHOICES[::3] if quick else CHOICES, 1024 if quick else 8192)
     if options.only in (None, "speed"):
         speed(quick)
+    if options.only in (None, "sizes"):
+        sizes(quick)
 
 
 def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) -> None:
