@@ -33,8 +33,8 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
     size = flat.variable.size
     if size > LARGEST:
         raise ValueError(
-            f"domain: got None for decisions of {size} entries; expected a domain: beyond {LARGEST} entries the "
-            "bounding box of the feasible set, which takes two programs per entry, is not computed"
+            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of every entry: beyond {LARGEST} "
+            "entries the bounding box of the feasible set, which takes two programs per entry, is not computed"
         )
     copies = [flat.of(one) for one in constraints]
     feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])

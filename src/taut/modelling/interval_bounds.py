@@ -13,7 +13,7 @@ from ..engine import Array
 from .atoms.constant import constant_value
 from .attributes import is_symmetric, mirrored, pattern
 from .interval_rules import RULES
-from .intervals import Span, Unknown, thin
+from .intervals import MOST, Span, Unknown, thin
 from .parameters import Range
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Intervals:
         return rule(expression, [self.of(arg) for arg in expression.args])
 
     def _variable(self, variable: Any) -> Span:
+        if self.size * variable.size > MOST:
+            raise Unknown
         where = self.model.spans[variable.id]
         low, high = (edge[where].reshape(variable.shape) for edge in (self.box.low, self.box.high))
         slopes = np.eye(self.size)[where]

@@ -13,15 +13,18 @@ import numpy as np
 from ..engine import Array
 
 __all__ = [
+    "MOST",
     "Span",
     "Unknown",
     "add",
+    "broadcast",
     "chained",
     "interval_matmul",
     "interval_product",
     "joined",
     "scaled",
     "spectral",
+    "taken",
     "thin",
 ]
 

@@ -21,8 +21,8 @@ from ..problem.streams import Stream, required_arguments
 from ..problem.tables import plain
 from .atom_domains import atom_domains, check_atoms
 from .atoms.table import refuse_unsupported
-from .attributes import counted, is_symmetric, mirrored, shaped, value_of
-from .bounding_box import bounding_box, outwards
+from .attributes import counted, is_symmetric, limits, mirrored, shaped, value_of
+from .bounding_box import LARGEST, bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
 from .dcp import check_parametrized, checked
 from .evaluation import Probe
@@ -30,6 +30,7 @@ from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys, Range, guess_notes
 from .per_round import chosen_parameters, fixed_with_data, refuse_unused
+from .presolve import stated_box, without_implied
 from .reading import parameters_of
 from .translate import translate, translate_all
 
@@ -122,6 +123,8 @@ class Model(Problem):
         elif domain.shape not in ((self.size,), self._shape()):
             raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self._shape()}")
         self.excesses, notes = excesses(self.variables, self.stated, domain, self.spans)
+        self.excesses, implied = without_implied(self, self.excesses, domain)
+        notes += implied
         self.notes += notes
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
@@ -139,14 +142,21 @@ class Model(Problem):
         """The bounding box of the set that the constraints without per-round parameters describe."""
         every = [*self.stated, *attribute_constraints(self.variables), *finite]
         steady = [one for one in every if not self.changing(one)]
-        lower, upper = bounding_box(self.flat_copy(), steady, self.entry)
+        if self.size > LARGEST:
+            lower, upper = stated_box(self, steady, *_stated(self.variables))
+        if self.size <= LARGEST or not np.all(np.isfinite(upper - lower)):
+            lower, upper = stated_box(self, steady, *bounding_box(self.flat_copy(), steady, self.entry))
         for variable in filter(is_symmetric, self.variables):  # mirror images are equal but for rounding
             low, high = (edge[self.spans[variable.id]].reshape(variable.shape) for edge in (lower, upper))
             lower[self.spans[variable.id]] = np.minimum(low, mirrored(low)).ravel()
             upper[self.spans[variable.id]] = np.maximum(high, mirrored(high)).ravel()
         rest = "" if len(steady) == len(every) else ", without constraints that change with the round"
-        self.notes.append(f"domain: the bounding box of the feasible set{rest}")
-        self.proof_of_domain = "its edges were solved for"
+        if self.size > LARGEST:
+            self.notes.append("domain: the bounds that are stated for each entry, because there are many entries")
+            self.proof_of_domain = "its edges are stated"
+        else:
+            self.notes.append(f"domain: the bounding box of the feasible set{rest}")
+            self.proof_of_domain = "its edges were solved for"
         return Box(lower.reshape(self._shape()), upper.reshape(self._shape()))
 
     def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
@@ -372,6 +382,12 @@ class Model(Problem):
         facts = [("variables", variables), ("per round", self.keys.names or "nothing")]
         facts += [fact for fact in general.facts if fact[0] not in ("loss", "decision")]
         return Summary(general.title, facts, general.grids, self.notes)
+
+
+def _stated(variables: list[Any]) -> tuple[Array, Array]:
+    """The bounds in the variables' attributes, flat."""
+    low, high = zip(*map(limits, variables), strict=True)
+    return tuple(np.concatenate([np.ravel(edge) for edge in edges]) for edges in (low, high))  # type: ignore[return-value]
 
 
 def _leaves(parts: list[Any], kind: str) -> list[Any]:

@@ -1,0 +1,63 @@
+"""Rows that the domain implies are not played, and stated bounds become the domain."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from model_helpers import excess, rng_of
+
+import taut
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+
+def test_bounds_next_to_the_box_change_nothing():
+    y, c = cp.Variable(2, name="y"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    bare = taut.from_cvxpy(c @ y, [cp.sum(y) <= 120], taut.Box(0, 100, shape=2))
+    for constraints, domain in (
+        ([cp.sum(y) <= 120, y >= 0, y <= 100], None),
+        ([cp.sum(y) <= 120, y >= 0, y <= 100, cp.norm(y) <= 150, 2 * y[1] <= 300], taut.Box(0, 100, shape=2)),
+    ):
+        model = taut.from_cvxpy(c @ y, constraints, domain)
+        assert model.count == 1
+        assert model.domain_binds
+        assert any("are not played" in note and "y" in note for note in model.notes)
+        np.testing.assert_array_equal(model.domain.lower, [0, 0])
+        np.testing.assert_array_equal(model.domain.upper, [100, 100])
+        data = rng_of(1).uniform(-1, 1, (30, 2))
+        runs = [taut.simulate(taut.ClippedOGD.tuned(one.constants, 30), one, data) for one in (bare, model)]
+        np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
+        assert taut.hindsight(model, data).loss[0] == pytest.approx(taut.hindsight(bare, data).loss[0])
+
+
+def test_only_the_entries_that_the_domain_implies_are_left_out():
+    x, limit = cp.Variable(3, name="x"), cp.Parameter(name="limit", bounds=[2, 3])
+    rows = np.array([[1.0, 1, 1], [1, 0, 0], [0, -1, 1]])
+    model = taut.from_cvxpy(cp.sum_squares(x), [rows @ x <= [2, 5, 0.5], cp.sum(x) <= limit], taut.Box(0, 1, shape=3))
+    np.testing.assert_allclose(excess(model, [0.5, 0.25, 1.0], (np.array(2.0),)), [-0.25, 0.25, -0.25])
+    everything = taut.from_cvxpy(cp.sum_squares(x), [x <= 2, x >= -1], taut.Box(0, 1, shape=3))
+    assert everything.count == 1
+    assert float(excess(everything, np.ones(3))[0]) < 0
+
+
+def test_equations_of_one_entry_fix_it():
+    x = cp.Variable(3, name="x", bounds=[0, 1])
+    model = taut.from_cvxpy(cp.sum_squares(x), [2 * x[0] == 0.5, x[1] + x[2] == 1])
+    assert (model.domain.lower[0], model.domain.upper[0]) == (0.25, 0.25)
+    assert model.count == 2  # the other equation
+
+
+@pytest.mark.parametrize("size", [501])
+def test_stated_boxes_of_any_size_are_taken(size):
+    x, c = cp.Variable(size, name="x", nonneg=True), cp.Parameter(size, name="c", bounds=[-1, 1])
+    model = taut.from_cvxpy(c @ x, [x <= 2, cp.sum(x) <= 1])
+    np.testing.assert_array_equal(model.domain.upper, np.full(size, 2.0))
+    assert model.count == 1
+    assert any("the bounds that are stated" in note for note in model.notes)
+
+
+def test_large_decisions_without_bounds_are_refused():
+    x = cp.Variable(501, name="x", nonneg=True)
+    with pytest.raises(ValueError, match="expected a domain, or bounds of every entry"):
+        taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) <= 1])
