@@ -129,8 +129,6 @@ def test_fixed_parameters_may_enter_as_constants_do():
     best = taut.hindsight(model, data)
     assert "the model's own program" in best.solver
     np.testing.assert_allclose(best.decision[0], -data.mean(axis=0) / [8.0, 24.0], atol=1e-8)
-    with pytest.raises(ValueError, match=r"(?s)loss: got a model that is not DPP.*\|--  QuadForm\(x, bend\)"):
-        taut.from_cvxpy(cp.quad_form(x, bend), [cp.norm(x) <= 1], per_round=[bend])
 
 
 @pytest.mark.parametrize(
@@ -190,3 +188,37 @@ def test_data_of_fixed_parameters_are_refused_rather_than_ignored():
     losses = [taut.simulate(learner, changing, {q: scale * np.ones((5, 2))}).totals.loss for scale in (1.0, 2.0)]
     assert losses[0] != pytest.approx(losses[1])
     assert taut.simulate(learner, alone, np.zeros(5)).horizon == 5  # rounds without data
+
+
+def products():
+    """Models in which data are multiplied by data: (loss, constraints, data of each parameter)."""
+    x, random = cp.Variable(2, name="x", bounds=[-1, 1]), rng_of(12)
+    y, f = cp.Parameter(4, name="y", bounds=[-1, 1]), cp.Parameter((4, 2), name="f", bounds=[-1, 1])
+    p, q = (cp.Parameter(name=name, nonneg=True, bounds=[0, 1]) for name in "pq")
+    bend = cp.Parameter((2, 2), name="bend", PSD=True, bounds=[-2, 2])
+    signs, features = np.sign(random.normal(size=(6, 4))), random.uniform(-1, 1, (6, 4, 2))
+    roots = random.uniform(-0.9, 0.9, (6, 2, 2))
+    shares = random.uniform(0.2, 1, (2, 6))
+    return {
+        "classification": (cp.sum(cp.logistic(-cp.multiply(y, f @ x))), [cp.norm1(x) <= 1], {y: signs, f: features}),
+        "quadratic form": (cp.quad_form(x, bend) + cp.sum(x), [], {bend: roots @ roots.swapaxes(1, 2)}),
+        "product": (p * q * cp.norm(x - 1), [p * q * x[0] <= 0.1], {p: shares[0], q: shares[1]}),
+    }
+
+
+@pytest.mark.parametrize("name", products())
+def test_parameters_may_be_multiplied_by_one_another(name):
+    loss, constraints, data = products()[name]
+    model = taut.from_cvxpy(loss, constraints)
+    assert any("not DPP" in note for note in model.notes)
+    run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 6), model, data)
+    assert np.all(np.isfinite(run.loss))
+    best = taut.hindsight(model, data)
+    (x,) = loss.variables()
+    total, held = 0.0, [x >= -1, x <= 1]
+    for t in range(6):
+        values = {id(parameter): cp.Constant(series[t]) for parameter, series in data.items()}
+        values = {key: cp.psd_wrap(one) if one.shape == (2, 2) else one for key, one in values.items()}
+        total = total + loss.tree_copy(dict(values))
+        held += [one.tree_copy(dict(values)) for one in constraints]
+    assert best.loss[0] == pytest.approx(cp.Problem(cp.Minimize(total), held).solve(solver=cp.CLARABEL), abs=1e-6)

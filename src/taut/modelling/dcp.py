@@ -10,7 +10,7 @@ from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 from .attributes import refused
 from .reading import read
 
-__all__ = ["check_parametrized", "checked"]
+__all__ = ["checked", "is_parametrized"]
 
 
 def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
@@ -29,18 +29,18 @@ def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
     return loss, stated
 
 
-def check_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> None:
-    """Raise unless everything is convex in the same way for all data: disciplined parametrized programming.
+def is_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
+    """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized programming (DPP).
+
+    Convexity for all data that respect the parameters' attributes does not need it; `checked` has proven that.
 
     Arguments:
         loss: the expression, found to be convex.
         constraints: likewise.
-        fixed: constants in place of the parameters that do not change, by the parameter's `id()`. They may enter in
-            any way that is convex.
+        fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
     """
     parts = [part.tree_copy(dict(fixed)) for part in (loss, *constraints)] if fixed else [loss, *constraints]
-    if not all(part.is_dcp(dpp=True) for part in parts):
-        raise ValueError(_explained_dpp(parts[0], parts[1:]))
+    return all(part.is_dcp(dpp=True) for part in parts)
 
 
 def _of_all(parts: list[Any], kind: str) -> list[Any]:
@@ -72,31 +72,3 @@ def _explained(loss: Any, constraints: list[Any]) -> str:
     which = "constraints" if loss.is_convex() else "loss"
     message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
     return f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. {message}"
-
-
-def _explained_dpp(loss: Any, constraints: list[Any]) -> str:
-    """The smallest parts that are convex for fixed parameters only, which CVXPY finds but does not name."""
-    which = "constraints" if loss.is_dcp(dpp=True) else "loss"
-    found: list[str] = []
-    for part in (loss, *constraints):
-        _not_dpp(part, found)
-    return (
-        f"{which}: got a model that is not DPP; expected disciplined parametrized programming, in which parameters "
-        "enter like constants: linearly, and never multiplied by one another. These subexpressions are not DPP:\n"
-        + "\n".join(f"|--  {one}" for one in found)
-        + ("\nWrite quad_form(x, P) as sum_squares(P_half @ x) with the parameter P_half." if _has_form(found) else "")
-    )
-
-
-def _has_form(found: list[str]) -> bool:
-    return any(one.startswith("QuadForm(") for one in found)
-
-
-def _not_dpp(part: Any, found: list[str]) -> None:
-    if part.is_dcp(dpp=True):
-        return
-    before = len(found)
-    for child in part.args:
-        _not_dpp(child, found)
-    if len(found) == before and str(part) not in found:
-        found.append(str(part))

@@ -51,6 +51,8 @@ def solve(
     if not _applies(model):
         return None
     task = _Task(model, stream, ends, rng)
+    if not model.parametrized and (task.varying or not task.quadratic):
+        return _by_newton(task, tolerance)  # the rows of a round are not affine in its data
     everyone = np.ones(task.elements, bool)
     if task.quadratic:
         taylor = task.objective.value_slope_curvature(np.zeros((task.elements, model.size)), everyone)

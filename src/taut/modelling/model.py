@@ -24,7 +24,7 @@ from .atoms.table import refuse_unsupported
 from .attributes import counted, is_symmetric, limits, mirrored, shaped, value_of
 from .bounding_box import LARGEST, bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
-from .dcp import check_parametrized, checked
+from .dcp import checked, is_parametrized
 from .evaluation import Probe
 from .flat_copy import FlatCopy
 from .inequalities import attribute_constraints, excesses, excesses_of
@@ -68,7 +68,7 @@ def from_cvxpy(
         domain_binds: whether the given domain is a constraint itself, not only a set that contains the feasible one. A
             domain that takes over variable attributes always is.
 
-    Convexity is proven: models that disciplined (parametrized) convex programming does not accept are refused.
+    Convexity is proven: models that disciplined convex programming does not accept are refused.
     Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
     a dict by name in `taut.Player(...).decision` and `problem.present(...)`. `problem.notes` says how variable
     attributes and the domain are treated.
@@ -108,9 +108,14 @@ class Model(Problem):
         self._given = (loss, constraints, domain, constants, domain_binds)
         self._chosen = per_round is not None
         self._with_data: dict[tuple[int, ...], Model] = {}
-        check_parametrized(self.objective, self.stated, self._constants_for_fixed)
+        self.parametrized = is_parametrized(self.objective, self.stated, self._constants_for_fixed)
         self.size = sum(variable.size for variable in self.variables)
         self.notes: list[str] = []
+        if not self.parametrized:
+            self.notes.append(
+                "parameters are multiplied by one another or enter a matrix of a quadratic form (not DPP): hindsight solves "
+                "the sum of the losses, not one program of all rounds, unless they are quadratic"
+            )
         for one in self.stated:
             excesses_of(one)  # refuses unsupported constraints before anything is solved
         for part in (self.objective, *self.stated):
