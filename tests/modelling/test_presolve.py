@@ -61,3 +61,19 @@ def test_large_decisions_without_bounds_are_refused():
     x = cp.Variable(501, name="x", nonneg=True)
     with pytest.raises(ValueError, match="expected a domain, or bounds of every entry"):
         taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) <= 1])
+
+
+def test_variables_that_may_be_meant_for_after_the_data_are_noted():
+    x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t", bounds=[0, 9])
+    c = cp.Parameter(2, name="c", bounds=[-1, 1])
+    epigraph = taut.from_cvxpy(t, [t >= c @ x - 1, t >= 1 - c @ x])
+    slack = taut.from_cvxpy(cp.square(t), [t >= c @ x - 1])
+    for model in (epigraph, slack):
+        (note,) = (note for note in model.notes if "decided before the data" in note)
+        assert note.startswith("t: ")
+    for loss, constraints in (
+        (cp.abs(c @ x - 1) + t, []),
+        (t + c @ x, [cp.norm(x) <= t, c @ x <= t]),  # held together by a constraint that stays
+        (cp.square(t) + c @ x, [c @ x <= 1]),
+    ):
+        assert not any("decided before" in note for note in taut.from_cvxpy(loss, constraints).notes)

@@ -22,6 +22,7 @@ from ..problem.tables import plain
 from .atom_domains import atom_domains, check_atoms
 from .atoms.table import refuse_unsupported
 from .attributes import counted, is_symmetric, limits, mirrored, shaped, value_of
+from .auxiliary import auxiliary_notes
 from .bounding_box import LARGEST, bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
 from .dcp import checked, is_parametrized
@@ -120,6 +121,7 @@ class Model(Problem):
             excesses_of(one)  # refuses unsupported constraints before anything is solved
         for part in (self.objective, *self.stated):
             refuse_unsupported(part)
+        self.notes += auxiliary_notes(self)
         atoms = atom_domains([self.objective, *self.stated])
         if domain is None:
             domain = self._derived([constraint for _, constraint in atoms])
