@@ -105,9 +105,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """`taut.from_cvxpy` waits for its first use, because it imports CVXPY."""
+    """Import `taut.from_cvxpy`, which needs CVXPY, and `taut.testing` when they are first used."""
     if name == "from_cvxpy":
         from .modelling.model import from_cvxpy
 
         return from_cvxpy
+    if name == "testing":
+        from importlib import import_module
+
+        return import_module(".testing", __name__)
     raise AttributeError(f"module 'taut' has no attribute {name!r}")

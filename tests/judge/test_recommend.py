@@ -83,3 +83,14 @@ def test_no_grid_beats_the_recommended_parameters_if_only_a_slater_point_is_know
     grid = [(eta, sigma) for eta in np.geomspace(1e-4, 1, 41) for sigma in 1.0001 * np.geomspace(1, 1e3, 31)]
     best = min(price(taut.ClippedOGD(eta, sigma)) for eta, sigma in grid)
     assert price(chosen.learner) <= best * 1.001
+
+
+def test_a_learner_that_measures_better_is_mentioned_if_its_bound_is_nearly_as_small():
+    advice = taut.recommend(toy(), 10_000)
+    prices = {one.method.name: one.bound("regret") + one.bound("violation") for one in advice.candidates}
+    ratio = prices["half-space-horizon"] / prices["clipped-ogd"]
+    assert 1 < ratio <= 2
+    assert any("half-space-horizon" in reason and f"{ratio:.2g} times" in reason for reason in advice.reasons)
+    alone = taut.recommend(taut.testing.problems.POLYHEDRON.problem, 1000)
+    assert alone.name == "half-space-horizon"
+    assert not any("times as large" in reason for reason in alone.reasons)
