@@ -14,7 +14,16 @@ from taut import Constants
 from taut.engine import register_dataclass
 from taut.problem.transforms import Tightened
 from taut.testing import playing, problems
-from taut.testing.playing import adversarial_run, as_played, play, quick_compilation, shared_run, shared_stream, tuned
+from taut.testing.playing import (
+    adversarial_run,
+    as_played,
+    hostile_stream,
+    play,
+    quick_compilation,
+    shared_run,
+    shared_stream,
+    tuned,
+)
 
 # -- Three rounds by hand ----------------------------------------------------------------------------------------------
 
@@ -203,12 +212,6 @@ class Played:
         return np.maximum(self.values, 0)
 
 
-@cache
-def hostile(known):
-    """What the problem's adversary revealed against Clipped-OGD: a stream of arrays, for all other methods."""
-    return adversarial_run(taut.LEARNERS["clipped-ogd"], known)[1]
-
-
 def check_inequality(name, inequality, reacting=()):
     """Assert (left, right) pairs on random streams, on what an adversary revealed, and against reacting adversaries."""
     card = taut.LEARNERS[name]
@@ -218,7 +221,7 @@ def check_inequality(name, inequality, reacting=()):
                 continue
             runs = [
                 (shared_run(card, known), shared_stream(known)),
-                (play(card, known, data=hostile(known)), hostile(known)),
+                (play(card, known, data=hostile_stream(known)), hostile_stream(known)),
             ]
             if known in reacting:
                 runs.append(adversarial_run(card, known))

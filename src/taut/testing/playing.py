@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..learners import Card, Learner
+from ..learners import LEARNERS, Card, Learner
 from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.problem import Problem
@@ -19,8 +19,8 @@ from ..problem.transforms import max_of
 from .problems import ROUNDS, SEEDS, STRONG, TOY, KnownProblem
 
 __all__ = [
-    "CHUNK", "RECORD", "adversarial_run", "applies", "as_played", "home", "known_values", "known_violation", "name_of",
-    "play", "quick_compilation", "shared_run", "shared_stream", "tuned",
+    "CHUNK", "RECORD", "adversarial_run", "applies", "as_played", "home", "hostile_stream", "known_values",
+    "known_violation", "name_of", "play", "quick_compilation", "shared_run", "shared_stream", "tuned",
 ]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -86,6 +86,12 @@ def adversarial_run(card: Card, known: KnownProblem) -> tuple[Run, Any]:
     )
     assert run.decisions is not None
     return run, known.replay(run.decisions, key)
+
+
+@cache
+def hostile_stream(known: KnownProblem) -> Any:
+    """What the problem's adversary revealed against Clipped-OGD, as arrays."""
+    return adversarial_run(LEARNERS["clipped-ogd"], known)[1]
 
 
 @jax.jit
