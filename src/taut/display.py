@@ -102,7 +102,7 @@ class Displayed:
     """A class whose `repr`, `str` and HTML come from its summary."""
 
     def _summary(self) -> Summary:
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass defines it
 
     def __repr__(self) -> str:
         return self._summary().text()

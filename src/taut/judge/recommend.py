@@ -159,8 +159,8 @@ def recommend(
     if nearly is not None and not best.method.name.startswith(DEFAULT) and price(nearly) <= NEARLY * price(best):
         reasons = (
             *reasons,
-            f"its bound is the smallest; {nearly.method.name}, whose bound is {price(nearly) / price(best):.2g} times as large, "
-            "has less clipped violation than Clipped-OGD on all seven streams of python -m benchmarks.frontier",
+            f"its bound is the smallest; that of {nearly.method.name} is {price(nearly) / price(best):.2g} times as large, and the "
+            f"adaptive learner of the same family, {DEFAULT}, measures less clipped violation (python -m benchmarks.frontier)",
         )
     return Recommendation(best.method.name, best.learner, reasons, length, ranked)
 

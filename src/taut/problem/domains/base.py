@@ -111,7 +111,7 @@ class Domain(ABC):
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or jax.numpy."""
-        raise NotImplementedError
+        raise NotImplementedError  # without it, `linear_minimiser` projects a point far away
 
     @classmethod
     def _has_exact_minimisers(cls) -> bool:
