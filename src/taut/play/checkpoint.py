@@ -46,7 +46,7 @@ class Checkpoint:
         self.fingerprint = {} if folder is None else fingerprint(simulation)
         self.parts: list[dict[str, Array]] = []
         self.ends: list[int] = []
-        self.run = secrets.token_hex(16)
+        self.run = "" if folder is None else secrets.token_hex(16)
         self.data = ""
         """Checksum of the data of all rounds so far."""
         self.last = ""

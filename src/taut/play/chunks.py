@@ -28,48 +28,33 @@ __all__ = ["Simulation", "default_chunk_length", "replayed", "revealed_data"]
 
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**8, 2**15
+FEW = 2**10
+"""Simulations of at most so many rounds have a shorter chunk of their own, whose memory is filled in less time."""
+SMALL = 64
+"""Arrays of at most so many numbers may be compared by value before a call."""
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Simulation:
-    """A simulation that is ready to be played. `prepare` makes one; `play_chunk` and `result` carry it out."""
+class Layout(NamedTuple):
+    """How learners, problem and data are laid out for the compiled loop."""
 
-    learners: tuple[Learner, ...]
-    swept: bool
-    """Whether the user gave several learners, so that results have an axis `learner`."""
-    problem: Problem
-    score: Problem | None
-    stream: Stream
-    every: int
-    first: jax.Array
-    random_keys: jax.Array | None
     example: Any
     """Shapes and types of one round's data."""
-    programs: Programs
     key: CompileKey
     inputs: Packed
     placeholder_state: Packed
     """Zeros in the shape of a state, for the first chunk."""
     is_maximum: Array
     """Which of the packed totals are maxima over rounds rather than sums."""
+    kept: tuple[Any, ...]
+    """Objects that a signature names by their identity, which must not be given to others."""
 
     @classmethod
-    def prepare(
-        cls,
-        *,
-        learners: tuple[Learner, ...],
-        swept: bool,
-        problem: Problem,
-        score: Problem | None,
-        stream: Stream,
-        record: frozenset[str],
-        every: int,
-        first: jax.Array,
-        random_keys: jax.Array | None,
-        chunk: int | None,
-    ) -> Simulation:
-        """Check that learners, problem and data fit together, and lay them out for the compiled loop."""
+    def of(
+        cls, learners: tuple[Learner, ...], problem: Problem, score: Problem | None, stream: Stream, record: frozenset[str],
+        every: int, first: jax.Array, random_keys: jax.Array | None, chunk: int | None,
+    ) -> Layout:  # fmt: skip
+        """Check that learners, problem and data fit together, and lay them out."""
         programs = programs_of(problem)
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         ready = [as_arrays(learner, first.dtype) for learner in learners]
@@ -98,6 +83,8 @@ class Simulation:
         length = default_chunk_length(8 * batch.seeds * numbers)
         if chunk is not None:
             length = min(arguments.count("chunk", chunk), max(length, stream.horizon))
+        elif stream.horizon <= FEW:
+            length = min(length, FEW + 8)
         key = CompileKey(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
@@ -110,6 +97,50 @@ class Simulation:
             state=plan.state,
             totals=plan.totals,
         )
+        kept = (learners, problem.loss, problem.constraints, problem.domain, score and (score.loss, score.constraints))
+        packed = jax.device_put(packing.pack(inputs))  # otherwise every call would copy them
+        return cls(example, key, packed, plan.placeholder_state, plan.is_maximum, kept)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Simulation:
+    """A simulation that is ready to be played. `prepare` makes one; `play_chunk` and `result` carry it out."""
+
+    learners: tuple[Learner, ...]
+    swept: bool
+    """Whether the user gave several learners, so that results have an axis `learner`."""
+    problem: Problem
+    score: Problem | None
+    stream: Stream
+    every: int
+    first: jax.Array
+    random_keys: jax.Array | None
+    programs: Programs
+    layout: Layout
+
+    @classmethod
+    def prepare(
+        cls,
+        *,
+        learners: tuple[Learner, ...],
+        swept: bool,
+        problem: Problem,
+        score: Problem | None,
+        stream: Stream,
+        record: frozenset[str],
+        every: int,
+        first: jax.Array,
+        random_keys: jax.Array | None,
+        chunk: int | None,
+    ) -> Simulation:
+        """Check that learners, problem and data fit together, and lay them out for the compiled loop."""
+        programs = programs_of(problem)
+        signature = _signature(learners, problem, score, stream, record, every, first, chunk)
+        layout: Layout | None = None if signature is None else programs.layouts.find(signature)
+        if layout is None:
+            layout = Layout.of(learners, problem, score, stream, record, every, first, random_keys, chunk)
+            if signature is not None and _is_constant(layout.kept):
+                programs.layouts.keep(signature, layout)
         return cls(
             learners=learners,
             swept=swept,
@@ -119,38 +150,39 @@ class Simulation:
             every=every,
             first=first,
             random_keys=random_keys,
-            example=example,
             programs=programs,
-            key=key,
-            inputs=packing.pack(inputs),
-            placeholder_state=plan.placeholder_state,
-            is_maximum=plan.is_maximum,
+            layout=layout,
         )
+
+    @property
+    def key(self) -> CompileKey:
+        """What is compiled."""
+        return self.layout.key
 
     def block(self, start: int, rounds: int) -> Any:
         """Return the data of a chunk, checked to be like those of the first round; None if they depend on decisions."""
         if self.stream.reacts:
             return None
         data = self.stream.block(start, rounds)
-        if not isinstance(self.stream, Arrays) and _leaf_types(data, 2) != _leaf_types(self.example):
+        if not isinstance(self.stream, Arrays) and _leaf_types(data, 2) != _leaf_types(self.layout.example):
             raise ValueError(
                 f"stream: got {_described(data, 2)} for a round after round {start}; expected "
-                f"{_described(self.example)}, as for the first"
+                f"{_described(self.layout.example)}, as for the first"
             )
         return data
 
     def begin(self) -> Carry:
         """Return the carry before round 1. Between chunks the state is packed, and the totals are one float64 vector."""
-        return Carry(self.placeholder_state, np.zeros(self.key.totals.size))
+        return Carry(self.layout.placeholder_state, np.zeros(self.key.totals.size))
 
     def play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> tuple[Carry, dict[str, Any]]:
         """Play one chunk. Returns the carry after it and the records, or raises if a number is not finite."""
         staged, skipped = self._stage(data, start, rounds)
         span = np.array([start, rounds, skipped], np.int32)
-        passed = (self.inputs, carry.state, staged, self.random_keys, span)
+        passed = (self.layout.inputs, carry.state, staged, self.random_keys, span)
         state, records = play(self.programs, self.key, *passed)
         header = np.asarray(state[0])[: self.key.header]
-        totals = np.where(self.is_maximum, np.maximum(carry.totals, header[1:]), carry.totals + header[1:])
+        totals = np.where(self.layout.is_maximum, np.maximum(carry.totals, header[1:]), carry.totals + header[1:])
         if not header[0] or not np.isfinite(totals).all():
             raise_first_nonfinite(self.programs, self.key, passed, data)
         trimmed = {name: _first_rows(values, self.key.rows(name, rounds)) for name, values in records.items()}
@@ -272,6 +304,31 @@ def replayed(
         yield first.get("decisions"), first["data"] if stream.reacts else data
 
 
+def _signature(
+    learners: tuple[Learner, ...], problem: Problem, score: Problem | None, stream: Stream, record: frozenset[str],
+    every: int, first: jax.Array, chunk: int | None,
+) -> Any:  # fmt: skip
+    """Return a key that is equal only for calls with the same layout; None if that cannot be told quickly.
+
+    Learners, functions and domains are told apart by their identity.
+    """
+    if not isinstance(stream, Arrays) or first.size > SMALL:
+        return None
+    scored = None if score is None else (id(score.loss), id(score.constraints))
+    leaves, structure = jax.tree.flatten(stream.data)
+    lead = 2 if stream.seed_axis else 1
+    data = (structure, *((leaf.shape[lead:], leaf.dtype) for leaf in leaves), stream.horizon, stream.seeds)
+    played = (id(problem.loss), id(problem.constraints), id(problem.domain))
+    x1 = (first.dtype, np.asarray(first).tobytes())
+    return tuple(map(id, learners)), played, scored, data, record, every, x1, chunk
+
+
+def _is_constant(tree: Any) -> bool:
+    """Return whether no number of learners, constraints and domains can be changed in place."""
+    arrays = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, np.ndarray))
+    return not any(array.flags.writeable or not array.flags.owndata for array in arrays)
+
+
 class Plan(NamedTuple):
     """How state and totals are packed."""
 
@@ -296,6 +353,8 @@ def _plan(inputs: Packing, batch: BatchShape) -> Plan:
 
 def _first_rows(tree: Any, rows: int) -> Any:
     """Return the first entries of the third axis, which is the round."""
+    if isinstance(tree, jax.Array):  # the usual case, several times faster
+        return np.asarray(tree)[:, :, :rows]
     return jax.tree.map(lambda a: np.asarray(a)[:, :, :rows], tree)
 
 

@@ -32,7 +32,7 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
     return {
         "learner": [files.pack(learner) for learner in simulation.learners],
         "problem (loss, constraints, domain)": [simulation.problem.domain.to_dict(), *_functions(simulation)],
-        "stream (shapes and types)": str(simulation.example),
+        "stream (shapes and types)": str(simulation.layout.example),
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
         "x1": digest_of_tree(simulation.first),
@@ -56,7 +56,11 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
     random_key = jax.random.key(0)
     sampled = [problem.domain.sample(k) for k in jax.random.split(random_key)]
     points = jnp.stack([jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)])
-    z = None if simulation.stream.reacts else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
+    z = (
+        None
+        if simulation.stream.reacts
+        else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
+    )
     functions = (key.loss, key.scored_loss, key.reveal)
     problems = (problem.constraints, score.constraints, problem.domain)
     leaves, structure = jax.tree.flatten(problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import dataclass, is_dataclass, make_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -35,59 +35,73 @@ class Packing:
         leaves, structure = jax.tree.flatten(tree)
         return cls(structure, tuple(_leaf_type(leaf, floating) for leaf in leaves), floating)
 
-    def _fits(self, dtype: np.dtype[Any]) -> bool:
-        if dtype == self.floating:
-            return True
-        whole = isinstance(dtype, np.dtype) and dtype.kind in "iub"  # random keys have a type of JAX's own
-        return whole and dtype.itemsize <= 4 and self.floating.itemsize >= 8
+    @cached_property
+    def places(self) -> tuple[tuple[int | None, tuple[int, ...], np.dtype[Any]], ...]:
+        """For each leaf its number of entries in the vector, None if it does not fit; then its shape and type."""
+        return tuple((math.prod(s) if _fits(d, self.floating) else None, s, d) for s, d in self.leaf_types)
 
     def pack_traced(self, tree: Any, header: jax.Array | None = None) -> Packed:
         """Pack a tree inside compiled code; `header` comes before its numbers in the vector."""
         parts, others = [] if header is None else [header], []
-        for leaf, (_, dtype) in zip(jax.tree.leaves(tree), self.leaf_types, strict=True):
-            if self._fits(dtype):
-                parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
-            else:
+        for leaf, (size, _, _) in zip(jax.tree.leaves(tree), self.places, strict=True):
+            if size is None:
                 others.append(jnp.asarray(leaf))
+            else:
+                parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
         return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
 
     def pack(self, tree: Any) -> Packed:
         """Pack a tree with NumPy, which is several times faster outside compiled code."""
-        leaves = list(zip(jax.tree.leaves(tree), self.leaf_types, strict=True))
-        fitting = [np.ravel(leaf) for leaf, (_, dtype) in leaves if self._fits(dtype)]
+        leaves = list(zip(jax.tree.leaves(tree), self.places, strict=True))
+        fitting = [np.ravel(leaf) for leaf, (size, _, _) in leaves if size is not None]
         vector = (
             np.concatenate(fitting, dtype=self.floating, casting="unsafe") if fitting else np.zeros(0, self.floating)
         )
-        return (vector, *(leaf for leaf, (_, dtype) in leaves if not self._fits(dtype)))
+        return (vector, *(leaf for leaf, (size, _, _) in leaves if size is None))
 
     def unpack(self, arrays: Packed, skip: int = 0) -> Any:
         """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy and JAX arrays."""
         vector, *others = arrays
         leaves = []
-        for shape, dtype in self.leaf_types:
-            if self._fits(dtype):
-                size = math.prod(shape)
+        for size, shape, dtype in self.places:
+            if size is None:
+                leaves.append(others.pop(0))
+            else:
                 leaf = vector[skip : skip + size].reshape(shape)
                 leaves.append(leaf if dtype == self.floating else leaf.astype(dtype))
                 skip += size
-            else:
-                leaves.append(others.pop(0))
         return jax.tree.unflatten(self.structure, leaves)
 
     def zeros(self, header: int = 0) -> Packed:
         """Return packed zeros after a header of so many entries."""
-        others = (lax.full(shape, 0, dtype) for shape, dtype in self.leaf_types if not self._fits(dtype))
+        others = (lax.full(shape, 0, dtype) for size, shape, dtype in self.places if size is None)
         return (jnp.zeros(header + self.size, self.floating), *others)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of entries of the vector, without a header."""
-        return sum(math.prod(shape) for shape, dtype in self.leaf_types if self._fits(dtype))
+        return sum(size for size, _, _ in self.places if size is not None)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """The number of arrays."""
-        return 1 + sum(not self._fits(dtype) for _, dtype in self.leaf_types)
+        return 1 + sum(size is None for size, _, _ in self.places)
+
+    def __hash__(self) -> int:
+        """Computed once, because it is looked up in every call."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.structure, self.leaf_types, self.floating))
+
+
+def _fits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
+    """Return whether the float type represents all numbers of another type exactly."""
+    if dtype == floating:
+        return True
+    whole = isinstance(dtype, np.dtype) and dtype.kind in "iub"  # random keys have a type of JAX's own
+    return whole and dtype.itemsize <= 4 and floating.itemsize >= 8
 
 
 def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:

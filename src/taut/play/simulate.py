@@ -113,7 +113,8 @@ def simulate(
         random_keys=_random_keys(key, source),
         chunk=chunk,
     )
-    LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
+    if LOG.isEnabledFor(logging.INFO):
+        LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
     with Checkpoint(checkpoint, simulation).open() as saved:
         carry, done = saved.resume()
         if done:

@@ -17,34 +17,58 @@ import jax
 from .constraints import UserConstraints
 from .problem import Problem
 
-__all__ = ["Programs", "programs_of"]
+__all__ = ["Programs", "Recent", "programs_of"]
 
 LIMIT = 128
 """Programs per problem, at most. The one that was not used for the longest time is dropped first."""
+LAYOUTS = 16
+"""Prepared calls per problem, at most."""
 
 Value = TypeVar("Value")
 
 
-class Programs:
-    """Compiled functions and what is needed to call them, by key."""
+class Recent:
+    """Values by key. When there are too many, the one that was not used for the longest time is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: Callable[[], int]) -> None:
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
+        self._limit = limit
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the value stored under `key`; the first time, call `make` and store what it returns."""
+        found: Value | None = self.find(key)
+        return self.keep(key, make()) if found is None else found
+
+    def find(self, key: Hashable) -> Any:
+        """Return the value stored under `key`, or None."""
         with self._lock:
-            if key in self._values:
+            value = self._values.get(key)
+            if value is not None:
                 self._values.move_to_end(key)
-                found: Value = self._values[key]
-                return found
-        value = make()
+        return value
+
+    def keep(self, key: Hashable, value: Value) -> Value:
+        """Store a value, unless another thread stored one under the same key, and return the one that is stored."""
         with self._lock:
             value = self._values.setdefault(key, value)
-            while len(self._values) > LIMIT:
+            while len(self._values) > self._limit():
                 self._values.popitem(last=False)
         return value
+
+    def values(self) -> tuple[Any, ...]:
+        """Return all stored values."""
+        with self._lock:
+            return tuple(self._values.values())
+
+
+class Programs(Recent):
+    """Compiled functions and what is needed to call them, by key."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: LIMIT)
+        self.layouts = Recent(lambda: LAYOUTS)
+        """How the arguments of recent calls are laid out for the compiled functions, so that a second call is fast."""
 
     def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
         """Return `function`, which is defined at module level, compiled with its first arguments fixed to `static`.
@@ -69,11 +93,6 @@ class Programs:
         """
         leaves, structure = jax.tree.flatten(arguments)
         return self.compiled(_on_leaves, function, static, structure)(*leaves)
-
-    def values(self) -> tuple[Any, ...]:
-        """Return all stored values."""
-        with self._lock:
-            return tuple(self._values.values())
 
 
 def _on_leaves(function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any) -> Any:
