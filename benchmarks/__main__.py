@@ -13,7 +13,7 @@ import sys
 
 from . import setting
 
-PARTS = ("core", "speed", "reproduction", "hindsight", "modelling")
+PARTS = ("core", "speed", "limits", "reproduction", "hindsight", "modelling")
 OPTIONS = {"speed": ["--outside"]}
 
 

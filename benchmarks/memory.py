@@ -62,10 +62,10 @@ def _play(rounds: int, recorded: str) -> dict[str, float]:
     run = taut.simulate(case.learner, case.problem, chunk, horizon=rounds, record=record)
     seconds = time.perf_counter() - began
     assert run.horizon == rounds
-    return {"seconds": seconds, "bytes": _peak()}
+    return {"seconds": seconds, "bytes": peak()}
 
 
-def _peak() -> float:
+def peak() -> float:
     """Return the peak memory in bytes. On Linux `ru_maxrss` is inherited from the parent process and cannot be used."""
     status = Path("/proc/self/status")
     if status.exists():

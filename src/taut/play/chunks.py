@@ -27,7 +27,7 @@ from .totals import ChunkTotals, Totals
 __all__ = ["Simulation", "default_chunk_length", "replayed", "revealed_data"]
 
 CHUNK_BYTES = 8 * 2**20
-SHORTEST, LONGEST = 2**8, 2**15
+SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10
 """Simulations of at most so many rounds have a shorter chunk of their own, whose memory is filled in less time."""
 SMALL = 64
@@ -242,7 +242,7 @@ def default_chunk_length(bytes_per_round: int) -> int:
     compete for the same few lines of the processor's cache.
 
     >>> default_chunk_length(8), default_chunk_length(2**10), default_chunk_length(2**30)
-    (32776, 8200, 264)
+    (32776, 8200, 16)
     """
     most = CHUNK_BYTES // max(1, bytes_per_round)
     return (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8

@@ -94,7 +94,9 @@ def find_feasible(problem: Problem) -> Feasibility:
     First come Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which stop at the first feasible decision and are enough
     for nearly every problem, then cutting planes, whose programs bound the minimum from below.
     """
-    found = programs_of(problem).call(_polyak, problem.constraints, problem.domain)
+    # The centre is an argument: XLA would evaluate all constraints there while it compiles, which takes seconds for 1e5.
+    centre = jnp.asarray(problem.domain.centre, default_float())
+    found = programs_of(problem).call(_polyak, problem.constraints, problem.domain, centre)
     point, excess, first, size = map(np.asarray, found)
     # The tolerance shrinks with the values at the centre, and allows for rounding errors of large values.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
@@ -106,7 +108,7 @@ def find_feasible(problem: Problem) -> Feasibility:
     return _cutting_planes(problem, point, float(excess), tolerance, float(first))
 
 
-def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
+def _polyak(constraints: Constraints, domain: Domain, centre: jax.Array) -> tuple[jax.Array, ...]:
     """Return the best decision found, its largest g, the largest g at the centre, and the largest |g_i| there."""
 
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -126,9 +128,8 @@ def _polyak(constraints: Constraints, domain: Domain) -> tuple[jax.Array, ...]:
         following = domain.project(x - move * slope)
         return i + 1, following, jnp.where(better, x, best), jnp.where(better, value, lowest)
 
-    x = jnp.asarray(domain.centre, default_float())
-    first, _, size = worst(x)
-    start = (jnp.asarray(0), x, x, first)
+    first, _, size = worst(centre)
+    start = (jnp.asarray(0), centre, centre, first)
     _, _, best, lowest = jax.lax.while_loop(lambda carry: (carry[0] < POLYAK_STEPS) & (carry[3] > 0), step, start)
     return best, lowest, first, size
 
