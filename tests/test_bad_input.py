@@ -1,5 +1,7 @@
 """Bad input: each mistake gets an error that names the argument, what came and what was expected."""
 
+import decimal
+import fractions
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,8 @@ import taut
 from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, targets
 from taut.engine import register_dataclass
 from taut.learners import Learner, State, schedules
+from taut.learners.block_frank_wolfe import BlockFrankWolfe
+from taut.learners.step_experts import StepExperts
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 CHUNK = 16
@@ -35,6 +39,11 @@ def assert_refused(error, name, came, expected, call):
         assert expected in after, message
     else:
         assert all(part in message for part in (name, came, expected)), message
+
+
+def stacked(steps, dampings):
+    """Clipped-OGD with so many entries in its two parameters, as the epochs of a doubling learner have them."""
+    return jax.tree.unflatten(jax.tree.structure(CLIPPED), [np.ones(steps), np.ones(dampings)])
 
 
 def cases(table):
@@ -430,7 +439,8 @@ SHIFTED = {
     [
         (-1, ValueError, "-1", "above -1"),
         (-2.5, ValueError, "-2.5", "above -1"),
-        (np.array([0.0, -1.0]), ValueError, "-1", "above -1"),
+        (np.array([0.0, 1.0]), TypeError, "an array of shape (2,)", "above -1"),
+        (fractions.Fraction(1, 3), TypeError, "Fraction(1, 3)", "above -1: float(shift) is one"),
         (float("nan"), ValueError, "nan", "finite real number"),
         ("1", TypeError, "'1'", "above -1"),
         (None, TypeError, "None", "above -1"),
@@ -446,7 +456,7 @@ def test_shifts_that_leave_no_round(schedule, shift, error, came, expected):
 
 @pytest.mark.parametrize("schedule", list(SHIFTED))
 def test_shifts_above_minus_one_are_fine(schedule):
-    for shift in (-0.5, 0, 3, np.float32(2.0), np.array([0.0, 1.0])):
+    for shift in (-0.5, 0, 3, np.float32(2.0), np.array(1.0)):
         assert SHIFTED[schedule](shift).shift is shift
 
 
@@ -455,7 +465,7 @@ def test_shifts_above_minus_one_are_fine(schedule):
      lambda: schedules.Power(0.1, exponent=float("inf"))),
     ("no exponent", TypeError, "exponent", "None", "finite real number", lambda: schedules.Power(0.1, exponent=None)),
     ("exponent in words", TypeError, "exponent", "'half'", "finite real", lambda: schedules.power(0.1, "half")),
-    ("complex exponent", TypeError, "exponent", "1j", "finite real", lambda: schedules.Power(0.1, 0.0, np.array([1j]))),
+    ("complex exponent", TypeError, "exponent", "1j", "finite real", lambda: schedules.Power(0.1, 0.0, np.array(1j))),
     ("scale beside an exponent", ValueError, "scale", "-1", "positive", lambda: schedules.Power(-1)),
     ("reciprocal of nothing", TypeError, "of", "None", "positive number or a schedule",
      lambda: schedules.Reciprocal(None)),
@@ -528,9 +538,30 @@ MANY = COMPLETE.with_values(constraint_count=2)
     ("epochs not stacked", ValueError, "epochs", ".eta.value has shape ()", "31 epochs",
      lambda: taut.Doubling(CLIPPED, 0)),
     ("too few epochs", ValueError, "epochs", ".sigma has shape (30,)", "leading axis of 31 epochs",
-     lambda: taut.Doubling(taut.ClippedOGD(np.ones(31), np.ones(30)), 0)),
+     lambda: taut.Doubling(stacked(31, 30), 0)),
     ("epochs from below", ValueError, "first", "-2", "at least 0",
-     lambda: taut.Doubling(taut.ClippedOGD(np.ones(31), np.ones(31)), -2)),
+     lambda: taut.Doubling(stacked(31, 31), -2)),
+    ("one step per coordinate", TypeError, "eta", "an array of shape (2,)", "one for all coordinates",
+     lambda: taut.ClippedOGD(np.array([0.1, 0.9]), 4.0)),
+    ("a damping per constraint", TypeError, "sigma", "an array of shape (1,)", "a positive number",
+     lambda: taut.ClippedOGD(0.1, jnp.array([4.0]))),
+    ("a fraction as a step", TypeError, "eta", "Fraction(1, 3)", "float(eta) is one",
+     lambda: taut.ClippedOGD(fractions.Fraction(1, 3), 4.0)),
+    ("a decimal as a parameter", TypeError, "sigma", "Decimal('4')", "float(sigma) is one",
+     lambda: taut.ClippedOGD(0.1, decimal.Decimal(4))),
+    ("a truth value as a step", TypeError, "eta", "True", "a schedule", lambda: taut.ClippedOGD(np.bool_(True), 4.0)),
+    ("an answer in words", TypeError, "clipped", "'no'", "True or False",
+     lambda: taut.SaddlePoint(0.1, 0.1, 0.1, clipped="no")),
+    ("jointly", TypeError, "joint", "'no'", "True or False", lambda: taut.HalfSpace(0.1, 2.0, joint="no")),
+    ("jointly, tuned", TypeError, "joint", "1", "True or False",
+     lambda: taut.HalfSpace.adaptive(taut.Ball(1.0, shape=2), joint=1)),
+    ("warm", TypeError, "warm", "'no'", "True or False",
+     lambda: taut.Doubling.of(lambda T: taut.ClippedOGD(1 / T, 4.0), warm="no")),
+    ("cuts", TypeError, "cuts", "'no'", "True or False", lambda: StepExperts(0.1, 0.1, 1.0, cuts="no")),
+    ("a margin below zero", ValueError, "margin", "-1", "not negative",
+     lambda: taut.HalfSpace(0.1, 2.0, margin=np.float64(-1.0))),
+    ("half a block", TypeError, "block", "2.5", "whole number", lambda: BlockFrankWolfe(0.1, 0.1, 2.5)),
+    ("no constants", TypeError, "constants", "None", "taut.Constants", lambda: taut.ClippedOGD.tuned(None, 100)),
     ("constants below zero", ValueError, "loss_lipschitz", "-1", "not negative",
      lambda: taut.Constants(loss_lipschitz=-1)),
     ("no radius", ValueError, "radius", "0", "positive", lambda: taut.Constants(radius=0)),

@@ -60,6 +60,8 @@ def test_recommend_answers():
     advice = json.loads(called("recommend", *CONSTANTS, "-T", "1000", "--json"))
     assert advice["name"] in taut.LEARNERS
     assert "clipped" in called("recommend", *CONSTANTS)
+    refused = runner.invoke(cli.app, ["recommend", *CONSTANTS, "-m", "-3"])
+    assert str(refused.exception) == "constraints: got -3; expected a whole number of at least 1"
 
 
 def test_errors_are_one_sentence_and_exit_codes_tell():

@@ -112,3 +112,28 @@ print(loss().dtype)
 def test_programs_of_one_float_width_are_not_used_in_the_other():
     """JAX keeps NumPy constants of a function in the width they were first seen in, so its caches must be cleared."""
     assert run_in_single_precision(WIDTHS).split() == ["float32", "float64", "True", "float32"]
+
+
+def test_a_platform_that_is_not_there_is_named():
+    """JAX itself raises an AssertionError without a text."""
+    program = """
+import jax.numpy as jnp, numpy as np, taut
+problem = taut.Problem(lambda x, c: c @ x, lambda x: x - 1, taut.Ball(1.0, shape=2))
+for call in (
+    lambda: taut.simulate(problem, np.zeros((3, 2))), lambda: taut.Player(problem),
+    lambda: taut.hindsight(problem, np.zeros((3, 2))), lambda: taut.recommend(problem),
+):
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+import sys, taut.cli
+sys.argv = ["taut", "recommend", "-R", "1", "-f", "1", "-g", "1"]
+taut.cli.main()
+"""
+    environment = {**os.environ, "JAX_PLATFORMS": "cuda"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    sentence = "JAX_PLATFORMS: got 'cuda', on which JAX cannot compute here"
+    assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 4, done.stdout + done.stderr
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith(f"taut: {sentence}")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = [
-    "as_array", "count", "did_you_mean", "finite", "fraction", "instance", "non_negative", "one_of", "positive", "real",
+    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "non_negative", "one_of", "positive", "real",
     "shown",
 ]  # fmt: skip
 
@@ -56,6 +56,13 @@ def fraction(name: str, value: Any) -> float:
     if not 0 < number < 1:
         raise ValueError(f"{name}: got {number:g}; expected a number strictly between 0 and 1")
     return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value`, which must be True or False: other values, such as the text "no", have a truth value too."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: got {shown(value)}; expected True or False")
+    return bool(value)
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

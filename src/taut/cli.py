@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import commands
+from . import arguments, commands
 
 if TYPE_CHECKING:
     from .learners import Card
@@ -42,8 +42,19 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        _complain(str(error) or type(error).__name__)
+        _complain(str(error) or _reason(error))
         sys.exit(1)
+
+
+def _reason(error: Exception) -> str:
+    """Say why an error without a text was raised: JAX raises one where it has no device to compute on."""
+    from .engine import require_jax
+
+    try:
+        require_jax()
+    except RuntimeError as reason:
+        return str(reason)
+    return type(error).__name__
 
 
 def _version(wanted: bool) -> None:
@@ -223,7 +234,8 @@ def recommend(
         constraint_range=2 * radius * constraint_lipschitz, strong_convexity=strong_convexity, slater=slater,
         error_bound=error_bound,
     )  # fmt: skip
-    problem = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(constraints) - 1.0, Ball(radius, shape=1), known)
+    count = arguments.count("constraints", constraints)
+    problem = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(count) - 1.0, Ball(radius, shape=1), known)
     advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())

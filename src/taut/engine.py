@@ -17,7 +17,7 @@ from .jax_internals import backend_started
 
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "random_key",
-    "refuse_fork", "register_dataclass",
+    "register_dataclass", "require_jax",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -55,27 +55,49 @@ def cache(folder: str | Path) -> None:
     compilation_cache.reset_cache()  # otherwise a folder that was set before would stay in use
 
 
-class _Fork:
-    """Whether this process was forked from one in which JAX had started."""
+class _Process:
+    """What is known about JAX in this process."""
 
-    unusable = False
+    forked = False
+    """Whether the process was forked from one in which JAX had started."""
+    has_device = False
+    """Whether JAX was seen to have a device to compute on."""
 
 
 def _after_fork() -> None:
-    _Fork.unusable = backend_started()
+    _Process.forked = backend_started()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def refuse_fork() -> None:
-    """Raise an error in a process that was forked after JAX had started, in which compiled code would wait forever."""
-    if _Fork.unusable:
+def require_jax() -> None:
+    """Raise an error where JAX cannot compute.
+
+    These are processes that were forked after JAX had started, in which compiled code would wait forever, and those for
+    which the user chose a platform that this machine does not have.
+    """
+    if _Process.forked:
         raise RuntimeError(
             "This process was forked from one in which JAX had already started, and JAX does not work in it. Start processes "
             'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
         )
+    if not _Process.has_device:
+        _require_device()
+
+
+def _require_device() -> None:
+    try:
+        jax.devices()
+    except Exception as error:  # an AssertionError without a text for a GPU that is not there
+        chosen = os.environ.get("JAX_PLATFORMS") or jax.config.read("jax_platforms")
+        why = str(error) or "it found no such device"
+        raise RuntimeError(
+            f"JAX_PLATFORMS: got {chosen!r}, on which JAX cannot compute here ({why}); expected 'cpu', or no value, with which "
+            "JAX chooses a device that there is"
+        ) from error
+    _Process.has_device = True
 
 
 def random_key(name: str, key: Any) -> jax.Array:

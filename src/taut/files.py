@@ -21,7 +21,7 @@ from .engine import VERSION, Array
 from .storage import read_arrays, write_arrays, write_atomically
 
 __all__ = [
-    "add_class", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays",
+    "add_class", "add_field", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays",
     "refuse_newer", "same", "unpack", "write_arrays", "write_atomically",
 ]  # fmt: skip
 
@@ -30,6 +30,7 @@ PARAMETERS = "parameters"
 SCRIPT = "__main__"
 
 _classes: list[tuple[str, type]] = []
+_fields: list[tuple[type, str, Callable[[Any], Any]]] = []
 _formats: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
@@ -41,6 +42,11 @@ def add_class(kind: type, role: str = PARAMETERS) -> None:
 def add_format(tag: str, kind: type, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
     """Store values of `kind` as `{tag: pack(value)}`."""
     _formats[tag] = (kind, pack, unpack)
+
+
+def add_field(kind: type, name: str, unpack: Callable[[Any], Any]) -> None:
+    """Restore one field of a class with a function of its own."""
+    _fields.append((kind, name, unpack))
 
 
 def class_name(kind: type) -> str:
@@ -114,7 +120,8 @@ def unpack(packed: Any) -> Any:
     if kind is None:
         known = ", ".join(class_names())
         raise ValueError(f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}")
-    return kind(**{name: unpack(field) for name, field in packed["fields"].items()})
+    special = {name: restore for known, name, restore in _fields if issubclass(kind, known)}
+    return kind(**{name: special.get(name, unpack)(field) for name, field in packed["fields"].items()})
 
 
 def refuse_newer(version: Any) -> None:

@@ -1,5 +1,6 @@
 """The doubling trick: epoch boundaries, restarts, and the same play as a Python loop of separate learners."""
 
+import json
 from functools import cache
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import taut
+from taut import files
 from taut.judge.guarantees import setting_of, standing
 from taut.play import loop
 from taut.testing import playing, problems
@@ -159,3 +161,15 @@ def test_a_refuted_error_bound_does_not_hide_the_bounds_that_do_without_it():
     assert without
     assert min(g.bound for g in without) > smallest.bound
     assert standing(found, {"error_bound"})["violation"].guarantee in without
+
+
+def test_epochs_in_a_file_are_checked_one_by_one():
+    made = taut.Doubling.of(lambda horizon: taut.HalfSpace(1 / horizon, 2.0, memory=3))
+    packed = json.loads(json.dumps(files.pack(made)))
+    assert files.same(files.pack(files.unpack(packed)), files.pack(made))
+    packed["fields"]["epochs"]["fields"]["diameter"]["array"][7] = -2.0
+    with pytest.raises(ValueError, match="diameter: got -2; expected a positive number"):
+        files.unpack(packed)
+    del packed["fields"]["epochs"]["fields"]["diameter"]["array"][7]
+    with pytest.raises(ValueError, match=r"file: got epochs with parameters of \[30, 31\] entries"):
+        files.unpack(packed)

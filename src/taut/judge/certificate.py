@@ -213,7 +213,7 @@ def certify(
     tightened = margin_between(played, scored, count) > 0
     if tightened and source is not None:
         of_played = _best(played, source, run, notes, "the played problem")
-        regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played)}
+        regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played.loss)}
 
     seen: Observations | None = None
     checks: tuple[Assumption, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary, number
+from ..engine import require_jax
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
 from ..learners.bounds import error_bound_from_slater
 from ..learners.registry import DEFAULT
@@ -134,6 +135,7 @@ def recommend(
         weight: what a unit of violation costs in units of loss.
         feasible: the feasible set as a domain, if it has an exact projection.
     """
+    require_jax()
     arguments.instance("problem", problem, Problem, "taut.Problem(...), whose constants are used")
     weight = arguments.positive("weight", weight)
     length = REFERENCE if horizon is None else arguments.count("horizon", horizon)

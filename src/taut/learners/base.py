@@ -53,14 +53,16 @@ def learner_dataclass(kind: Class) -> Class:
 def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
     """Return a constructor that refuses anything but `taut.Constants` as its argument `constants`, by name."""
     signature = inspect.signature(make)
+    default = signature.parameters["constants"].default
 
     @functools.wraps(make)
     def checked(*given: Any, **options: Any) -> Any:
         try:
-            constants = signature.bind(*given, **options).arguments.get("constants")
+            bound = signature.bind(*given, **options).arguments
         except TypeError:
             return make(*given, **options)  # Python names the argument that is missing or unknown
-        if constants is not None and not isinstance(constants, Constants):
+        constants = bound.get("constants", default)
+        if constants is not default and not isinstance(constants, Constants):
             shown = arguments.shown(constants)
             if hasattr(constants, "constants"):
                 shown = f"an object of class {type(constants).__name__}"

@@ -23,7 +23,7 @@ from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
 from .card import Card, Growth
-from .schedules import check_positive
+from .schedules import check_positive, concrete
 
 __all__ = ["BlockFrankWolfe"]
 
@@ -62,8 +62,8 @@ class BlockFrankWolfe(Learner):
     def __post_init__(self) -> None:
         check_positive("eta", self.eta)
         check_positive("feasibility", self.feasibility)
-        if isinstance(self.block, int):
-            arguments.count("block", self.block, least=2)
+        if (block := concrete("block", self.block, "a whole number of at least 2")) is not None:
+            arguments.count("block", block, least=2)
 
     @classmethod
     def tuned(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import arguments
+from .. import arguments, files
 from ..problem.rounds import Round
 from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
 
@@ -54,6 +54,7 @@ class Doubling(Learner):
     def __post_init__(self) -> None:
         first = _first(self.first)
         object.__setattr__(self, "first", first)
+        arguments.flag("warm", self.warm)
         if not isinstance(self.epochs, Learner):
             raise TypeError(f"epochs: got {self.epochs!r}; expected a learner, stacked: use taut.Doubling.of")
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.epochs):
@@ -95,7 +96,7 @@ class Doubling(Learner):
             raise TypeError(f"make: got a function that returns {learners[0]!r}; expected one that returns a learner")
         if len(kinds) != 1:
             raise TypeError("make: got learners of different kinds for different horizons; expected one kind")
-        return cls(jax.tree.map(lambda *leaves: np.asarray(leaves, float), *learners), first, bool(warm))
+        return cls(jax.tree.map(lambda *leaves: np.asarray(leaves, float), *learners), first, warm)
 
     def at(self, epoch: jax.Array) -> Learner:
         """Return the learner of one epoch."""
@@ -158,6 +159,39 @@ class Doubling(Learner):
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""
         return self.at(state.epoch).multiplier(_playing(state), round)
+
+
+def _unpack_epochs(packed: Any) -> Any:
+    """Return the stacked learner that a file describes, each epoch built and checked like any other learner."""
+    lengths = {np.shape(leaf)[0] for leaf in _packed_arrays(packed)}
+    if len(lengths) != 1:
+        raise ValueError(
+            f"file: got epochs with parameters of {sorted(lengths)} entries; expected one number of epochs"
+        )
+    learners = [files.unpack(_epoch_of(packed, epoch)) for epoch in range(lengths.pop())]
+    return jax.tree.map(lambda *leaves: np.asarray(leaves), *learners)
+
+
+def _packed_arrays(packed: Any) -> Iterator[Any]:
+    if isinstance(packed, dict):
+        if "array" in packed:
+            yield packed["array"]
+        else:
+            for entry in packed.values():
+                yield from _packed_arrays(entry)
+
+
+def _epoch_of(packed: Any, epoch: int) -> Any:
+    """Return the description of the learner of one epoch."""
+    if not isinstance(packed, dict):
+        return packed
+    if "array" in packed:
+        entry = np.asarray(packed["array"], packed["dtype"])[epoch]
+        return entry.item() if entry.ndim == 0 else {**packed, "array": entry.tolist()}
+    return {name: _epoch_of(entry, epoch) for name, entry in packed.items()}
+
+
+files.add_field(Doubling, "epochs", _unpack_epochs)
 
 
 def _playing(state: Epoch) -> Any:

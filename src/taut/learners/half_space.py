@@ -30,7 +30,17 @@ from .base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
 from .cuts import Cuts, Rows, first_largest, no_cuts, remember, sweep
 from .joint_projection import project_jointly
-from .schedules import AdaGradNorm, Constant, Inverse, InverseRoot, Schedule, Slopes, as_schedule, check_positive
+from .schedules import (
+    AdaGradNorm,
+    Constant,
+    Inverse,
+    InverseRoot,
+    Schedule,
+    Slopes,
+    as_schedule,
+    check_non_negative,
+    check_positive,
+)
 
 __all__ = ["HalfSpace", "HalfSpaceState"]
 
@@ -97,12 +107,11 @@ class HalfSpace(Learner):
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", as_schedule("eta", self.eta))
         check_positive("diameter", self.diameter)
-        if isinstance(self.margin, (int, float)):
-            arguments.non_negative("margin", self.margin)
+        check_non_negative("margin", self.margin)
         object.__setattr__(self, "memory", arguments.count("memory", self.memory, 0))
         if self.sweeps is not None:
             object.__setattr__(self, "sweeps", arguments.count("sweeps", self.sweeps))
-        object.__setattr__(self, "joint", bool(self.joint))
+        object.__setattr__(self, "joint", arguments.flag("joint", self.joint))
         arguments.one_of("rows", self.rows, ROWS)
 
     @classmethod
@@ -306,7 +315,7 @@ def _slope(constants: Constants) -> float:
 def _joint(wanted: bool | None, constants: Constants | None) -> bool:
     """By default where there is one constraint that is known to be smooth."""
     if wanted is not None:
-        return bool(wanted)
+        return arguments.flag("joint", wanted)
     return constants is not None and constants.constraint_smoothness is not None and constants.constraint_count == 1
 
 

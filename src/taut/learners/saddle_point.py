@@ -57,6 +57,7 @@ class SaddlePoint(Learner):
     def __post_init__(self) -> None:
         for name in ("eta", "mu", "theta"):
             object.__setattr__(self, name, as_schedule(name, getattr(self, name)))
+        arguments.flag("clipped", self.clipped)
 
     @classmethod
     def mahdavi(cls, constants: Constants, horizon: int, clipped: bool = False) -> SaddlePoint:

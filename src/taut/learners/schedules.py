@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import decimal
+import numbers
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ..jax_internals import is_tracer
 
 __all__ = [
     "AdaGradNorm", "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "Slopes",
-    "as_schedule", "check_positive", "power",
+    "as_schedule", "check_non_negative", "check_positive", "concrete", "power",
 ]  # fmt: skip
 
 
@@ -116,8 +117,9 @@ class Power(_Scaled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for entry in _entries("exponent", self.exponent, "a finite real number"):
-            arguments.real("exponent", entry)
+        exponent = concrete("exponent", self.exponent, "a finite real number")
+        if exponent is not None:
+            arguments.real("exponent", exponent)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like t^-exponent."""
@@ -168,8 +170,7 @@ class AdaGradNorm(Schedule):
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
-        for entry in _entries("start_up", self.start_up, "a number that is not negative"):
-            arguments.non_negative("start_up", entry)
+        check_non_negative("start_up", self.start_up)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The step depends on the gradients, not on the round alone."""
@@ -206,26 +207,46 @@ def as_schedule(name: str, value: Any) -> Any:
     if isinstance(value, Schedule):
         return value
     check_positive(name, value, "a positive number or a schedule")
-    return Constant(value) if isinstance(value, (*_NUMBERS, jax.Array)) else value
+    return value if _is_placeholder(value) else Constant(value)
 
 
 def check_positive(name: str, value: Any, expected: str = "a positive number") -> None:
     """Refuse parameters that are not positive, where they are concrete: inside a trace there is nothing to check."""
-    for entry in _entries(name, value, expected):
-        arguments.positive(name, entry)
+    if (number := concrete(name, value, expected)) is not None:
+        arguments.positive(name, number)
+
+
+def check_non_negative(name: str, value: Any) -> None:
+    """Refuse parameters that are negative, where they are concrete."""
+    if (number := concrete(name, value, "a number that is not negative")) is not None:
+        arguments.non_negative(name, number)
 
 
 def _check_shift(shift: Any) -> None:
     """Refuse shifts that make t + shift zero or negative for a t = 1, 2, ..."""
-    for entry in _entries("shift", shift, "a number above -1"):
-        if arguments.real("shift", entry) <= -1:
-            raise ValueError(f"shift: got {entry:g}; expected a number above -1, because rounds are counted from 1")
+    number = concrete("shift", shift, "a number above -1")
+    if number is not None and arguments.real("shift", number) <= -1:
+        raise ValueError(f"shift: got {number:g}; expected a number above -1, because rounds are counted from 1")
 
 
-def _entries(name: str, value: Any, expected: str) -> Iterable[Any]:
-    """The numbers in a parameter; none if it is traced, or a placeholder that JAX puts where a parameter was."""
-    if isinstance(value, (bool, str, bytes, tuple, list, dict, set)) or value is None or callable(value):
-        raise TypeError(f"{name}: got {value!r}; expected {expected}")
-    if isinstance(value, _NUMBERS) or (isinstance(value, jax.Array) and not is_tracer(value)):
-        return np.ravel(value).tolist()  # so that NumPy's complex numbers are not taken for real ones
-    return ()
+def concrete(name: str, value: Any, expected: str) -> Any:
+    """Return a parameter as a number of Python, or None if it is traced or a placeholder. Anything else is refused.
+
+    An array would play a step of its own per coordinate, or per constraint, which no theorem here covers. Learners that are
+    stacked for a sweep or for epochs are rebuilt without `__post_init__`, so they do not come here.
+    """
+    if is_tracer(value) or _is_placeholder(value):
+        return None
+    shape = np.shape(value) if isinstance(value, (np.ndarray, jax.Array)) else ()
+    if shape:
+        raise TypeError(f"{name}: got an array of shape {shape}; expected {expected}, one for all coordinates")
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (*_NUMBERS, jax.Array)):
+        exact = isinstance(value, (numbers.Rational, decimal.Decimal)) and not isinstance(value, bool)
+        how = f": float({name}) is one" if exact else ""
+        raise TypeError(f"{name}: got {arguments.shown(value)}; expected {expected}{how}")
+    return np.asarray(value).item()  # so that NumPy's complex numbers are not taken for real ones
+
+
+def _is_placeholder(value: Any) -> bool:
+    """Whether JAX put this where a parameter was, in a class that it rebuilds itself."""
+    return type(value) is object or isinstance(value, jax.ShapeDtypeStruct)

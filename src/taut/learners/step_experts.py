@@ -70,7 +70,8 @@ class StepExperts(Learner):
     def __post_init__(self) -> None:
         for name in ("eta", "rate", "penalty"):
             check_positive(name, getattr(self, name))
-        arguments.count("count", self.count)
+        object.__setattr__(self, "count", arguments.count("count", self.count))
+        arguments.flag("cuts", self.cuts)
 
     @classmethod
     def tuned(

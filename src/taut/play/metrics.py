@@ -77,7 +77,12 @@ def loss(run: Run, rounds: Prefix = None) -> Array:
 
 
 def regret(run: Run, best: Any, rounds: Prefix = None) -> Array:
-    """Loss minus that of the best fixed feasible decision: `best` is its total loss for each seed (and prefix)."""
+    """Loss minus that of the best fixed feasible decision: `best` is its total loss for each seed (and prefix).
+
+    If the run was scored with another problem than it was played with (`simulate(..., score=...)`), `best` belongs to the
+    problem that was scored, `run.problem`. The result of `taut.hindsight` for another one is refused.
+    """
+    _check_comparator(run, best, rounds)
     return np.asarray(loss(run, rounds) - np.asarray(getattr(best, "loss", best)))
 
 
@@ -132,6 +137,24 @@ def peak_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False
 def violating_rounds(run: Run, rounds: Prefix = None, above: float = 0.0) -> Array:
     """Number of rounds with g(x_t) > above, of the largest constraint."""
     return _at(np.cumsum(_recorded(run, "excess") > above, axis=-1), run.horizon if rounds is None else rounds)
+
+
+def _check_comparator(run: Run, best: Any, rounds: Prefix) -> None:
+    """Refuse a result of `taut.hindsight` for the problem that was played instead of scored, or for other prefixes."""
+    of: Any = getattr(best, "problem", None)
+    scored: Any = run.problem
+    played: Any = run.played
+    prefixes = getattr(best, "prefixes", None)
+    known = of is not None and scored is not None and played is not None
+    if known and scored is not played and (of is played or of.loss == played.loss != scored.loss):
+        raise ValueError(
+            "best: got the hindsight of the problem that was played, but the run was scored with another one; expected "
+            "taut.hindsight(run.problem, stream)"
+        )
+    if prefixes is not None and (rounds is None or np.ndim(rounds) == 0 or list(rounds) != list(prefixes)):  # type: ignore[arg-type]
+        raise ValueError(
+            f"rounds: got {rounds!r}, but best has the prefixes {list(prefixes)}; expected the same rounds"
+        )
 
 
 def _refuse_several(run: Run, name: str, other: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import arguments, files
 from ..display import Displayed, Summary, number, numbers
-from ..engine import VERSION, refuse_fork
+from ..engine import VERSION, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import cast_data, count_constraints, first_decision
@@ -67,7 +67,7 @@ class Player(Displayed):
         x1: Any = None,
         count: int | None = None,
     ) -> None:
-        refuse_fork()
+        require_jax()
         learner, problem = with_default(learner, problem)
         if isinstance(problem, Problem):
             learner = as_learner(learner, problem, None)
@@ -193,7 +193,7 @@ class Player(Displayed):
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(f"decide: {kind} decides before a round is revealed; read player.decision instead")
-        refuse_fork()
+        require_jax()
         with self._lock:
             self._asked = self._revealed(z)
             decision = self._asked[1][self._played].reshape(self._shape).copy()
@@ -227,7 +227,7 @@ class Player(Displayed):
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
-        refuse_fork()
+        require_jax()
         with self._lock:
             self._observe(z, measured, gradient, excess, jacobian, loss)
 

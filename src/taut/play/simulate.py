@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import random_key, refuse_fork
+from ..engine import random_key, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
@@ -82,7 +82,7 @@ def simulate(
     >>> run.loss.round(3).tolist()
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
-    refuse_fork()
+    require_jax()
     learner, problem, stream = with_default(learner, problem, stream)
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...engine import Array
+
+if TYPE_CHECKING:
+    from ...problem.problem import Problem
 
 __all__ = ["Found", "Hindsight", "relative_gap"]
 
@@ -55,3 +58,9 @@ class Hindsight:
     """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for "fixed"."""
     switches: Array | None = None
     """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+    """The problem whose loss this is. Copies in other processes do not have it, since its functions may not be picklable."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the problem out of copies and pickles."""
+        return {**vars(self), "problem": None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 import numpy as np
 
 from ... import arguments
-from ...engine import Array, double_precision
+from ...engine import Array, double_precision, require_jax
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
@@ -79,13 +80,14 @@ def hindsight(
     >>> best.decision.round(6).tolist(), best.loss.round(6).tolist()
     ([[[-1.0, 0.0], [-0.0, 1.0]]], [[-5.0, -8.0]])
     """
+    require_jax()
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream")
     arguments.one_of("method", method, ("exact", "saga"))
     tolerance = arguments.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
         raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
-    problem = problem.for_data(stream)
+    asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
@@ -106,7 +108,8 @@ def hindsight(
                 return exactly(problem, part, prefixes, tolerance, rng) if own is None else own
 
             if moving is not None:
-                return _totals(moving(problem, source, length, solve), comparator, wanted, length)
+                totals = _totals(moving(problem, source, length, solve), comparator, wanted, length)
+                return replace(totals, problem=asked)
             found = solve(source, ends)
 
     def arranged(a: Array, *dims: int) -> Array:
@@ -123,6 +126,7 @@ def hindsight(
         multipliers=None if found.multipliers is None else arranged(found.multipliers, found.multipliers.shape[-1]),
         solver=found.solver,
         prefixes=wanted,
+        problem=asked,
     )
 
 
