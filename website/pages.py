@@ -31,7 +31,8 @@ GUIDE_PAGES = ("performance.md", "modelling.md", "architecture.md")
 MODULES = {
     "problems": ("taut.Problem", "taut.Constants", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex", "taut.Product",
                  "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened", "taut.smoothed"),
-    "playing": ("taut.simulate", "taut.simulate_all", "taut.Run", "taut.Player", "taut.metrics"),
+    "playing": ("taut.simulate", "taut.simulate_all", "taut.sweep", "taut.Cell", "taut.Sweep", "taut.Run", "taut.Player",
+                "taut.metrics"),
     "judging": ("taut.certify", "taut.Certificate", "taut.hindsight", "taut.Hindsight", "taut.compare", "taut.Comparison",
                 "taut.rates", "taut.recommend"),
     "methods": ("taut.learner", "taut.Learner", "taut.learner_dataclass", "taut.register_learner", "taut.Card", "taut.Growth",

@@ -39,7 +39,8 @@ from .learners import (  # noqa: E402
 from .play.player import Player  # noqa: E402
 from .play.run import Run  # noqa: E402
 from .play.simulate import simulate  # noqa: E402
-from .play.sweep import simulate_all  # noqa: E402
+from .play.sweeps import Cell, Sweep, sweep  # noqa: E402
+from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
@@ -52,6 +53,7 @@ __all__ = [
     "Ball",
     "Box",
     "Card",
+    "Cell",
     "Certificate",
     "ClippedOGD",
     "Comparison",
@@ -74,6 +76,7 @@ __all__ = [
     "SaddlePoint",
     "Setting",
     "Simplex",
+    "Sweep",
     "__version__",
     "bounds",
     "certify",
@@ -93,6 +96,7 @@ __all__ = [
     "simulate_all",
     "smoothed",
     "squared",
+    "sweep",
     "tightened",
 ]  # fmt: skip
 

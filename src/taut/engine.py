@@ -16,8 +16,8 @@ from jax.tree_util import GetAttrKey
 from .jax_internals import backend_started
 
 __all__ = [
-    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "default_float", "double_precision", "prepare", "random_key",
-    "register_dataclass", "require_jax",
+    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
+    "double_precision", "prepare", "random_key", "register_dataclass", "require_jax",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -40,9 +40,16 @@ def prepare() -> bool:
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" in flags or backend_started():
+        _Process.whole_loops = OPTION in flags
         return False
     os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
+    _Process.whole_loops = True
     return True
+
+
+def compiles_whole_loops() -> bool:
+    """Return whether XLA compiles whole loops in this process; False if it started before the flag was set."""
+    return _Process.whole_loops
 
 
 def cache(folder: str | Path) -> None:
@@ -55,6 +62,12 @@ def cache(folder: str | Path) -> None:
     compilation_cache.reset_cache()  # otherwise a folder that was set before would stay in use
 
 
+def cache_folder() -> str | None:
+    """Return the folder in which this process keeps compiled code, if it has one."""
+    folder: str | None = getattr(jax.config, "jax_compilation_cache_dir", None)
+    return folder or None
+
+
 class _Process:
     """What is known about JAX in this process."""
 
@@ -62,6 +75,8 @@ class _Process:
     """Whether the process was forked from one in which JAX had started."""
     has_device = False
     """Whether JAX was seen to have a device to compute on."""
+    whole_loops = False
+    """Whether the flag that makes XLA compile whole loops was set when taut was imported."""
 
 
 def _after_fork() -> None:

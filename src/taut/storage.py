@@ -28,7 +28,10 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["digest", "digest_of_file", "lock_folder", "read_arrays", "read_file", "write_arrays", "write_atomically"]
+__all__ = [
+    "digest", "digest_of_file", "lock_folder", "read_arrays", "read_file",
+    "remove_stale_drafts", "write_arrays", "write_atomically",
+]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 LARGEST = 2**34
@@ -54,25 +57,34 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: str | Path, content: bytes) -> None:
+def write_atomically(path: str | Path, content: bytes, durable: bool = True) -> None:
     """Write a file so that readers, also after a crash at any moment, find either the old content or the new one.
 
     A symbolic link is followed, and the permissions of an existing file are kept.
+
+    Arguments:
+        path: the file.
+        content: what it will contain.
+        durable: whether to wait until the disk has stored it. Otherwise a power failure can lose or damage the file, but the
+            end of a process cannot; for one of many small files that have a checksum and can be computed again.
     """
     path = Path(os.path.realpath(path))
     draft = path.with_name(f".taut-{path.name}-{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_stale_drafts(path)
+        if durable:
+            _remove_stale_drafts(path)
         try:
             with open(draft, "xb") as file:
                 with contextlib.suppress(FileNotFoundError):
                     os.chmod(draft, stat.S_IMODE(path.stat().st_mode))
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(draft, path)
-            _sync_folder(path.parent)
+            if durable:
+                _sync_folder(path.parent)
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
@@ -95,9 +107,14 @@ def _remove_stale_drafts(path: Path) -> None:
     if path in _cleaned:
         return
     _cleaned.add(path)
-    for draft in path.parent.glob(".taut-*.part"):
+    remove_stale_drafts(path.parent, path.name)
+
+
+def remove_stale_drafts(folder: Path, name: str | None = None) -> None:
+    """Remove drafts in a folder, of all files or of one, whose process on this machine has ended."""
+    for draft in folder.glob(".taut-*.part"):
         found = _DRAFT.fullmatch(draft.name)
-        if found and found["name"] == path.name and found["host"] == _HOST and not _alive(int(found["pid"])):
+        if found and name in (None, found["name"]) and found["host"] == _HOST and not _alive(int(found["pid"])):
             with contextlib.suppress(OSError):
                 draft.unlink()
 
@@ -155,13 +172,15 @@ def read_file(path: str | Path, name: str, expected: str) -> bytes:
     return path.read_bytes()
 
 
-def write_arrays(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write arrays with a JSON header to one npz file, atomically."""
+def write_arrays(
+    path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array], durable: bool = True
+) -> None:
+    """Write arrays with a JSON header to one npz file, atomically; `durable` as in `write_atomically`."""
     buffer = io.BytesIO()
     described = json.dumps({**header, "digest": digest(arrays)})
     parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
     np.savez(buffer, header=np.frombuffer(described.encode(), np.uint8), **parts)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue(), durable)
 
 
 def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:

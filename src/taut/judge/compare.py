@@ -17,7 +17,7 @@ from ..learners.registry import as_learner
 from ..play import metrics
 from ..play.run import Run
 from ..play.simulate import simulate
-from ..play.sweep import simulate_all
+from ..play.threads import simulate_all
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, as_stream

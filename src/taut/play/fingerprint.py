@@ -12,11 +12,12 @@ import numpy as np
 
 from .. import files
 from ..engine import VERSION
+from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 from ..problem.rounds import FullInformation
 from ..storage import digest
 from .chunks import Simulation
 
-__all__ = ["digest_of_tree", "fingerprint"]
+__all__ = ["digest_of_tree", "fingerprint", "program_digest"]
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -69,6 +70,39 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
     text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
     values = simulation.programs.call(_probe, problems, points, z, random_key, static=(functions,))
     return f"{text} {digest_of_tree(program.consts)} {digest_of_tree(leaves)}", digest_of_tree(values)
+
+
+def program_digest(functions: tuple[Any, Any, Any], trees: Any, first: jax.Array, example: Any) -> str:
+    """Return a checksum of the traced program of a round and of all numbers in it. Nothing is compiled.
+
+    Arguments:
+        functions: the loss that is played, the loss that is scored, and an adversary or None.
+        trees: the constraints that are played, those that are scored, and the domain.
+        first: a decision.
+        example: shapes and types of one round's data; not used with an adversary.
+    """
+    leaves, structure = jax.tree.flatten(trees)
+    z = None if functions[2] is not None else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), example)
+    traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
+    program = traced(leaves, first[None], z, jax.random.key(0))
+    text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
+    return f"{text} {digest_of_tree(_numbers(program))} {digest_of_tree(leaves)}"
+
+
+def _numbers(program: Any) -> list[Any]:
+    """Return all numbers in a traced program, also in the programs inside it. Its text shows long arrays only in part."""
+    if isinstance(program, (list, tuple)):
+        return [number for entry in program for number in _numbers(entry)]
+    if isinstance(program, ClosedJaxpr):
+        return [*program.consts, *_numbers(program.jaxpr)]
+    if not isinstance(program, Jaxpr):
+        return []
+    found = []
+    for equation in program.eqns:
+        found += [operand.val for operand in equation.invars if isinstance(operand, Literal)]
+        for parameter in equation.params.values():
+            found += [parameter] if isinstance(parameter, np.ndarray) else _numbers(parameter)
+    return found
 
 
 def _probe(functions: tuple[Any, Any, Any], problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import files
 from ..display import Displayed, Grid, Summary, number
 from ..learners import Learner
 from . import labels, run_file
@@ -79,6 +78,13 @@ class Run(Displayed):
         }
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
 
+    def bare(self) -> Run:
+        """Return the run without problem, stream and random keys, as it would be loaded from a file.
+
+        A bare run is small and can be pickled, whatever the problem's functions are. It has no certificate.
+        """
+        return replace(self, problem=None, played=None, stream=None, key=None)
+
     def certificate(self, **options: Any) -> Certificate:
         """Measured regret and violations beside the guarantee, and the assumptions checked; see `taut.certify`."""
         from ..judge.certificate import certify
@@ -146,7 +152,7 @@ class Run(Displayed):
         axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))
         rounds = np.arange(1, self.horizon + 1)
         kept = rounds[self.every - 1 :: self.every]
-        out = xr.Dataset(attrs={"taut": json.dumps(self._header())})
+        out = xr.Dataset(attrs={"taut": json.dumps(run_file.header(self))})
         for name, dims, coords in (
             ("loss", ("round",), {"round": rounds}),
             ("excess", ("round",), {"round": rounds}),
@@ -178,16 +184,3 @@ class Run(Displayed):
         Damaged files are refused. Loading a file never runs code from it, nor reads other files (see SECURITY.md).
         """
         return cls(**run_file.read(path))
-
-    def _header(self) -> dict[str, Any]:
-        learners = self.learner if isinstance(self.learner, tuple) else (self.learner,)
-        return {
-            "format": run_file.FORMAT,
-            "version": self.version,
-            "learners": [files.pack(learner) for learner in learners],
-            "swept": self.swept,
-            "horizon": self.horizon,
-            "seeds": self.seeds,
-            "every": self.every,
-            **labels.header(self),
-        }

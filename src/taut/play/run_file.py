@@ -15,12 +15,27 @@ from ..engine import Array
 from . import labels
 from .totals import Totals
 
-__all__ = ["FORMAT", "read", "write"]
+__all__ = ["FORMAT", "header", "read", "run_fields", "write"]
 
 FORMAT = 2
 """Files of format 1 have no checksum."""
 MARK = b"\ntaut-sha256:"
 RECORDS = ("loss", "excess", "decisions", "multipliers")
+
+
+def header(run: Any) -> dict[str, Any]:
+    """Return what a file says of a run: learners, numbers of rounds and seeds, version and labels."""
+    learners = run.learner if isinstance(run.learner, tuple) else (run.learner,)
+    return {
+        "format": FORMAT,
+        "version": run.version,
+        "learners": [files.pack(learner) for learner in learners],
+        "swept": run.swept,
+        "horizon": run.horizon,
+        "seeds": run.seeds,
+        "every": run.every,
+        **labels.header(run),
+    }
 
 
 def write(path: str | Path, content: bytes) -> None:
@@ -43,7 +58,7 @@ def read(path: str | Path) -> dict[str, Any]:
         if found == FORMAT and not checked:
             raise ValueError("its checksum is missing")
         files.refuse_newer(header.get("version"))
-        return _fields(header, arrays)
+        return run_fields(header, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved") from error
 
@@ -93,7 +108,7 @@ def _array(h5py: Any, name: str, data: Any, most: int) -> Array:
     return array
 
 
-def _fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the fields of a run, after checking that header and arrays fit together."""
     horizon, seeds, every = (_whole(header, name) for name in ("horizon", "seeds", "every"))
     if not isinstance(header["swept"], bool) or not isinstance(header["learners"], list) or not header["learners"]:

@@ -24,6 +24,7 @@ from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of
 from .checkpoint import Checkpoint
 from .chunks import Simulation
+from .deadline import check_deadline
 from .run import RECORDS, Run
 
 __all__ = ["simulate"]
@@ -110,7 +111,7 @@ def simulate(
         record=kept,
         every=every,
         first=first,
-        random_keys=_random_keys(key, source),
+        random_keys=random_keys(key, source),
         chunk=chunk,
     )
     if LOG.isEnabledFor(logging.INFO):
@@ -121,6 +122,7 @@ def simulate(
             LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
         with _bar(progress, source.horizon, done) as advance:
             while done < source.horizon:
+                check_deadline(done, source.horizon)
                 count = min(simulation.key.length, source.horizon - done)
                 data = simulation.block(done, count)
                 carry, records = simulation.play_chunk(carry, data, done, count)
@@ -165,7 +167,7 @@ def _record(record: Any) -> frozenset[str]:
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 
-def _random_keys(key: Any, stream: Stream) -> jax.Array | None:
+def random_keys(key: Any, stream: Stream) -> jax.Array | None:
     """Return the adversary's random keys, one per seed. Making a key takes time, so none is made without an adversary."""
     key = None if key is None else random_key("key", key)
     if not stream.reacts:

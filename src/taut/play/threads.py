@@ -11,7 +11,7 @@ import jax
 
 from .. import arguments
 
-__all__ = ["simulate_all"]
+__all__ = ["cores", "simulate_all"]
 
 Result = TypeVar("Result")
 
@@ -35,7 +35,11 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
     for job in jobs:
         if not callable(job):
             raise TypeError(f"jobs: got {job!r}; expected functions without arguments, as functools.partial makes them")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = cores if threads is None else arguments.count("threads", threads)
+    workers = cores() if threads is None else arguments.count("threads", threads)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,140 @@
+"""The files of a sweep: one small file per cell, written where the cell is played; failures and the index, by the driver.
+
+`cells/<identity>.npz` exists only if the cell was played to its end. It has a checksum and is written atomically: if a worker
+dies while it writes, there is no file, and if two workers play the same cell, both write the same results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import files, storage
+from ...engine import Array
+from .. import labels, run_file
+from ..run import Run
+from ..totals import Totals
+
+__all__ = ["Played", "Store", "measured", "run_arrays"]
+
+FORMAT = 1
+MEASURE = "measure/"
+
+
+class Played:
+    """What is known of a cell that was played: its totals, its measures, the seconds it took, and perhaps its run."""
+
+    def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float) -> None:
+        self.header, self.arrays, self.seconds = dict(header), dict(arrays), seconds
+
+    @property
+    def measures(self) -> dict[str, Array]:
+        """What `measure` returned."""
+        return {name[len(MEASURE) :]: array for name, array in self.arrays.items() if name.startswith(MEASURE)}
+
+    @property
+    def totals(self) -> Totals:
+        """Totals over all rounds, by seed."""
+        return Totals(**{entry.name: self.arrays[f"total_{entry.name}"] for entry in fields(Totals)})
+
+    def run(self) -> Run:
+        """Return the run, without problem and stream."""
+        kept = {name: array for name, array in self.arrays.items() if not name.startswith(MEASURE)}
+        return Run(**run_file.run_fields(self.header, kept))
+
+    def brief(self) -> Played:
+        """Return the same without records of single rounds, which stay in the file."""
+        kept = {name: array for name, array in self.arrays.items() if name not in (*run_file.RECORDS, labels.INDEX)}
+        return Played(self.header, kept, self.seconds)
+
+
+def run_arrays(run: Run, measures: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of a cell's file."""
+    arrays: dict[str, Array] = {"final": run.final}
+    for name in (*run_file.RECORDS, "first"):
+        if getattr(run, name) is not None:
+            arrays[name] = np.asarray(getattr(run, name))
+    arrays |= {f"total_{entry.name}": np.asarray(getattr(run.totals, entry.name)) for entry in fields(Totals)}
+    arrays |= {f"{MEASURE}{name}": array for name, array in measures.items()}
+    return run_file.header(run), arrays
+
+
+def measured(run: Run, measure: Any) -> dict[str, Array]:
+    """Return what a user's function measures of a run, checked."""
+    if measure is None:
+        return {}
+    found = measure(run)
+    if not isinstance(found, Mapping):
+        raise TypeError(
+            f"measure: got a result of class {type(found).__name__}; expected a dictionary of numbers or arrays"
+        )
+    arrays = {}
+    for name, value in found.items():
+        array = np.asarray(value)
+        if not isinstance(name, str) or not name or array.dtype.kind not in "fiub":
+            raise TypeError(f"measure: got {name!r}: {array.dtype}; expected names with real numbers or arrays")
+        arrays[name] = array
+    return arrays
+
+
+class Store:
+    """The folder of a sweep."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def create(self) -> None:
+        """Make the folders, and remove what processes left behind that were killed while they wrote."""
+        for part in ("cells", "failed"):
+            path = self.folder / part
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OSError(error.errno, f"folder: {self.folder} cannot be created: {error.strerror}") from error
+            storage.remove_stale_drafts(path)
+
+    def path(self, identity: str) -> Path:
+        """Return the file of a cell."""
+        return self.folder / "cells" / f"{identity}.npz"
+
+    def write(self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float) -> None:
+        """Write the file of a cell."""
+        described = {**header, "cell": identity, "cell_format": FORMAT, "seconds": seconds}
+        storage.write_arrays(self.path(identity), described, arrays, durable=False)
+
+    def read(self, identity: str) -> Played | None:
+        """Return what the file of a cell contains, or None if there is no complete file, so that the cell is played again."""
+        path = self.path(identity)
+        if not path.exists():
+            return None
+        try:
+            header, arrays = storage.read_arrays(path)
+            if header["cell"] != identity or header["cell_format"] != FORMAT:
+                raise ValueError("it belongs to another cell")
+            return Played(header, arrays, float(header["seconds"]))
+        except (KeyError, TypeError, ValueError, OSError):
+            return None
+
+    def fail(self, identity: str, failure: Mapping[str, Any]) -> None:
+        """Note that a cell failed, with its error."""
+        files.write_atomically(self._failure(identity), json.dumps(failure).encode(), durable=False)
+
+    def failure(self, identity: str) -> dict[str, Any] | None:
+        """Return the noted failure of a cell."""
+        try:
+            found = json.loads(self._failure(identity).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def forgive(self, identity: str) -> None:
+        """Remove the note that a cell failed."""
+        self._failure(identity).unlink(missing_ok=True)
+
+    def _failure(self, identity: str) -> Path:
+        return self.folder / "failed" / f"{identity}.json"
