@@ -1,5 +1,7 @@
 """`plot()` of runs, players, certificates and rates: Matplotlib axes with the right numbers, on given axes or on new ones."""
 
+import dataclasses
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -92,5 +94,38 @@ def test_axes_that_do_not_fit(run):
         run.plot(ax=plt.subplots()[1])
     with pytest.raises(TypeError, match="ax: got 'here'; expected Matplotlib axes"):
         run.plot("loss", ax="here")
-    with pytest.raises(ValueError, match="quantity: got 'regret'; expected one of 'loss'"):
-        run.plot("regret")
+    with pytest.raises(ValueError, match="quantity: got 'regrets'; expected one of 'loss'"):
+        run.plot("regrets")
+
+
+def test_regret_ends_at_the_regret_of_the_run_and_has_the_losses_of_the_best_decision(run):
+    best = taut.hindsight(FOUR, targets(seeds=3), seeds=3)
+    ax = run.plot("regret", bound=3.0)
+    drawn = ax.lines[0].get_ydata()
+    assert drawn[-1] == pytest.approx(taut.metrics.regret(run, best).mean(), rel=1e-6)
+    fixed = np.array(
+        [[FOUR.loss(x, z) for z in rounds] for x, rounds in zip(best.decision, targets(seeds=3), strict=True)]
+    )
+    np.testing.assert_allclose(drawn, np.cumsum(run.loss - fixed, axis=1).mean(axis=0), atol=1e-6)
+    np.testing.assert_array_equal(run.plot("regret", best=best).lines[0].get_ydata(), drawn)
+
+
+def test_regret_needs_what_it_is_measured_with(run, tmp_path):
+    run.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"run: got a run without problem and stream.*taut\.certify"):
+        taut.Run.load(tmp_path / "run.nc").plot("regret")
+    with pytest.raises(ValueError, match=r'best: got Hindsight with quantity=.loss.; expected quantity="regret"'):
+        run.plot("loss", best=taut.hindsight(FOUR, targets(seeds=3), seeds=3))
+    with pytest.raises(ValueError, match=r"best: got decisions for prefixes"):
+        run.plot("regret", best=taut.hindsight(FOUR, targets(seeds=3), seeds=3, prefixes=[5]))
+    with pytest.raises(TypeError, match=r"best: got 3"):
+        run.plot("regret", best=3)
+
+
+def test_bands_of_seeds_are_at_the_times_of_the_index():
+    times = pd.date_range("2024-03-01", periods=60, freq="5min", name="time")
+    run = taut.simulate(LEARNER, FOUR, targets(seeds=3), seeds=3)
+    ax = dataclasses.replace(run, index=times).plot("loss")
+    left, right = ax.collections[0].get_datalim(ax.transData).intervalx
+    assert left == matplotlib.dates.date2num(times[0])
+    assert right == matplotlib.dates.date2num(times[-1])

@@ -28,13 +28,15 @@ class Session:
     def run(self, code: str) -> list[str]:
         """Run a block and return its outputs as parts of a Markdown page."""
         tree = ast.parse(code)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        end = tree.body[-1] if tree.body else None
+        last = end.value if isinstance(end, ast.Expr) else None
+        tree.body = tree.body if last is None else tree.body[:-1]
         printed, value = io.StringIO(), None
         where = str(self.page)
         with contextlib.redirect_stdout(printed):
             exec(compile(tree, where, "exec"), self.names)
             if last is not None:
-                value = eval(compile(ast.Expression(last.value), where, "eval"), self.names)
+                value = eval(compile(ast.Expression(last), where, "eval"), self.names)
         parts = []
         if printed.getvalue().strip():
             parts.append(_text(printed.getvalue()))

@@ -40,14 +40,14 @@ def _diamond(x: Any) -> Any:
 def streams() -> list[tuple[str, taut.Problem, Any, Any]]:
     """Return the two streams of all figures: (title, problem, data, loss of the best fixed decision in each round)."""
     rng = np.random.default_rng(1)
-    known = {"constraint_lipschitz": 2**0.5, "error_bound": 1.0, "slater": 1.0}
+    known = taut.Constants(constraint_lipschitz=2**0.5, error_bound=1.0, slater=1.0)
     costs = rng.uniform(size=(SEEDS, ROUNDS, 2)) / 2**0.5
-    linear = taut.Problem(_linear, _diamond, taut.Ball(1.0, shape=2), taut.Constants(loss_lipschitz=1.0, **known))
+    linear = taut.Problem(_linear, _diamond, taut.Ball(1.0, shape=2), known.with_values(loss_lipschitz=1.0))
     centres = np.array([[1.2, 0.2], [-0.4, 1.0], [0.9, -0.8], [0.2, 1.3]])[np.arange(ROUNDS) * 4 // ROUNDS]
     targets = centres + rng.normal(scale=0.2, size=(SEEDS, ROUNDS, 2))
     targets /= np.maximum(1, np.linalg.norm(targets, axis=-1, keepdims=True) / 2)
     moving = taut.Problem(
-        _distance, _diamond, taut.Ball(1.5, shape=2), taut.Constants(loss_lipschitz=3.5, strong_convexity=1.0, **known)
+        _distance, _diamond, taut.Ball(1.5, shape=2), known.with_values(loss_lipschitz=3.5, strong_convexity=1.0)
     )
     found = []
     for title, problem, data in (

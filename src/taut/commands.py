@@ -107,7 +107,10 @@ def compare(
     if csv is not None:
         found.to_csv(csv)
     if figure is not None:
-        found.plot().savefig(figure, dpi=150)
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        found.plot()[0].figure.savefig(figure, dpi=150)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Displayed", "Grid", "Summary", "number", "numbers"]
+__all__ = ["Displayed", "Grid", "Summary", "brief", "number", "numbers", "rounded"]
 
 WIDEST = 60
-"""Longer cells are cut in text, so that a row fits a terminal."""
+"""Longer cells of a table are cut in text, so that a row fits a terminal."""
+LINE = 100
+"""Facts and remarks that are longer continue on the next line."""
+LINES = 4
+"""Facts and remarks take at most so many lines; a large array would fill the screen."""
 
 
 def number(value: Any) -> str:
@@ -27,6 +34,27 @@ def numbers(values: Any, most: int = 6) -> str:
         return number(array)
     shown = " ".join(number(value) for value in array.ravel()[:most])
     return f"[{shown}]" if array.ndim == 1 and array.size <= most else f"[{shown} ...] of shape {array.shape}"
+
+
+def brief(value: Any) -> str:
+    """Return a learner or another dataclass in few words: parameters that differ from their defaults, rounded."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return rounded(repr(value))
+    parts = []
+    for field in dataclasses.fields(value):
+        entry = getattr(value, field.name)
+        if field.repr and not _is_default(entry, field.default):
+            parts.append(f"{field.name}={brief(entry)}")
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def rounded(text: str) -> str:
+    """Return a text with its long decimal numbers rounded to four significant digits."""
+    return re.sub(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", lambda found: number(found[0]), text)
+
+
+def _is_default(entry: Any, default: Any) -> bool:
+    return isinstance(default, bool | int | float | str | None) and type(entry) is type(default) and entry == default
 
 
 @dataclass(frozen=True)
@@ -79,9 +107,13 @@ class Summary:
     def text(self) -> str:
         """Return the summary as lines, with the values of the facts aligned."""
         width = max((len(label) for label, _ in self.facts), default=0)
-        lines = [self.title, *(f"  {label.ljust(width)}  {_cut(value)}" for label, value in self.facts)]
+        lines = [self.title]
+        for label, value in self.facts:
+            lines += _wrapped(value, f"  {label.ljust(width)}  ", " " * (width + 4))
         lines += [f"  {line}".rstrip() for grid in self.grids for line in grid.text().splitlines()]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        for note in self.notes:
+            lines += _wrapped(note, "  ", "  ")
+        return "\n".join(lines)
 
     def html(self) -> str:
         """Return the summary as HTML."""
@@ -117,6 +149,19 @@ class Displayed:
 def rows(entries: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
     """Return rows as `Grid` takes them."""
     return tuple(tuple(entry) for entry in entries)
+
+
+def _wrapped(text: str, first: str, others: str) -> list[str]:
+    wrapped = textwrap.wrap(
+        text,
+        LINE,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_on_hyphens=False,
+        max_lines=LINES,
+        placeholder=" ...",
+    )
+    return wrapped or [first.rstrip()]
 
 
 def _cut(text: str) -> str:

@@ -2,12 +2,16 @@
 
 import json
 
+import matplotlib
 import numpy as np
 import pytest
 
 import taut
 from taut.judge.compare import Interval
 from taut.testing.problems import MOVING, TOY
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 
 NAMES = ["clipped-ogd", "ogd-clipped"]
 
@@ -62,7 +66,6 @@ def test_outputs(found, tmp_path):
     assert "confidence interval lies below" in text
     assert "<table>" in found._repr_html_()
     assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
-    assert len(found.plot().axes) == 3
     assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
         found.interval("clipped-ogd", "regret").mean
     )
@@ -104,3 +107,40 @@ def test_without_a_comparator_regret_is_missing_and_the_reason_is_given():
 def test_bad_arguments(learners, error, text):
     with pytest.raises(error, match=text):
         taut.compare(learners, TOY.problem, TOY.stream(1, 5)[0])
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([1.0, 2.0, 3.0, 6.0], "3.0 ± 3.4"),
+        ([100.0, 200.0], "150 ± 635"),
+        ([0.41, 0.4101, 0.4102], "0.41010 ± 0.00025"),
+        ([1e-6, 2e-6], "1.5e-06 ± 6.4e-06"),
+        ([2.0, 2.0], "2 ± 0"),
+        ([7.0], "7"),
+    ],
+)
+def test_a_mean_has_as_many_decimals_as_its_interval(values, text):
+    assert str(Interval.of(np.array(values))) == text
+
+
+def test_small_numbers_in_latex_are_powers_of_ten():
+    values = {"a": {"violation": np.array([1e-6, 2e-6])}}
+    made = taut.judge.compare.Comparison({}, values, 10, 2)
+    assert r"$1.5 \cdot 10^{-6} \pm 6.4 \cdot 10^{-6}$" in made.to_latex()
+
+
+def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
+    panels = found.plot()
+    assert panels.shape == (3,)
+    lines = {line.get_label(): line.get_ydata() for line in panels[0].lines}
+    for name in NAMES:
+        assert lines[name][-1] == pytest.approx(found.interval(name, "regret").mean)
+    assert panels[0].get_title(loc="left") == "(a) regret"
+    bound = taut.certify(found.runs["clipped-ogd"], check=False, best=found.best).rows[0].bound
+    drawn = [set(line.get_ydata()) for line in panels[0].lines if line.get_label() == "bound at the last round"]
+    written = [text.get_text() for text in panels[0].texts]
+    assert {bound} in drawn or f"bound {bound:.3g}, off the top" in written
+    _, axes = plt.subplots(1, 3)
+    assert found.plot(ax=axes, certificates=True)[1] is axes[1]
+    plt.close("all")

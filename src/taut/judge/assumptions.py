@@ -205,7 +205,8 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
     hits = np.flatnonzero(np.asarray(outside) & np.asarray(feasible))
     if hits.size:
         x = np.asarray(ends[hits[0]])
-        return Assumption("domain", REFUTED, "a feasible decision lies outside the domain", {"x": x})
+        mend = "if the domain is a limit that always holds, say so with Problem(..., domain_binds=True)"
+        return Assumption("domain", REFUTED, f"a feasible decision lies outside the domain; {mend}", {"x": x})
     return Assumption("domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions")
 
 

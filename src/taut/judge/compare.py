@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +27,6 @@ from .hindsight import hindsight
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
     from rich.table import Table
 
     from .certificate import Certificate
@@ -69,7 +70,11 @@ class Interval:
     def __str__(self) -> str:
         if np.isnan(self.low):
             return f"{self.mean:.4g}"
-        return f"{self.mean:.4g} ± {self.high - self.mean:.2g}"
+        half = self.high - self.mean
+        if half >= 1e-5 and abs(self.mean) < 1e6:  # as many decimals as the interval has
+            decimals = max(0, 1 - math.floor(math.log10(half)))
+            return f"{self.mean:.{decimals}f} ± {half:.{decimals}f}"
+        return f"{self.mean:.4g} ± {half:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,22 +168,29 @@ class Comparison:
         table.add_column("learner", overflow="fold")
         names = self._columns()
         for name in names:
-            table.add_column(name, justify="right")
+            table.add_column("\n".join(name.split(" ", 1)), justify="right", no_wrap=True)
         for label in self.values:
             table.add_row(
                 label, *(f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}" for name in names)
             )
         return table
 
-    def plot(self, *, certificates: bool = False, narrow: bool = False) -> Figure:
-        """Draw loss, clipped and signed violation over the rounds with bands over the seeds.
+    def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
+        """Draw regret, clipped and signed violation over the rounds, with bands over the seeds and bounds dashed.
 
-        With `certificates` the bounds are dashed; this computes one certificate per learner.
+        Without a comparator the first panel shows the loss. Bounds hold at the last round, if the constants of the problem are
+        right.
+
+        Arguments:
+            ax: three Matplotlib axes to draw on; by default new ones.
+            certificates: whether to check the bounds first, with one certificate per learner. Bounds whose assumptions are
+                refuted are then left out, and bounds from observed gradients are added.
+
+        Returns an array of three axes.
         """
-        from ..play.plot import run_figure
+        from .plot import plot_comparison
 
-        promised = {label: self.certificate(label) for label in self.runs} if certificates else None
-        return run_figure(dict(self.runs), promised, narrow=narrow)
+        return plot_comparison(self, ax, certificates)
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield self.table()
@@ -222,7 +234,7 @@ class Comparison:
     def _tex_cell(self, label: str, name: str) -> str:
         if name not in self.values[label]:
             return ""
-        text = str(self.interval(label, name)).replace("±", r"\pm")
+        text = _tex_numbers(str(self.interval(label, name)))
         return rf"$\mathbf{{{text}}}$" if self.winner(name) == label else f"${text}$"
 
 
@@ -322,6 +334,11 @@ def _seconds(job: Callable[[], Run]) -> float:
 def _plain(interval: Interval) -> dict[str, float | None]:
     known = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {name: None if np.isnan(value) else value for name, value in known.items()}
+
+
+def _tex_numbers(text: str) -> str:
+    """Return numbers as LaTeX writes them: 8.2e-06 becomes 8.2 \\cdot 10^{-6}."""
+    return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace("±", r"\pm")
 
 
 def _tex(text: str) -> str:

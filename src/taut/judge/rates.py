@@ -14,6 +14,7 @@ from ..learners import QUANTITIES, Learner
 from ..learners.base import smallest
 from ..learners.registry import DEFAULT, as_learner
 from ..play import metrics
+from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
@@ -72,7 +73,7 @@ class Rates(Displayed):
             (
                 rate.quantity,
                 "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}",
-                "" if np.isnan(rate.exponent) else f"{rate.low:.3f} to {rate.high:.3f}",
+                self._interval(rate),
                 "" if rate.theory is None else f"{rate.theory:.3f}",
             )
             for rate in self.rates
@@ -80,17 +81,21 @@ class Rates(Displayed):
         grid = Grid(("quantity", "measured exponent", "95 % interval", "theory"), tuple(shown), left=("quantity",))
         return Summary(f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}", (), (grid,))
 
+    def _interval(self, rate: Rate) -> str:
+        """Return the interval as text; with one seed there is none."""
+        known = not np.isnan(rate.exponent) and np.atleast_2d(self.values[rate.quantity]).shape[0] > 1
+        return f"{rate.low:.3f} to {rate.high:.3f}" if known else ""
+
     def table(self) -> Table:
         """Return a table with one row per quantity."""
         from rich.table import Table
 
         table = Table("quantity", "measured exponent", "95 % interval", "theory", title="growth in the horizon")
         for rate in self.rates:
-            if np.isnan(rate.exponent):
-                measured, interval = "not positive", ""
-            else:
-                measured, interval = f"{rate.exponent:.3f}", f"{rate.low:.3f} to {rate.high:.3f}"
-            table.add_row(rate.quantity, measured, interval, "" if rate.theory is None else f"{rate.theory:.3f}")
+            measured = "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}"
+            table.add_row(
+                rate.quantity, measured, self._interval(rate), "" if rate.theory is None else f"{rate.theory:.3f}"
+            )
         return table
 
 
@@ -136,11 +141,12 @@ def rates(
         made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
         run = simulate(made, problem, source, horizon=horizon, record=(), score=score)
-        columns.append(metrics.measured(run, hindsight(score or problem, source, horizon=horizon)))
+        found = metrics.measured(run, hindsight(score or problem, source, horizon=horizon))
+        columns.append(_without_rounding(found, run))
         promised = made.guarantees(setting_of(problem), horizon)
         count = run.totals.excess.shape[-1]
-        found = smallest(translated(promised, problem, score or problem, horizon, count)).values()
-        limits.append({one.quantity: one.bound for one in found if one.bound is not None})
+        best = smallest(translated(promised, problem, score or problem, horizon, count)).values()
+        limits.append({one.quantity: one.bound for one in best if one.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
     allowed = _slopes(grid, limits) if theory is None else theory
     return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))
@@ -159,6 +165,16 @@ def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[s
 
         half = float(stats.t.ppf(0.975, len(slopes) - 1) * np.std(slopes, ddof=1) / np.sqrt(len(slopes)))
     return Rate(quantity, centre, centre - half, centre + half, allowed)
+
+
+def _without_rounding(values: dict[str, Array], run: Run) -> dict[str, Array]:
+    """Set violations to zero that rounding explains, so that no exponent is fitted to them."""
+    size = float(np.abs(run.totals.excess).max()) / run.horizon + float(run.totals.peak.max())
+    each = 64 * float(np.finfo(run.final.dtype).eps) * size
+    least = {"violation": each * run.horizon, "squared violation": each**2 * run.horizon, "peak violation": each}
+    return {
+        name: np.where(value <= least[name], 0.0, value) if name in least else value for name, value in values.items()
+    }
 
 
 def _slopes(horizons: Sequence[int], limits: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary, number
+from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import require_jax
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
 from ..learners.bounds import error_bound_from_slater
@@ -95,7 +95,7 @@ class Recommendation(Displayed):
         others = len(self.candidates) - len(fit)
         notes = [f"{others} learners do not apply or have no bound here; table() gives the reasons."] if others else []
         facts = [
-            ("learner", repr(self.learner)),
+            ("learner", brief(self.learner)),
             *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),
         ]
         grid = Grid(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..display import Grid
+from ..display import Grid, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +167,7 @@ def as_dict(certificate: Certificate) -> dict[str, Any]:
 
 def _title(certificate: Certificate) -> str:
     seeds = "1 seed" if certificate.seeds == 1 else f"{certificate.seeds} seeds"
-    return f"{certificate.learner}: {seeds}, {certificate.horizon:,} rounds"
+    return f"{rounded(certificate.learner)}: {seeds}, {certificate.horizon:,} rounds"
 
 
 def _check(assumption: Assumption) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from cvxpy.constraints.zero import Equality, Zero
 from ..problem.domains import Domain
 from ..problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, mirrored, pattern
+from .constraint_names import label_of
 
 __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
 
@@ -21,6 +22,12 @@ class Excess(NamedTuple):
 
     expression: Any
     equality: bool = False
+    label: str = "constraint"
+    """The name of the constraint; its entries add their index."""
+    shape: tuple[int, ...] | None = None
+    """The shape of the constraint before entries were left out; `None` if all are there."""
+    places: tuple[int, ...] | None = None
+    """The positions of the entries that are left in an array of that shape, in C order."""
 
     @property
     def rows(self) -> list[Any]:
@@ -37,7 +44,11 @@ def excesses(
     variables: list[Any], constraints: list[Any], domain: Domain, spans: dict[int, slice]
 ) -> tuple[list[Excess], list[str]]:
     """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable attributes are treated."""
-    found = [one for constraint in constraints for one in excesses_of(constraint)]
+    found = [
+        one._replace(label=label_of(constraint, position))
+        for position, constraint in enumerate(constraints, 1)
+        for one in excesses_of(constraint)
+    ]
     notes = []
     low, high = bounding_box(domain)
     for variable in variables:
@@ -52,7 +63,8 @@ def excesses(
             held = "the domain" if np.all(implied) else "constraints"
             notes.append(f"{name}: {side} bounds are part of {held}")
             if not np.all(implied):
-                found += [one for c in _bounds(variable, side) for one in excesses_of(c)]
+                label = f"{name}: {side} bound"
+                found += [one._replace(label=label) for c in _bounds(variable, side) for one in excesses_of(c)]
         if is_symmetric(variable):
             notes.append(f"{name}: symmetry is part of the domain; only the symmetric part of a decision counts")
             _check_mirror(name, variable.shape, low[span], high[span])
@@ -60,7 +72,7 @@ def excesses(
             notes.append(f"{name}: zeros are part of the domain; only the other entries of a decision count")
         for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
             if variable.attributes[attribute]:
-                found.append(Excess(cp.lambda_max(sign * variable)))
+                found.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
     if not found:  # without constraints: one that always holds
         found = [Excess(cp.Constant(-1.0))]

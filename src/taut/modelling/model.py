@@ -25,6 +25,7 @@ from .attributes import counted, is_symmetric, limits, mirrored, shaped, value_o
 from .auxiliary import auxiliary_notes
 from .bounding_box import LARGEST, bounding_box, outwards
 from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
+from .constraint_names import row_names
 from .dcp import checked, is_parametrized
 from .evaluation import Probe
 from .flat_copy import FlatCopy
@@ -140,6 +141,8 @@ class Model(Problem):
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
         super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds, coordinate_names=names)
+        if self.count <= NAMED:
+            self.constraint_names = tuple(row_names(self.excesses))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
         self.constants = self._constants(constants or Constants(), atoms)

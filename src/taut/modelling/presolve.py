@@ -70,9 +70,18 @@ def without_implied(model: Model, excesses: list[Excess], domain: Domain) -> tup
         if played.all():
             kept.append(one)
             continue
-        dropped.append(f"{'' if not played.any() else 'parts of '}{one.constraint}")
+        dropped.append(f"{'' if not played.any() else 'parts of '}{one.label}")
         if played.any():
-            kept.append(Excess(cp.vec(one.expression, order="C")[np.flatnonzero(played)], one.equality))
+            (left,) = np.nonzero(played)
+            kept.append(
+                Excess(
+                    cp.vec(one.expression, order="C")[left],
+                    one.equality,
+                    one.label,
+                    one.expression.shape,
+                    tuple(left.tolist()),
+                )
+            )
     if not dropped:
         return excesses, []
     shown = ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else "")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
-from ..display import Displayed, Summary, number, numbers
+from ..display import Displayed, Summary, brief, number, numbers
 from ..engine import VERSION, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
@@ -177,7 +177,7 @@ class Player(Displayed):
             totals, round = self.totals, self.round
             decision = self._report[self._played].reshape(self._shape)
         facts = [
-            ("learner", repr(self.learner)),
+            ("learner", brief(self.learner)),
             ("decision", numbers(decision)),
             ("total loss", number(totals.loss)),
             ("clipped violation", number(totals.worst_violation)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["run_figure"]
+__all__ = ["draw_runs", "run_figure"]
 
 POINTS = 400
+WRITTEN = 5
+"""Bounds that are written into a panel at most."""
+Array = np.ndarray[Any, Any]
 _KINDS = {"ClippedOGD": "clipped", "SaddlePoint": "ogd"}
 
 
@@ -49,35 +52,56 @@ def run_figure(
     for label in promised:
         arguments.one_of("certificates", label, tuple(shown))
     figure, panels = new_figure(3, narrow)
-    for (label, run), (colour, line) in zip(shown.items(), _colours(list(shown.values())), strict=True):
-        kept = np.unique(np.linspace(1, run.horizon, min(POINTS, run.horizon)).astype(int))
-        loss, excess = _recorded(run, "loss"), _recorded(run, "excess")
-        total = np.cumsum(loss, axis=-1) - (0.0 if best is None else np.asarray(best, float))
-        series = (total, np.cumsum(np.maximum(excess, 0), axis=-1), np.cumsum(excess, axis=-1))
-        limits = {row.quantity: row.bound for row in promised[label].rows} if label in promised else {}
-        wanted = (limits.get("regret") if best is not None else None, limits.get("violation"), limits.get("excess"))
-        for axes, values, bound in zip(panels, series, wanted, strict=True):
-            curve(axes, kept, values[:, kept - 1], label or type(run.learner).__name__, color=colour, linestyle=line)
-            if bound is not None:
-                _bound(axes, float(bound), float(np.max(np.abs(values))), colour)
-    symbols = ("\u03a3\u209c f\u209c(x\u209c)" + (" \u2212 \u03a3\u209c f\u209c(x*)" if best is not None else ""),
-               "\u03a3\u209c [g(x\u209c)]\u208a", "\u03a3\u209c g(x\u209c)")  # fmt: skip
-    for axes, symbol in zip(panels, symbols, strict=True):
-        axes.set(xlabel="round t", ylabel=symbol)
-        axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
-    label_panels(panels, ["loss" if best is None else "regret", "clipped violation", "signed violation"])
+    regrets = None
+    if best is not None:
+        best = np.asarray(best, float)
+        regrets = {label: np.cumsum(_recorded(run, "loss"), axis=-1) - best for label, run in shown.items()}
+    limits = {label: {row.quantity: row.bound for row in one.rows} for label, one in promised.items()}
+    draw_runs(panels, shown, limits, regrets)
     legend_below(figure, panels, narrow)
     return figure
 
 
-def _bound(axes: Axes, bound: float, reach: float, colour: Any) -> None:
-    if bound <= 4 * reach:
+def draw_runs(
+    panels: Sequence[Axes],
+    runs: Mapping[str, Run],
+    limits: Mapping[str, Mapping[str, float | None]],
+    regrets: Mapping[str, Array] | None,
+) -> None:
+    """Draw loss (or regret, if it is given by label), clipped and signed violation of several runs into three panels.
+
+    `limits` has bounds by label and quantity. They are dashed, or written into the panel if they are far above the curves.
+    """
+    for (label, run), (colour, line) in zip(runs.items(), _colours(list(runs.values())), strict=True):
+        kept = np.unique(np.linspace(1, run.horizon, min(POINTS, run.horizon)).astype(int))
+        excess = _recorded(run, "excess")
+        total = np.cumsum(_recorded(run, "loss"), axis=-1) if regrets is None else regrets[label]
+        series = (total, np.cumsum(np.maximum(excess, 0), axis=-1), np.cumsum(excess, axis=-1))
+        bounds = limits.get(label, {})
+        wanted = (bounds.get("regret") if regrets is not None else None, bounds.get("violation"), bounds.get("excess"))
+        for axes, values, bound in zip(panels, series, wanted, strict=True):
+            curve(axes, kept, values[:, kept - 1], label or type(run.learner).__name__, color=colour, linestyle=line)
+            if bound is not None:
+                _bound(axes, float(bound), float(np.max(np.abs(values))), colour, len(runs) > 1)
+    symbols = ("\u03a3\u209c f\u209c(x\u209c)" + (" \u2212 \u03a3\u209c f\u209c(x*)" if regrets is not None else ""),
+               "\u03a3\u209c [g(x\u209c)]\u208a", "\u03a3\u209c g(x\u209c)")  # fmt: skip
+    for axes, symbol in zip(panels, symbols, strict=True):
+        axes.set(xlabel="round t", ylabel=symbol)
+        axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
+    label_panels(panels, ["loss" if regrets is None else "regret", "clipped violation", "signed violation"])
+
+
+def _bound(axes: Axes, bound: float, reach: float, colour: Any, several: bool) -> None:
+    """Draw a bound as a dashed line; write it down if it is far above what was measured."""
+    drawn = max([reach, *(abs(limit) for limit in axes.get_ylim())]) if several else reach
+    if bound <= 4 * drawn and not (several and bound > 2 * drawn):
         axes.axhline(bound, color=colour, linestyle=BOUND, linewidth=1.2, label="bound at the last round")
         return
     count = len(axes.texts)
-    axes.text(
-        0.03, 0.95 - 0.08 * count, f"bound {bound:.3g}, off the top", transform=axes.transAxes, va="top", color=colour
-    )
+    if count < WRITTEN:
+        where = (0.03, 0.95 - 0.08 * count)
+        text = f"bound {bound:.3g}, off the top"
+        axes.text(*where, text, transform=axes.transAxes, va="top", color=colour, fontsize=7.5)
 
 
 def _recorded(run: Run, name: str) -> np.ndarray[Any, Any]:

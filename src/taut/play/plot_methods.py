@@ -27,34 +27,40 @@ LABELS = {
     "violation": "cumulative clipped violation",
     "excess": "cumulative signed excess",
     "decision": "decision",
+    "regret": "regret",
 }
 
 
 @styled
-def plot_run(run: Run, quantity: str | None, ax: Any, bound: float | None, line: dict[str, Any]) -> Any:
-    """Draw what `Run.plot` describes."""
+def plot_run(
+    run: Run, quantity: str | None, ax: Any, bound: float | None, line: dict[str, Any], regret: Array | None = None
+) -> Any:
+    """Draw what `Run.plot` describes; `regret` after each round, with dims (seed, round), is needed only for "regret"."""
     if run.swept:
         raise TypeError("run: got a sweep of learners; expected one run. Select one with run[i], or use taut.compare")
     if quantity is None:
         panels = axes_for(ax, len(RUN))
         for axes, name in zip(panels, RUN, strict=True):
-            _draw(run, name, axes, None, line)
+            _draw(run, name, axes, None, line, None)
         return np.array(panels, dtype=object)
-    arguments.one_of("quantity", quantity, (*RUN, "decision"))
+    arguments.one_of("quantity", quantity, (*RUN, "decision", "regret"))
     (axes,) = axes_for(ax)
-    _draw(run, quantity, axes, bound, line)
+    _draw(run, quantity, axes, bound, line, regret)
     return axes
 
 
-def _draw(run: Run, quantity: str, axes: Any, bound: float | None, line: dict[str, Any]) -> None:
+def _draw(run: Run, quantity: str, axes: Any, bound: float | None, line: dict[str, Any], regret: Array | None) -> None:
     if quantity == "decision":
         _decisions(run, axes, line)
     else:
         kept = np.unique(np.linspace(1, run.horizon, min(POINTS, run.horizon)).astype(int))
-        values = _recorded(run, "loss" if quantity == "loss" else "excess")
-        values = np.maximum(values, 0) if quantity == "violation" else values
+        if regret is not None:
+            values = regret
+        else:
+            values = _recorded(run, "loss" if quantity == "loss" else "excess")
+            values = np.cumsum(np.maximum(values, 0) if quantity == "violation" else values, axis=-1)
         options = {"color": FAMILIES["clipped"], "label": type(run.learner).__name__} | line
-        curve(axes, _axis(run)[kept - 1], np.cumsum(values, axis=-1)[:, kept - 1], **options)
+        curve(axes, _axis(run)[kept - 1], values[:, kept - 1], **options)
     if bound is not None:
         axes.axhline(arguments.real("bound", bound), color="#222222", linestyle=BOUND, linewidth=1.2, label="bound")
     axes.set(xlabel=_axis_label(run), ylabel=LABELS[quantity])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..display import Displayed, Grid, Summary, number
+from ..display import Displayed, Grid, Summary, brief, number
 from ..learners import Learner
 from . import labels, run_file
 from .totals import Totals
@@ -91,20 +91,31 @@ class Run(Displayed):
 
         return certify(self, **options)
 
-    def plot(self, quantity: str | None = None, *, ax: Any = None, bound: float | None = None, **line: Any) -> Any:
+    def plot(
+        self, quantity: str | None = None, *, ax: Any = None, bound: float | None = None, best: Any = None, **line: Any
+    ) -> Any:
         """Draw a quantity over the rounds: the mean over the seeds as a line, their range shaded.
 
         Arguments:
-            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded); by default the first three.
+            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or "regret", the cumulative
+                loss minus that of the best fixed decision of all rounds; by default the first three.
             ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new ones.
             bound: a number to draw as a dashed line, for example a bound of a certificate.
+            best: for "regret", what `taut.hindsight(problem, stream)` returned; by default it is computed.
             line: options of the line, such as `color` and `label`.
 
         Returns the axes, or an array of three. Without an index the horizontal axis counts rounds.
         """
         from .plot_methods import plot_run
 
-        return plot_run(self, quantity, ax, bound, line)
+        regret = None
+        if quantity == "regret" and not self.swept:
+            from ..judge.regret_curve import cumulative_regret
+
+            regret = cumulative_regret(self, best)
+        elif best is not None:
+            raise ValueError(f'best: got {type(best).__name__} with quantity={quantity!r}; expected quantity="regret"')
+        return plot_run(self, quantity, ax, bound, line, regret)
 
     def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
         """Return a tidy pandas table.
@@ -121,7 +132,7 @@ class Run(Displayed):
         return run_frame(self, what)
 
     def _summary(self) -> Summary:
-        learner = f"sweep of {len(self.learner)} learners" if isinstance(self.learner, tuple) else repr(self.learner)
+        learner = f"sweep of {len(self.learner)} learners" if isinstance(self.learner, tuple) else brief(self.learner)
         recorded = [name for name in RECORDS if getattr(self, name) is not None]
         facts = [("learner", learner), ("recorded", ", ".join(recorded) or "totals only")]
         if self.index is not None:

@@ -136,7 +136,7 @@ def curve(axes: Axes, x: Any, values: Any, label: str | None = None, positive: b
         mean, low, high = (np.where(part > 0, part, np.nan) for part in (mean, low, high))
     axes.plot(x, mean, label=label, **options)
     if len(values) > 1:
-        axes.fill_between(np.asarray(x, float), low, high, color=options["color"], alpha=0.16, linewidth=0)
+        axes.fill_between(x, low, high, color=options["color"], alpha=0.16, linewidth=0)
 
 
 def log_axis(axis: Axis, ticks: Any = None) -> None:

@@ -63,6 +63,24 @@ class Constants:
     exact: frozenset[str] = frozenset()
     basis: str = ""
 
+    def __new__(cls, *positional: Any, **values: Any) -> Constants:
+        """Refuse names that do not exist, with the names that do."""
+        if positional:
+            came = ", ".join(map(arguments.shown, positional))
+            raise TypeError(
+                f"Constants: got {came} without a name; expected names, as in taut.Constants(loss_lipschitz=1.0)"
+            )
+        known = tuple(field.name for field in dataclasses.fields(cls))
+        for name in values:
+            if name not in known:
+                symbols = {symbol.lower(): constant for constant, symbol in SYMBOLS.items()}
+                meant = symbols.get(name.lower())
+                hint = f". Did you mean {meant!r}?" if meant else arguments.did_you_mean(name, known)
+                raise TypeError(
+                    f"{name}: got a constant that does not exist; expected one of {', '.join(SYMBOLS)}{hint}"
+                )
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         # Lipschitz constants and ranges may be 0 (a loss that never changes), the others not.
         for name in ("radius", "slater", "error_bound"):

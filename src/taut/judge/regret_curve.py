@@ -1,0 +1,63 @@
+"""Regret over the rounds of a run: its losses minus those of the best fixed decision of all rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import double_precision
+from ..play.chunks import revealed_data
+from ..play.run import Run
+from ..problem.interpreter import evaluated
+from ..problem.problem import Problem
+from ..problem.streams import Adversary, Stream, as_stream
+from .hindsight import Hindsight, hindsight
+from .hindsight.stream_sums import blocks
+
+__all__ = ["cumulative_regret", "losses_of"]
+
+Array = np.ndarray[Any, Any]
+
+
+def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
+    """Return the regret after each round, with dims (seed, round). The last column is the regret of the run.
+
+    Arguments:
+        run: a run that recorded "loss", with its problem and its stream.
+        best: the best fixed decision of all rounds, if it was computed before.
+    """
+    if run.loss is None:
+        raise ValueError(
+            'run: got a run without "loss"; expected simulate(..., record=("loss", "excess")), which is the default'
+        )
+    if run.problem is None or run.stream is None:
+        raise ValueError(
+            "run: got a run without problem and stream, which files do not hold; expected the result of taut.simulate. "
+            "taut.certify(run, problem=..., stream=...) measures the regret of a loaded run"
+        )
+    problem, source = run.problem, run.stream
+    if isinstance(source, Adversary):
+        source = as_stream(problem.arrange(revealed_data(run)), seeds=run.seeds)
+    found = hindsight(problem, source, horizon=run.horizon) if best is None else best
+    arguments.instance("best", found, Hindsight, "the result of taut.hindsight(problem, stream)")
+    if found.comparator != "fixed" or found.prefixes is not None:
+        raise ValueError("best: got decisions for prefixes or moving ones; expected taut.hindsight(problem, stream)")
+    return np.cumsum(run.loss - losses_of(problem, source, found.decision, run.horizon), axis=-1, dtype=np.float64)
+
+
+def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) -> Array:
+    """Return the loss of one fixed decision per seed in every round, with dims (seed, round)."""
+    found = np.zeros((source.seeds, horizon))
+    with double_precision():
+        for block in blocks(source, (horizon,)):
+            values = _losses(problem.loss, np.asarray(decisions, float), block.data)
+            found[:, block.start : block.stop] = np.asarray(values)[:, : block.stop - block.start]
+    return found
+
+
+@evaluated(static_argnames=("loss",))
+def _losses(loss: Any, decisions: Any, data: Any) -> Any:
+    return jax.vmap(lambda x, all_data: jax.vmap(lambda z: loss(x, z))(all_data))(decisions, data)
