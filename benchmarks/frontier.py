@@ -15,12 +15,13 @@ import jax
 import numpy as np
 
 import taut
+from taut.arena import Stream
 from taut.judge.guarantees import guarantees, setting_of
 from taut.judge.rates import fit
 from taut.play import metrics
 
 from .frontier_sizes import sizes
-from .frontier_streams import STREAMS, Stream
+from .frontier_streams import PUBLISHED, STREAMS, best, simulate
 
 METHODS = (
     "half-space", "half-space-anytime", "half-space-horizon", "clipped-ogd", "clipped-ogd-anytime", "surrogate",
@@ -42,11 +43,11 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     quick = options.quick
     if options.only in (None, "exponents"):
-        names = ("toy", "random rows d=10") if quick else tuple(n for n, s in STREAMS.items() if not s.fixed_length)
+        names = ("toy", "pool-random-d10") if quick else tuple(n for n, s in STREAMS.items() if s.seeds is None)
         exponents(names, (2**8, 2**10) if quick else (2**10, 2**11, 2**12, 2**13), quick)
     if options.only in (None, "choices"):
-        names = ("toy", "dispatch, box") if quick else ("toy", "fixed polytope", "random rows d=10", "random rows d=20",
-                                                        "doubly stochastic", "dispatch, ball", "dispatch, box")  # fmt: skip
+        names = ("toy", "dispatch-box") if quick else ("toy", "polytope", "pool-random-d10", "pool-random",
+                                                        "doubly-stochastic", "dispatch", "dispatch-box")  # fmt: skip
         choices(names, CHOICES[::3] if quick else CHOICES, 1024 if quick else 8192)
     if options.only in (None, "speed"):
         speed(quick)
@@ -61,9 +62,9 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
     )
     for name in names:
         stream = STREAMS[name]
-        grid = [T for T in horizons if stream.longest >= T]
+        grid = [T for T in horizons if stream.horizons((T,))]
         methods = METHODS[:: 3 if quick else 1]
-        if stream.problem().constants.strong_convexity > 0:
+        if stream.problem.constants.strong_convexity > 0:
             methods += STRONG
         for method in methods:
             if not _covers(method, stream):
@@ -71,10 +72,10 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
             columns: dict[str, list[Any]] = {"regret": [], "violation": []}
             limits: dict[str, list[float]] = {"regret": [], "violation": []}
             for T in grid:
-                run = stream.simulate(method, T)
-                columns["regret"].append(metrics.regret(run, stream.best(run)))
+                run = simulate(stream, method, T)
+                columns["regret"].append(metrics.regret(run, best(stream, run)))
                 columns["violation"].append(metrics.violation(run))
-                for one in guarantees(run.learner, setting_of(stream.problem()), T):  # type: ignore[arg-type]
+                for one in guarantees(run.learner, setting_of(stream.problem), T):  # type: ignore[arg-type]
                     if one.quantity in limits and one.bound is not None:
                         limits[one.quantity].append(one.bound)
             cells = []
@@ -86,11 +87,13 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
                     f"{np.polyfit(np.log(grid), np.log(known), 1)[0]:5.2f}" if len(known) == len(grid) else "  -  "
                 )
                 cells.append(f"{quantity} {last:10.4g} e {measured:6.2f} | {allowed}")
-            print(f"{name:20s} {method:22s} {'   '.join(cells)} | {stream.published.get(method, '')}", flush=True)
+            print(
+                f"{name:20s} {method:22s} {'   '.join(cells)} | {PUBLISHED.get(name, {}).get(method, '')}", flush=True
+            )
 
 
 def _covers(method: str, stream: Stream) -> bool:
-    card, problem = taut.LEARNERS[method], stream.problem()
+    card, problem = taut.LEARNERS[method], stream.problem
     known = all(getattr(problem.constants, name) is not None for name in card.needs)
     return known and not (card.fixed_constraints and problem.constraints.takes_data)
 
@@ -100,17 +103,17 @@ def choices(names: tuple[str, ...], pairs: tuple[tuple[int, int], ...], rounds: 
     print(f"\nhalf-space, T = {rounds}: mean loss / clipped violation / peak, by start-up weight w")
     for name in names:
         stream = STREAMS[name]
-        T = min(rounds, stream.longest)
+        T = min(rounds, stream.longest or rounds)
         for memory, sweeps in pairs:
             cells = [_choice(stream, T, memory, sweeps, weight) for weight in WEIGHTS]
             print(f"{name:20s} memory {memory:2d} x {sweeps} sweeps   " + "   ".join(cells), flush=True)
-        clipped = stream.simulate("clipped-ogd", T)
+        clipped = simulate(stream, "clipped-ogd", T)
         print(f"{name:20s} clipped-ogd              {_numbers(clipped)}", flush=True)
 
 
 def _choice(stream: Stream, rounds: int, memory: int, sweeps: int, weight: float) -> str:
-    learner = taut.learner("half-space", stream.problem(), memory=memory, sweeps=sweeps, start_up=weight)
-    return f"w {weight:g}: {_numbers(stream.simulate(learner, rounds))}"
+    learner = taut.learner("half-space", stream.problem, memory=memory, sweeps=sweeps, start_up=weight)
+    return f"w {weight:g}: {_numbers(simulate(stream, learner, rounds))}"
 
 
 def _numbers(run: taut.Run) -> str:
@@ -121,19 +124,17 @@ def _numbers(run: taut.Run) -> str:
 def speed(quick: bool) -> None:
     """CPU time per round as a multiple of Clipped-OGD's, implementations taking turns."""
     print("\ntime per round, as a multiple of clipped-ogd (CPU time, the least of several turns)")
-    for name in (
-        ("toy", "random rows d=10") if quick else ("toy", "doubly stochastic", "random rows d=10", "dispatch, ball")
-    ):
+    for name in ("toy", "pool-random-d10") if quick else ("toy", "doubly-stochastic", "pool-random-d10", "dispatch"):
         stream = STREAMS[name]
-        T = min(20_000 if not quick else 4_000, stream.longest)
-        learners = {"clipped-ogd": taut.learner("clipped-ogd", stream.problem(), horizon=T)}
+        T = min(20_000 if not quick else 4_000, stream.longest or 20_000)
+        learners = {"clipped-ogd": taut.learner("clipped-ogd", stream.problem, horizon=T)}
         for memory in (0, 8, 16):
-            learners[f"memory {memory}"] = taut.learner("half-space", stream.problem(), memory=memory)
+            learners[f"memory {memory}"] = taut.learner("half-space", stream.problem, memory=memory)
         data, best = stream.data(1, T), dict.fromkeys(learners, float("inf"))
         for _ in range(4 if quick else 10):
             for label, learner in learners.items():
                 start = time.process_time()
-                taut.simulate(learner, stream.problem(), data, seeds=1, record=())
+                taut.simulate(learner, stream.problem, data, seeds=1, record=())
                 best[label] = min(best[label], time.process_time() - start)
         base = best["clipped-ogd"]
         ratios = "   ".join(f"{label} {value / base:.2f}" for label, value in best.items())

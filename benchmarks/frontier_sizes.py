@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
+from taut.arena.streams.linear import half_spaces, inner, unit_losses
 from taut.play import metrics
-
-from .frontier_streams import cost, half_spaces, unit_losses
 
 SIZES = ((10, 64), (50, 200), (200, 1000))
 """(number of variables, number of constraints)."""
@@ -34,7 +33,7 @@ def problem(kind: str, d: int, count: int) -> taut.Problem:
         return jnp.abs(jnp.asarray(normals, x.dtype) @ x) - jnp.abs(jnp.asarray(offsets, x.dtype))
 
     constraints = {"affine": affine, "curved": curved, "kinked": kinked}[kind]
-    return taut.Problem(cost, constraints, taut.Box(-radius, radius, shape=d))
+    return taut.Problem(inner, constraints, taut.Box(-radius, radius, shape=d))
 
 
 def sizes(quick: bool) -> None:
@@ -42,7 +41,7 @@ def sizes(quick: bool) -> None:
     rounds = 256 if quick else 4096
     print(f"\nsizes: clipped violation / peak / microseconds per round, {rounds} rounds, one seed")
     for d, count in SIZES[: 1 if quick else None]:
-        losses = np.asarray(unit_losses(1, rounds, d))[0]
+        losses = unit_losses(0, rounds, d)
         for kind in ("affine", "curved", "kinked"):
             game = problem(kind, d, count)
             cells = []

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import taut
-from taut.paper.experiments.demand import packaged, rescaled
+from taut.arena.demand import packaged, rescaled
 from taut.play.style import new_figure, styled
 
 COLOURS = ["#0072B2", "#E69F00", "#009E73"]

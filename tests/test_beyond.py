@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from taut.arena import demand
 from taut.paper import beyond
-from taut.paper.experiments import demand, dispatch
+from taut.paper.experiments import dispatch
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 NAMES = ("half-space", "clipped-ogd")

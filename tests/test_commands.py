@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut import cli, commands
-from taut.paper.experiments import demand
+from taut.arena import demand
 
 SOURCE = """
 import jax.numpy as jnp

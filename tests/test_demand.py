@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import pytest
 
-from taut.paper.experiments import demand as module
-from taut.paper.experiments.demand import packaged, read, rescaled
+from taut.arena import demand as module
+from taut.arena.demand import packaged, read, rescaled
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 PACKAGED = Path(module.__file__).parent / "data" / "caiso_hourly_20180424_20180503.csv"

@@ -66,6 +66,9 @@ class Card:
     """Whether the parameters depend on the horizon; true if the constructor requires it."""
     aggregated: bool = False
     """Whether the method plays a single constraint only; use `taut.max_of` for several."""
+    separate: bool = False
+    """Whether the method keeps a multiplier, queue or cut per constraint, so that several constraints are better given one by
+    one than as their maximum."""
     fixed_constraints: bool = False
     """Whether the method applies only to constraints that are the same in every round."""
     feedback: tuple[str, ...] = ("full",)

@@ -103,6 +103,6 @@ CARDS = (
     Card(
         "cvv-pro", CVVPro.tuned, "CVV-Pro", "Kolev, Martius & Muehlebach, NeurIPS 2023",
         cost="1 projection, m constraint values, m vector-Jacobian products, a small quadratic program",
-        needs=("loss_lipschitz",),
+        needs=("loss_lipschitz",), separate=True,
     ),
 )  # fmt: skip

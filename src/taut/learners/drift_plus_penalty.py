@@ -94,7 +94,8 @@ CARDS = (
         "drift-plus-penalty", DriftPlusPenalty.tuned, "Drift-plus-penalty", "Yu, Neely & Wei, NeurIPS 2017",
         assumptions=("convex losses and constraints", "the domain contains the feasible set", "Slater's condition"),
         oracles=frozenset({"gradient", "values", "pullback", "pushforward", "project"}),
-        cost="1 projection, m constraint values, 1 vector-Jacobian and 1 Jacobian-vector product", needs_horizon=True,
+        cost="1 projection, m constraint values, 1 vector-Jacobian and 1 Jacobian-vector product",
+        needs_horizon=True, separate=True,
         growth={"regret": Growth("sqrt T", 0.5), "excess": Growth("sqrt T", 0.5, "Slater's condition holds")},
     ),
 )  # fmt: skip

@@ -137,7 +137,7 @@ CARDS = (
         assumptions=("linear losses and constraints", "a decision that earns and uses nothing"),
         oracles=frozenset({"gradient", "values", "pullback", "minimise"}),
         cost="2 linear minimisations over the domain, 3 m constraint values, 2 vector-Jacobian products", needs=NEEDS,
-        needs_horizon=True, request_first=True,
+        needs_horizon=True, request_first=True, separate=True,
         growth={
             "regret": Growth("sqrt T", 0.5, "requests are independent and identically distributed, in expectation"),
             "excess": Growth("0", 0.0),

@@ -8,14 +8,12 @@ point is the name of the method. In a script or notebook `taut.register_learner`
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import pkgutil
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .. import arguments
+from .. import arguments, entry_points
 from ..problem.constants import Constants
 from .base import Learner
 from .card import Card
@@ -46,67 +44,11 @@ FAMILIES = _families()
 """The modules of this package that hold methods, in the order in which tables show them."""
 
 
-class Registry(Mapping[str, Card]):
+class Registry(entry_points.Registry[Card]):
     """All methods by name. Entry points of other packages are loaded when the registry is first read."""
 
-    def __init__(self, cards: Iterator[Card]) -> None:
-        self._cards = {card.name: card for card in cards}
-        self._loaded = False
-
-    def __getitem__(self, name: str) -> Card:
-        self._load()
-        try:
-            return self._cards[name]
-        except KeyError:
-            raise KeyError(f"learner: got {name!r}; expected one of {', '.join(self._cards)}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        self._load()
-        return iter(tuple(self._cards))
-
-    def __len__(self) -> int:
-        self._load()
-        return len(self._cards)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} learners: {', '.join(self)}>"
-
-    def add(self, card: Card, replace: bool = False) -> None:
-        """Add a method. A name that is taken is refused, unless `replace` is set and the method is not one of taut's."""
-        self._load()
-        if not isinstance(card, Card):
-            raise TypeError(f"card: got {card!r}; expected a taut.Card")
-        known = self._cards.get(card.name)
-        if known is not None and (not replace or known.name in _own_names()):
-            raise ValueError(f"name: got {card.name!r}, which is already registered; expected another name")
-        self._cards[card.name] = card
-
-    def remove(self, name: str) -> None:
-        """Remove a method that `add` added."""
-        if name in _own_names():
-            raise ValueError(f"name: got {name!r}, a method of taut; expected one that was added")
-        del self._cards[name]
-
-    def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True  # first, so that an entry point may read the registry
-        for point in importlib.metadata.entry_points(group=GROUP):
-            try:
-                card = point.load()
-                if not isinstance(card, Card) or card.name != point.name:
-                    raise TypeError(f"expected a taut.Card named {point.name!r}, got {card!r}")
-                if card.name in self._cards:
-                    raise ValueError(f"the name {card.name!r} is already registered")
-            except Exception as error:  # a broken package of somebody else must not break taut
-                package = point.dist.name if point.dist else "an unknown package"
-                warnings.warn(f"learner {point.name!r} of {package} is ignored: {error}", stacklevel=3)
-            else:
-                self._cards[card.name] = card
-
-
-def _own_names() -> set[str]:
-    return {card.name for family in FAMILIES for card in family.CARDS}
+    def __init__(self, cards: Iterable[Card]) -> None:
+        super().__init__(cards, Card, GROUP, "learner", "taut.Card")
 
 
 LEARNERS = Registry(card for family in FAMILIES for card in family.CARDS)

@@ -152,7 +152,7 @@ CARDS = (
             "convex losses", "fixed affine constraints", "noise-free constraint values",
             "the domain contains the feasible set", "Slater's condition",
         ),
-        needs=("constraint_lipschitz", "constraint_count"), needs_horizon=True, fixed_constraints=True,
+        needs=("constraint_lipschitz", "constraint_count"), needs_horizon=True, fixed_constraints=True, separate=True,
         growth={
             "regret": Growth("sqrt T", 0.5, "the constraints are affine"),
             "excess": Growth("1", 0.0, "the constraints are affine and Slater's condition holds"),

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import files
+from ..arena import demand as _demand
 from ..engine import Array
 from ..judge.hindsight import hindsight
 from ..learners import LEARNERS, Card
 from ..play import metrics
 from ..play.simulate import simulate
 from ..problem.problem import Problem
-from .experiments import demand as _demand
 from .experiments import dispatch, doubly_stochastic, toy
 
 if TYPE_CHECKING:

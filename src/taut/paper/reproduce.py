@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments, files
+from ..arena import demand as _demand
 from .claims import judge
-from .experiments import demand as _demand
 from .experiments import dispatch, doubly_stochastic, theory, toy
 
 if TYPE_CHECKING:

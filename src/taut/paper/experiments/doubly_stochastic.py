@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...arena.contest import Contestant, contest
+from ...arena.streams.doubly_stochastic import Choice, permutations, problem
 from ...judge.hindsight import hindsight
 from ...play import metrics
 from ...play.simulate import simulate
-from ...problem.constants import Constants
-from ...problem.domains import Ball
-from ...problem.problem import Problem
-from ...problem.transforms import max_of
 from ..contestants import for_strongly_convex_losses
 
 if TYPE_CHECKING:
@@ -29,39 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CHOICES", "Choice", "model", "permutations", "play", "problem"]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A choice of what the paper does not specify."""
-
-    size: int = 10
-    """d, where the matrices are d x d."""
-
-    @property
-    def label(self) -> str:
-        """A short text for tables."""
-        return f"d = {self.size}"
-
-
 CHOICES = (Choice(), Choice(5), Choice(15))
-
-
-def problem(choice: Choice = CHOICES[0], aggregated: bool = True) -> Problem:
-    """Return the problem: minimise sum_t 0.5 ||Y_t - X||_F^2 subject to X 1 = 1, X' 1 = 1, X >= 0.
-
-    The domain is the ball of radius sqrt(d) around 0. With `aggregated`, the constraints are replaced by their maximum.
-    """
-    d = choice.size
-    radius = d**0.5
-    constants = Constants(
-        loss_lipschitz=2 * radius,
-        loss_range=2.0 * d,  # half the square of the largest distance; the smallest loss is 0
-        constraint_lipschitz=radius,
-        constraint_range=d + 1.0,
-        strong_convexity=1.0,
-        constraint_smoothness=0.0,
-    )
-    instance = Problem(_loss, _excess, Ball(radius, shape=(d, d)), constants)
-    return max_of(instance) if aggregated else instance
 
 
 def model(choice: Choice = CHOICES[0]) -> Model:
@@ -74,27 +36,6 @@ def model(choice: Choice = CHOICES[0]) -> Model:
     x, y = cp.Variable(shape, name="x"), cp.Parameter(shape, name="y", bounds=[0, 1])
     doubly_stochastic = [cp.sum(x, axis=1) == 1, cp.sum(x, axis=0) == 1, x >= 0]
     return from_cvxpy(0.5 * cp.sum_squares(x - y), doubly_stochastic, known.domain, known.constants)
-
-
-def _loss(x: jax.Array, order: jax.Array) -> jax.Array:
-    # Y_t has its ones at (i, order_i). A stream of whole matrices would be d times as large.
-    e = x - (order[:, None] == jnp.arange(order.shape[0])[None, :]).astype(x.dtype)
-    return 0.5 * jnp.vdot(e, e)
-
-
-def _excess(x: jax.Array) -> tuple[jax.Array, ...]:
-    rows, columns = x.sum(axis=1), x.sum(axis=0)
-    return rows - 1, 1 - rows, columns - 1, 1 - columns, -x
-
-
-def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i of Y_t."""
-    return np.stack(
-        [
-            np.random.default_rng([seed, 2, s]).random((rounds, size)).argsort(axis=1).astype(np.int32)
-            for s in range(seeds)
-        ]
-    )
 
 
 def play(

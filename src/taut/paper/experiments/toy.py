@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...arena.contest import Contestant, contest
+from ...arena.streams.toy import Choice, costs, problem
 from ...judge.hindsight import hindsight
 from ...play.simulate import simulate
-from ...problem.constants import Constants
-from ...problem.domains import Ball
 from ...problem.problem import Problem
 from ..contestants import for_convex_losses
 
@@ -28,33 +24,7 @@ __all__ = ["CHOICES", "Choice", "costs", "model", "play", "problem", "trajectori
 TRAJECTORY = 8000
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A choice of what the paper does not specify."""
-
-    radius: float = 1.0
-    """Radius of the outer ball B. With 1 the ball touches the corners of the l1 ball, as in the paper's figure."""
-
-    @property
-    def label(self) -> str:
-        """A short text for tables."""
-        return f"R = {self.radius:.4g}"
-
-
 CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
-
-
-def problem(choice: Choice = CHOICES[0]) -> Problem:
-    """Return the problem: minimise sum_t c_t.x subject to |x_1| + |x_2| <= 1."""
-    constants = Constants(
-        loss_lipschitz=1.0,
-        loss_range=2 * choice.radius,
-        constraint_lipschitz=2**0.5,
-        constraint_range=max(1.0, 2**0.5 * choice.radius - 1),
-        slater=1.0,
-        error_bound=1.0,  # outside the l1 ball, |x|_1 - 1 is at least the distance to it
-    )
-    return Problem(_loss, _excess, Ball(choice.radius, shape=2), constants)
 
 
 def model(choice: Choice = CHOICES[0]) -> Model:
@@ -66,21 +36,6 @@ def model(choice: Choice = CHOICES[0]) -> Model:
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
     known = problem(choice)
     return from_cvxpy(c @ x, [cp.norm1(x) <= 1], known.domain, known.constants)
-
-
-def _loss(x: jax.Array, c: jax.Array) -> jax.Array:
-    return jnp.vdot(c, x)
-
-
-def _excess(x: jax.Array) -> jax.Array:
-    return jnp.abs(x[0]) + jnp.abs(x[1]) - 1
-
-
-def costs(seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape (seed, round, 2)."""
-    streams = [np.random.default_rng([seed, 1, s]).uniform(size=(rounds, 2)) * (1.2, 1.0) for s in range(seeds)]
-    c = np.stack(streams)
-    return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
 
 
 def play(

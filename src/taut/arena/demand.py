@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...arguments import positive
+from ..arguments import positive
 
 __all__ = ["Demand", "packaged", "read", "rescaled"]
 

@@ -1,0 +1,74 @@
+"""The losses that regret is measured against, computed once and stored in a cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import storage
+from ..engine import VERSION, Array
+from ..judge.hindsight import hindsight
+from .stream import Stream, first_rounds, one_seed
+
+__all__ = ["cache_folder", "comparator_loss"]
+
+
+def cache_folder() -> Path:
+    """Return the folder of stored comparators: TAUT_ARENA_CACHE, or a folder in the user's cache."""
+    given = os.environ.get("TAUT_ARENA_CACHE")
+    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return Path(given) if given else home / "taut" / "arena"
+
+
+def comparator_loss(stream: Stream, data: Any, rounds: Sequence[int], folder: Path | None = None) -> Array:
+    """Return the comparator's total loss for every seed and number of rounds, (seed, rounds).
+
+    Arguments:
+        stream: the stream.
+        data: its data, arrays (seed, round, ...), as `stream.data` returns them for the largest number of rounds. If the
+            data of fewer rounds are not the first rounds of longer ones, `rounds` must be that one number.
+        rounds: numbers of rounds.
+        folder: where results are stored, by default `cache_folder()`. The name of a file contains a checksum of the data.
+    """
+    seeds = len(jax.tree.leaves(data)[0])
+    if not stream.cumulative and any(one != len(jax.tree.leaves(data)[0][0]) for one in rounds):
+        raise ValueError(
+            f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every number of rounds"
+        )
+    path = (cache_folder() if folder is None else folder) / f"{stream.name}-{_key(stream, data, rounds)}.json"
+    stored = _stored(path, (seeds, len(rounds)))
+    if stored is not None:
+        return stored
+    if stream.best is None:
+        found = np.asarray(hindsight(stream.rows, data, seeds=seeds, prefixes=list(rounds)).loss)
+    else:
+        parts = [first_rounds(data, T) for T in rounds]
+        found = np.array(
+            [[stream.best(one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)] for k in range(seeds)]
+        )
+    storage.write_atomically(
+        path, json.dumps({"stream": stream.name, "rounds": list(rounds), "loss": found.tolist()}).encode()
+    )
+    return found
+
+
+def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
+    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(data))}
+    text = f"{VERSION} {stream.name} {stream.version} {tuple(rounds)} {storage.digest(leaves)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _stored(path: Path, shape: tuple[int, int]) -> Array | None:
+    """A stored result; `None` if there is none or it is damaged, in which case it is computed again."""
+    try:
+        found = np.array(json.loads(path.read_bytes())["loss"], float)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if found.shape == shape and np.all(np.isfinite(found)) else None

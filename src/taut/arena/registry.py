@@ -1,0 +1,32 @@
+"""The registry of streams: those of this package, and those of others by entry points in the group `taut.streams`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from .. import entry_points
+from .stream import Stream
+
+__all__ = ["GROUP", "STREAMS"]
+
+GROUP = "taut.streams"
+ORDER = (
+    "toy", "toy-strong", "doubly-stochastic", "polytope", "polytope-thin", "polytope-flat", "pool-adaptive", "pool-random",
+    "nested-boxes", "nested-spheres", "drifting-fast", "drifting-slow", "switching",
+)  # fmt: skip
+"""Streams that tables show first; the others follow in alphabetical order."""
+
+
+def _own() -> Iterator[Stream]:
+    package = f"{__name__.rpartition('.')[0]}.streams"
+    found: list[Stream] = []
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        found += getattr(importlib.import_module(f"{package}.{module.name}"), "STREAMS", ())
+    found.sort(key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER), one.name))
+    return iter(found)
+
+
+STREAMS: entry_points.Registry[Stream] = entry_points.Registry(_own(), Stream, GROUP, "stream", "taut.arena.Stream")
+"""Every stream by name."""

