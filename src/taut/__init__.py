@@ -44,6 +44,7 @@ from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
+from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
@@ -96,6 +97,7 @@ __all__ = [
     "simulate_all",
     "smoothed",
     "squared",
+    "steady",
     "sweep",
     "tightened",
 ]  # fmt: skip

@@ -31,6 +31,7 @@ from .guarantees import (
     trivial_bounds,
 )
 from .observed import Observations, observe
+from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,6 +186,10 @@ def certify(
     problem was played, a transform such as `taut.tightened(problem, rho)`, its bounds are translated; where its feasible set is
     smaller, regret against its own best decision is shown as well.
 
+    For a problem with `previous=True` there are two regrets. Adaptive-adversary regret compares with the best fixed decision
+    after the run's own previous decisions; bounds of learners are about it. Policy regret compares with a decision that was
+    played all the time; it has a bound if `taut.steady(problem)` was played and scored by the problem.
+
     Arguments:
         run: of one learner (pick one of a sweep with `run[i]`).
         problem: the problem that was played; needed only for a run that was loaded from a file.
@@ -209,7 +214,17 @@ def certify(
     notes: list[str] = []
     comparator = _best(scored, source, run, notes) if best is None else best
     count = run.totals.excess.shape[-1]
-    regrets = {} if comparator is None else {"regret": metrics.regret(run, comparator)}
+    memory: RecordedRun | None = None
+    regrets = (
+        {} if comparator is None else {POLICY_REGRET if scored.previous else "regret": metrics.regret(run, comparator)}
+    )
+    shown: dict[str, Array | None] = dict.fromkeys((ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else ("regret",))
+    if (played.previous or scored.previous) and source is not None:
+        memory = RecordedRun.of(run, played, scored, source)
+        if scored.previous:
+            own = _best(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
+            regrets |= {} if own is None else {ADAPTIVE_REGRET: metrics.regret(run, own)}
+        run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
     tightened = margin_between(played, scored, count) > 0
     if tightened and source is not None:
         of_played = _best(played, source, run, notes, "the played problem")
@@ -227,21 +242,39 @@ def certify(
     about_scored = translated(promised, played, scored, run.horizon, count)
     limits = trivial_bounds(scored.constants, run.horizon, count, refuted)
     sizes = _rounding(run, played, scored, comparator, seen)
-    rows = []
-    shown = {"regret": None, **regrets, **metrics.measured(run)}
-    for name, values in shown.items():
-        quantity = "regret" if name == PLAYED_REGRET else name
-        candidates = promised if name == PLAYED_REGRET else about_scored
-        for expected in (False, True):
-            chosen = standing((g for g in candidates if g.expected == expected), refuted)[quantity]
-            if not expected or chosen.guarantee is not None:
-                label = f"{name}, mean over seeds" if expected else name
-                rows.append(_row(label, values, chosen, limits.get(quantity), sizes[quantity]))
+    shown |= {**regrets, **metrics.measured(run)}
+    of_row = {PLAYED_REGRET: promised}
+    if memory is not None:
+        of_row[POLICY_REGRET] = memory.policy_guarantees(promised)
+        about_scored = memory.scored_guarantees(promised, about_scored)
+    rows = _rows(shown, of_row, about_scored, refuted, limits, sizes)
     rests = {name for row in rows if row.guarantee for name in row.guarantee.assumptions}
     named = {assumption.name for assumption in checks}
     checks = tuple(a for a in checks if a.name in rests or a.name not in ONLY_IF_NEEDED)
     checks += tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
-    return Certificate(repr(learner), run.horizon, run.seeds, tuple(rows), checks, comparator, tuple(notes))
+    return Certificate(repr(learner), run.horizon, run.seeds, rows, checks, comparator, tuple(notes))
+
+
+def _rows(
+    shown: dict[str, Array | None],
+    of_row: dict[str, tuple[Guarantee, ...]],
+    about_scored: tuple[Guarantee, ...],
+    refuted: set[str],
+    limits: dict[str, float],
+    sizes: dict[str, float],
+) -> tuple[Row, ...]:
+    """One row per measured quantity, with the bounds of `of_row` or else those about the scored problem."""
+    rows = []
+    for name, values in shown.items():
+        quantity = "regret" if name in (PLAYED_REGRET, ADAPTIVE_REGRET, POLICY_REGRET) else name
+        candidates = of_row.get(name, about_scored)
+        limit = None if name == POLICY_REGRET else limits.get(quantity)
+        for expected in (False, True):
+            chosen = standing((g for g in candidates if g.expected == expected), refuted)[quantity]
+            if not expected or chosen.guarantee is not None:
+                label = f"{name}, mean over seeds" if expected else name
+                rows.append(_row(label, values, chosen, limit, sizes[quantity]))
+    return tuple(rows)
 
 
 def _row(quantity: str, values: Array | None, chosen: Standing, limit: float | None, rounding: float) -> Row:

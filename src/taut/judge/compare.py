@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 COLUMNS = (
     "mean loss",
     "regret",
+    "policy regret",
     "violation",
     "squared violation",
     "peak violation",
@@ -139,7 +140,9 @@ class Comparison:
                 }
                 for label, columns in self.values.items()
             },
-            "winners": {name: self.winner(name) for name in COLUMNS},
+            "winners": {
+                name: self.winner(name) for name in COLUMNS if name != "policy regret" or name in self._columns()
+            },
         }
 
     def to_csv(self, path: str | Path | None = None) -> str | None:
@@ -257,7 +260,8 @@ def compare(
         learners: label -> learner, card or name of a registered method; or a list of names. Names are tuned to the
             problem and to the number of rounds.
         problem: the problem; `stream`, `horizon`, `seeds` and `score` as in `taut.simulate`.
-        best: the best fixed decision in hindsight, if it is known; otherwise it is computed.
+        best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a problem with
+            `previous=True` the regret against it is policy regret.
         timing: whether to play every learner a second time, when its program is compiled, to measure the time per round.
         threads: how many learners are played at a time; by default one, so that they do not disturb each other's timing.
         progress: show a progress bar.

@@ -137,6 +137,11 @@ def rates(
             )
         problem, stream = family if isinstance(family, tuple) else family(horizon)
         problem = problem.for_data(stream)
+        if (score or problem).previous:
+            raise ValueError(
+                "family: got a problem with previous=True, which has two regrets; expected a problem without memory, for example "
+                "taut.steady(problem), or taut.certify for single runs"
+            )
         made = as_learner(learner, problem, horizon)
         made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)

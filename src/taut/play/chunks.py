@@ -14,6 +14,7 @@ from .. import arguments
 from ..engine import VERSION
 from ..learners import Learner
 from ..problem.compatibility import cast_data, count_constraints, round_shapes
+from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Adversary, Arrays, Stream
@@ -58,19 +59,21 @@ class Layout(NamedTuple):
         programs = programs_of(problem)
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         ready = [as_arrays(learner, first.dtype) for learner in learners]
-        count = count_constraints(problem, first, example, "stream")
+        count = count_constraints(problem, first, problem.given(example, first), "stream")
+        start = shared_start(problem, score, first)
         inputs = Inputs(
             constraints=problem.constraints,
             scored_constraints=None if score is None else score.constraints,
             domain=problem.domain,
             learner=jax.tree.map(lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready),
             x1=np.asarray(first),
+            start=None if start is None else np.asarray(start),
         )
         batch = BatchShape(
             learners=len(learners),
             seeds=stream.seeds,
             played=count,
-            scored=count if score is None else count_constraints(score, first, example, "stream"),
+            scored=count if score is None else count_constraints(score, first, score.given(example, first), "stream"),
         )
         packing = Packing.of(inputs, np.dtype(first.dtype))
         plan = programs.get((_plan, packing, batch), lambda: _plan(packing, batch))
@@ -96,6 +99,7 @@ class Layout(NamedTuple):
             inputs=packing,
             state=plan.state,
             totals=plan.totals,
+            previous=(problem.previous, (score or problem).previous),
         )
         kept = (learners, problem.loss, problem.constraints, problem.domain, score and (score.loss, score.constraints))
         packed = jax.device_put(packing.pack(inputs))  # otherwise every call would copy them
@@ -341,7 +345,7 @@ class Plan(NamedTuple):
 def _plan(inputs: Packing, batch: BatchShape) -> Plan:
     def begun(*leaves: Any) -> Carry:
         fixed: Inputs = jax.tree.unflatten(inputs.structure, leaves)
-        return initial_carry(batch, fixed.learner, fixed.x1)
+        return initial_carry(batch, fixed.learner, fixed.x1, fixed.start)
 
     shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*leaf_type) for leaf_type in inputs.leaf_types))
     state, totals = (Packing.of(part, inputs.floating) for part in shapes)

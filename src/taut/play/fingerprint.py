@@ -16,6 +16,7 @@ from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 from ..problem.rounds import FullInformation
 from ..storage import digest
 from .chunks import Simulation
+from .step import with_previous
 
 __all__ = ["digest_of_tree", "fingerprint", "program_digest"]
 
@@ -37,6 +38,7 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
         "x1": digest_of_tree(simulation.first),
+        **({} if simulation.problem.start is None else {"start": digest_of_tree(simulation.problem.start)}),
         "key": None if keys is None else digest_of_tree(jax.random.key_data(keys)),
         "record": sorted(simulation.key.record),
         "every": simulation.every,
@@ -62,7 +64,7 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
         if simulation.stream.reacts
         else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
     )
-    functions = (key.loss, key.scored_loss, key.reveal)
+    functions = (key.loss, key.scored_loss, key.reveal, key.previous)
     problems = (problem.constraints, score.constraints, problem.domain)
     leaves, structure = jax.tree.flatten(problems)
     traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
@@ -105,15 +107,18 @@ def _numbers(program: Any) -> list[Any]:
     return found
 
 
-def _probe(functions: tuple[Any, Any, Any], problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
+def _probe(
+    functions: tuple[Any, Any, Any, tuple[bool, bool]], problems: Any, points: jax.Array, data: Any, key: jax.Array
+) -> Any:
     """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
-    loss, scored_loss, reveal = functions
+    loss, scored_loss, reveal, previous = functions
     constraints, scored_constraints, domain = problems
 
     def probe(x: jax.Array) -> Any:
         z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
-        played = FullInformation(loss, constraints, domain, z)
-        scored = FullInformation(scored_loss, scored_constraints, domain, z)
+        before = points[0]
+        played = FullInformation(loss, constraints, domain, with_previous(z, before, previous[0]))
+        scored = FullInformation(scored_loss, scored_constraints, domain, with_previous(z, before, previous[1]))
         values, pull, _ = played.constraints(x)
         return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
 

@@ -23,7 +23,16 @@ from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.programs import Programs
 from .packing import Packed, Packing
-from .step import CheckedRound, PlayedRound, all_finite, mark_nonfinite_data, nan_unless_finite, play_round
+from .step import (
+    CheckedRound,
+    PlayedRound,
+    Remembered,
+    all_finite,
+    mark_nonfinite_data,
+    nan_unless_finite,
+    play_round,
+    with_previous,
+)  # fmt: skip
 from .totals import ChunkTotals, round_terms
 from .xla import rewritten, separate_zeros
 
@@ -90,6 +99,8 @@ class CompileKey(NamedTuple):
     inputs: Packing
     state: Packing
     totals: Packing
+    previous: tuple[bool, bool] = (False, False)
+    """Whether the problem that is played, and the one that scores, depend on the previous decision."""
 
     @property
     def header(self) -> int:
@@ -113,10 +124,12 @@ class Inputs(NamedTuple):
     domain: Domain
     learner: Learner
     x1: Any
+    start: Any = None
+    """The decision before round 1, for problems that depend on it."""
 
 
 class Carry(NamedTuple):
-    """What a round changes: the learner's state, and the totals."""
+    """What a round changes: the learner's state (as `Remembered` if more is carried along), and the totals."""
 
     state: Any
     totals: Any
@@ -157,11 +170,12 @@ def count_compiled() -> int:
     return sum(function._cache_size() for function in _compiled)
 
 
-def initial_carry(batch: BatchShape, learner: Learner, x1: jax.Array) -> Carry:
+def initial_carry(batch: BatchShape, learner: Learner, x1: jax.Array, start: jax.Array | None = None) -> Carry:
     """Return states and totals before round 1, with leading axes learner and seed."""
 
     def one(learner: Learner) -> Carry:
-        return Carry(learner.init(x1, batch.played), ChunkTotals.zero(batch.scored, x1.dtype))
+        state = Remembered.around(learner.init(x1, batch.played), start)
+        return Carry(state, ChunkTotals.zero(batch.scored, x1.dtype))
 
     return jax.vmap(jax.vmap(one, in_axes=None, axis_size=batch.seeds), axis_size=batch.learners)(learner)
 
@@ -171,8 +185,8 @@ def play_chunk(
 ) -> tuple[Packed, dict[str, Any]]:
     start, rounds, skipped = span
     batch = key.batch
-    constraints, scored_constraints, domain, learner, x1 = key.inputs.unpack(inputs)
-    first = initial_carry(batch, learner, x1)
+    constraints, scored_constraints, domain, learner, x1, before = key.inputs.unpack(inputs)
+    first = initial_carry(batch, learner, x1, before)
     given = key.state.unpack(state, key.header)
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape))
@@ -331,17 +345,19 @@ def _round(
     learner: Learner, carry: Carry, data: Any, random_key: Any, i: jax.Array,
 ) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
     """Play one round of one learner and one seed. Returns the carry after it, and what to record."""
-    state, totals = carry
+    (state, previous), totals = Remembered.parts(carry.state), carry.totals
     x = state.x
     z = data if key.reveal is None else _ask(key.reveal, (start + i + 1).astype(jnp.int32), x, random_key)
-    round = CheckedRound(key.loss, constraints, domain, z)
+    round = CheckedRound(key.loss, constraints, domain, with_previous(z, previous, key.previous[0]))
     scored = None
     if scored_constraints is not None:
-        scored = CheckedRound(key.scored_loss, scored_constraints, domain, z)
+        seen = with_previous(z, previous, key.previous[1])
+        scored = CheckedRound(key.scored_loss, scored_constraints, domain, seen)
     played = play_round(learner, state, round, scored)
     after, unmarked_data = mark_nonfinite_data(played.after, z)
     played = played._replace(loss=played.loss + nan_unless_finite(unmarked_data, x.dtype))
     row = {name: record.value(played, z) for name, record in key.records().items()}
+    after = Remembered.around(after, None if previous is None else played.state.x)
     return Carry(after, totals.add(round_terms(jnp, played.loss, played.excess))), row
 
 

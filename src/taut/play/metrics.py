@@ -38,7 +38,8 @@ Prefix = int | Sequence[int] | None
 def measured(run: Run, best: Any = None) -> dict[str, Array]:
     """Return the quantities of a whole run that theorems bound, per seed.
 
-    - "regret": sum of f_t(x_t) minus the loss of the best fixed decision; only if `best` is given (see `regret`).
+    - "regret": sum of f_t(x_t) minus the loss of the best fixed decision; only if `best` is given (see `regret`). If the run was
+      scored by a problem with `previous=True`, it is called "policy regret".
     - "violation": sum over rounds of [max_i g_i(x_t)]_+.
     - "squared violation": sum over rounds and constraints of ([g_i(x_t)]_+)^2.
     - "peak violation": largest [g_i(x_t)]_+ of any round and constraint.
@@ -47,7 +48,8 @@ def measured(run: Run, best: Any = None) -> dict[str, Array]:
     With several constraints, two other numbers belong to the largest constraint of each round: `largest_excess` and
     `largest_squared_violation`. They can be computed for the first rounds of a run as well.
     """
-    found = {} if best is None else {"regret": regret(run, best)}
+    name = "policy regret" if run.problem is not None and run.problem.previous else "regret"
+    found = {} if best is None else {name: regret(run, best)}
     return found | {
         "violation": violation(run),
         "squared violation": squared_violation(run),
@@ -78,6 +80,9 @@ def loss(run: Run, rounds: Prefix = None) -> Array:
 
 def regret(run: Run, best: Any, rounds: Prefix = None) -> Array:
     """Loss minus that of the best fixed feasible decision: `best` is its total loss for each seed (and prefix).
+
+    For a problem with `previous=True`, `best = taut.hindsight(problem, stream)` gives policy regret, and
+    `taut.hindsight(problem, stream, previous=run)` adaptive-adversary regret.
 
     If the run was scored with another problem than it was played with (`simulate(..., score=...)`), `best` belongs to the
     problem that was scored, `run.problem`. The result of `taut.hindsight` for another one is refused.

@@ -19,11 +19,12 @@ from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
+from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from .history import History
 from .packing import Packing, as_arrays
-from .step import FAULTS, header, measured_step, revealed_step
+from .step import FAULTS, Remembered, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
 
 __all__ = ["Player"]
@@ -85,7 +86,9 @@ class Player(Displayed):
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
         ready = as_arrays(learner, self._dtype)
-        fixed, state = (problem.constraints, problem.domain, ready), ready.init(first, self._count)
+        before = shared_start(problem, None, first)
+        fixed = problem.constraints, problem.domain, ready
+        state = Remembered.around(ready.init(first, self._count), before)
         packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
         programs = programs_of(problem)
         self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._played.stop)
@@ -294,7 +297,8 @@ class Player(Displayed):
             self._data_type = structure, self._saved_type[1]
         if self._data_type is None:
             data = jax.tree.unflatten(structure, arrays)
-            found = count_constraints(self.problem, self._report[self._played].reshape(self._shape), data, "z")
+            decision = self._report[self._played].reshape(self._shape)
+            found = count_constraints(self.problem, decision, self.problem.given(data, decision), "z")
             if found != self._count:
                 raise ValueError(
                     f"z: got data with which constraints(x, z) returns {found} values; expected {self._count}"

@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from ..learners import Learner
 from ..problem.constraints import Linearisation
 from ..problem.programs import Programs
+from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .packing import Packing
 from .xla import computed_once
 
 __all__ = [
-    "FAULTS", "CheckedRound", "PlayedRound", "all_finite", "header", "mark_nonfinite_data", "measured_step",
-    "nan_unless_finite", "play_round", "revealed_step",
+    "FAULTS", "CheckedRound", "PlayedRound", "Remembered", "all_finite", "header", "mark_nonfinite_data", "measured_step",
+    "nan_unless_finite", "play_round", "revealed_step", "with_previous",
 ]  # fmt: skip
 
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
@@ -50,6 +51,36 @@ class CheckedRound(FullInformation):
 
 def _nan_if_infinite(gradient: jax.Array) -> jax.Array:
     return gradient + 0 * gradient
+
+
+class Remembered(NamedTuple):
+    """What is carried from round to round if the learner's state alone is not enough."""
+
+    learner: Any
+    """The learner's state."""
+    previous: jax.Array | None = None
+    """x_{t-1}, for a problem that depends on it."""
+
+    @property
+    def x(self) -> jax.Array:
+        """The decision to play."""
+        decision: jax.Array = self.learner.x
+        return decision
+
+    @classmethod
+    def around(cls, state: Any, previous: jax.Array | None) -> Any:
+        """Return the learner's state with what else is to be remembered, or the state itself if there is nothing."""
+        return state if previous is None else cls(state, previous)
+
+    @classmethod
+    def parts(cls, carried: Any) -> Remembered:
+        """Return the parts of what `around` returned."""
+        return carried if isinstance(carried, cls) else cls(carried)
+
+
+def with_previous(z: Any, previous: jax.Array | None, wanted: bool = True) -> Any:
+    """Return the round's data, with the previous decision if the problem depends on it."""
+    return RoundData(z, previous) if wanted and previous is not None else z
 
 
 class PlayedRound(NamedTuple):
@@ -135,6 +166,7 @@ def _revealed(
     *given, z = arrays
     (constraints, domain, learner), before = _unpacked(fixed, state, header_size, given)
     floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
+    z = with_previous(z, Remembered.parts(before).previous)
     return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state)
 
 
@@ -155,10 +187,12 @@ def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax
 
 
 def _live(
-    learner: Learner, state: Any, round: Round, data_finite: jax.Array, packing: Packing
+    learner: Learner, carried: Any, round: Round, data_finite: jax.Array, packing: Packing
 ) -> tuple[jax.Array, ...]:
+    state, previous = Remembered.parts(carried)
     played = play_round(learner, state, round)
     after, gradient = played.after, round.gradient(state.x)
     finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
     faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
-    return packing.pack_traced(after, header(faults, played.loss, played.excess, after.x))
+    remembered = Remembered.around(after, None if previous is None else played.state.x)
+    return packing.pack_traced(remembered, header(faults, played.loss, played.excess, after.x))

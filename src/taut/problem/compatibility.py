@@ -90,14 +90,15 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     Arguments:
         problem: the problem.
         x: a decision, or its shape and type.
-        z: one round's data, or their shapes and types.
+        z: one round's data, or their shapes and types; for a problem with memory, with the previous decision.
         name: what the user calls the data, for error messages.
     """
     known = _counts.setdefault(problem, {})  # because tracing takes longer than a short simulation
     leaves, structure = jax.tree.flatten((x, z))
     shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
     if shapes not in known:
-        loss = traced("loss(x, z)", "loss", name, problem.loss, x, z, after=scalar)
+        previous = ", previous" if problem.previous else ""
+        loss = traced(f"loss(x, z{previous})", "loss", name, problem.loss, x, z, after=scalar)
         if loss.shape != ():
             raise ValueError(
                 f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar, for example "
@@ -107,7 +108,7 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
             raise TypeError(
                 f"loss: got a value of type {loss.dtype}; expected a real number that is small where x is good"
             )
-        called = "constraints(x, z)" if problem.constraints.takes_data else "constraints(x)"
+        called = f"constraints(x, z{previous})" if problem.constraints.takes_data else "constraints(x)"
         values = traced(called, "constraints", name, problem.constraints.values, x, z)
         known[shapes] = int(values.shape[0])
     return known[shapes]

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from .. import arguments
 from ..engine import register_dataclass
 from .constants import Constants
+from .round_data import data_of
 
 __all__ = ["Constraints", "Linearisation", "Parts", "UserConstraints"]
 
@@ -72,15 +73,21 @@ class Constraints:
 @register_dataclass
 @dataclass(frozen=True)
 class UserConstraints(Constraints):
-    """Constraints defined by a user's function of x, or of x and z, that returns a scalar or arrays."""
+    """Constraints defined by a user's function of x, or of x and z, that returns a scalar or arrays.
+
+    In a problem with memory the function may also take the previous decision.
+    """
 
     function: Callable[..., Any] = field(metadata={"static": True})
     takes_data: bool = field(metadata={"static": True})
+    takes_previous: bool = field(default=False, metadata={"static": True})
+    """Whether the function is one of x, z and the previous decision."""
 
     @classmethod
-    def of(cls, function: Any) -> UserConstraints:
-        """Wrap a user's function; its signature says whether it takes the round's data."""
-        return cls(function, _takes_data(function))
+    def of(cls, function: Any, previous: bool = False) -> UserConstraints:
+        """Wrap a user's function; its signature says whether it takes the round's data, and the previous decision."""
+        count = _argument_count(function, 3 if previous else 2)
+        return cls(function, count >= 2, count == 3)
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """Return the outputs of the function in one vector."""
@@ -98,7 +105,10 @@ class UserConstraints(Constraints):
         return Parts(values, lambda weights: pull(weights)[0], push)
 
     def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
-        out = self.function(x, z) if self.takes_data else self.function(x)
+        if self.takes_previous:
+            out = self.function(x, z.data, z.previous)
+        else:
+            out = self.function(x, data_of(z)) if self.takes_data else self.function(x)
         if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
             raise TypeError("constraints: got complex values; expected real numbers")
         if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
@@ -114,7 +124,7 @@ class UserConstraints(Constraints):
         return [array for array in arrays if array.size]
 
 
-def _takes_data(function: Any) -> bool:
+def _argument_count(function: Any, most: int) -> int:
     if not callable(function):
         listed = isinstance(function, (list, tuple)) and function and callable(function[0])
         mend = ". Join several functions in one: lambda x: (g1(x), g2(x))" if listed else ""
@@ -128,8 +138,9 @@ def _takes_data(function: Any) -> bool:
         raise TypeError("constraints: got a function whose signature cannot be read; wrap it in a lambda") from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
-    if len(required) in (1, 2) and not any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
-        return len(required) == 2
-    raise TypeError(
-        f"constraints: got a function with {len(required)} required arguments; expected one (x) or two (x, z)"
-    )
+    named = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
+    if 1 <= len(required) <= most and not named:
+        return len(required)
+    expected = "one (x) or two (x, z)" if most == 2 else "one (x), two (x, z) or three (x, z, previous)"
+    mend = ". With previous=True constraints may take (x, z, previous)" if len(required) == 3 and not named else ""
+    raise TypeError(f"constraints: got a function with {len(required)} required arguments; expected {expected}{mend}")

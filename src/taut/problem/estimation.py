@@ -13,7 +13,8 @@ from .compatibility import count_constraints, round_shapes
 from .constants import Constants
 from .domains.support import linear_minimisers
 from .problem import Problem
-from .sampling import sample_decisions, sample_large_rounds, sample_rounds
+from .round_data import RoundData
+from .sampling import generator, sample_decisions, sample_large_rounds, sample_rounds
 from .streams import Stream
 
 __all__ = ["estimate"]
@@ -40,7 +41,7 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     """
     where, when = jax.random.split(key)
     centre = jnp.asarray(problem.domain.centre)
-    count = count_constraints(problem, centre, round_shapes(stream, centre, key), "stream")
+    count = count_constraints(problem, centre, problem.given(round_shapes(stream, centre, key), centre), "stream")
     size = int(np.prod(problem.domain.shape)) * (1 + count)
     points = sample_decisions(
         problem.domain, where, int(np.clip(ENTRIES // (ROUNDS * size), min(samples, 32), samples))
@@ -50,6 +51,8 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
         data, read = sample_rounds(stream, when, wanted, points), 0
     else:
         data, read = sample_large_rounds(stream, when, wanted)
+    if problem.previous:
+        data = RoundData(data, _previous_decisions(points, when, jax.tree.leaves(data)[0].shape[0]))
     points = np.concatenate([points, _along_gradients(problem, data)])
     losses, loss_slopes, reach, slopes, values = _first_order(problem, points, data)
     seen = {"loss": losses, "loss gradient": loss_slopes, "constraints": reach, "constraint gradient": slopes}
@@ -84,6 +87,11 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     basis += f"; half of the decisions reach {halves / max(float(loss_slopes.max()), 1e-300):.0%} of the largest loss gradient"
     sampled = Constants(basis=basis).with_values(estimated=True, **known)
     return sampled.with_values(exact=True, constraint_count=count)
+
+
+def _previous_decisions(points: Array, key: jax.Array, count: int) -> Array:
+    """Previous decisions for so many rounds: any decision of the domain may have been played before."""
+    return points[generator(key).integers(0, len(points), size=count)]
 
 
 def _along_gradients(problem: Problem, data: Any) -> Array:
@@ -140,7 +148,11 @@ def _steepest_of_all(problem: Problem, points: Array, slopes: Array, stream: Str
     found = 0.0
     for start in range(0, stream.horizon, block):
         at = min(start, stream.horizon - block)  # the last block overlaps, so that all have one length
-        largest = float(steepest(jax.tree.map(jnp.asarray, stream.block(at, block))))
+        data = jax.tree.map(jnp.asarray, stream.block(at, block))
+        if problem.previous:
+            drawn = _previous_decisions(points, jax.random.key(at), stream.seeds * block)
+            data = RoundData(data, jnp.asarray(drawn.reshape(stream.seeds, block, *problem.domain.shape)))
+        largest = float(steepest(data))
         if not np.isfinite(largest):
             raise ValueError("loss gradient: got a value that is not finite inside the domain; expected finite numbers")
         found = max(found, largest)

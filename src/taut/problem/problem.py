@@ -6,9 +6,11 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
@@ -17,6 +19,7 @@ from ..engine import default_float, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, UserConstraints
 from .domains import Domain
+from .round_data import RoundData
 from .rounds import FullInformation
 from .streams import Stream, as_stream, required_arguments
 from .tables import plain
@@ -41,6 +44,10 @@ class Problem(Displayed):
         constraint_names: names of the constraints, for tables and figures; by default the keys if `constraints` returns a
             dict.
         coordinate_names: names of the entries of a decision, for example the columns of a table.
+        previous: whether loss and constraints also depend on the decision of the round before. The loss is then
+            `loss(x, z, previous)`, convex in x and previous together, and constraints may take `(x, z, previous)` too; both may
+            leave out trailing arguments that they do not use. Learners see the previous decision as data of the round.
+        start: with `previous=True`, the decision before round 1; by default the first decision itself.
 
     Gradients come from automatic differentiation.
 
@@ -54,12 +61,16 @@ class Problem(Displayed):
     """How convexity of loss and constraints was proved; empty if it is only assumed."""
     proof_of_domain: str = ""
     """How it was proved that the domain contains the feasible set; empty if it is only assumed."""
+    previous: bool = False
+    """Whether loss and constraints depend on the previous decision; their data are then `RoundData(z, previous)`."""
+    start: np.ndarray[Any, Any] | None = None
+    """The decision before round 1, for a problem that depends on it; by default the first decision."""
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are freed with it."""
 
     def __init__(
         self,
-        loss: Callable[[jax.Array, Any], Any],
+        loss: Callable[..., Any],
         constraints: Callable[..., Any] | Constraints,
         domain: Domain,
         constants: Constants | None = None,
@@ -67,25 +78,50 @@ class Problem(Displayed):
         *,
         constraint_names: Sequence[str] | None = None,
         coordinate_names: Sequence[str] | None = None,
+        previous: bool = False,
+        start: Any = None,
     ) -> None:
-        _check_loss(loss)
+        if not isinstance(previous, bool):
+            raise TypeError(
+                f"previous: got {arguments.shown(previous)}; expected True or False. The decision before round 1 is start=..."
+            )
+        taken = _check_loss(loss, previous)
         if not isinstance(domain, Domain):
             raise TypeError(
                 f"domain: got {arguments.shown(domain)}; expected a taut domain such as taut.Ball(1.0, shape=2)"
             )
         if constants is not None and not isinstance(constants, Constants):
             raise TypeError(f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)")
-        self.loss = loss
-        self.constraints = constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints)
+        self.previous = previous
+        self.loss: Callable[[jax.Array, Any], Any] = LossWithPrevious(loss, taken == 3) if previous else loss
+        self.constraints = (
+            constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints, previous)
+        )
         self.domain = domain
+        self.start = _start(domain, previous, start)
         self.domain_binds = domain_binds
         self.constants = _completed(self, constants or Constants())
         self.constraint_names = _constraint_names(self, constraint_names)
         self.coordinate_names = _names("coordinate_names", coordinate_names, math.prod(domain.shape))
 
-    def round(self, data: Any) -> FullInformation:
-        """Return the round in which `data` is revealed."""
+    def round(self, data: Any, previous: Any = None) -> FullInformation:
+        """Return the round in which `data` is revealed, after the decision `previous` if the problem depends on it."""
+        if self.previous and previous is not None:
+            data = RoundData(data, previous)
         return FullInformation(self.loss, self.constraints, self.domain, data)
+
+    def given(self, data: Any, previous: Any) -> Any:
+        """Return what loss and constraints take as their second argument: the data, with the previous decision if needed."""
+        return RoundData(data, previous) if self.previous else data
+
+    def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
+        """Return the problem without memory that `taut.steady` describes, with these functions."""
+        twin = copy.copy(self)
+        twin.loss, twin.constraints = loss, constraints
+        twin.previous, twin.start, twin.programs = False, None, None
+        kept = {name: getattr(self.constants, name) for name in ("radius", "constraint_count")}
+        twin.constants = _completed(twin, Constants(**kept))
+        return twin
 
     def arrange(self, data: Any) -> Any:
         """Convert a user's data to what loss and constraints take: tables and lists of numbers become arrays.
@@ -151,12 +187,15 @@ class Problem(Displayed):
         known, count = self.constants, self.constants.constraint_count
         names = f": {', '.join(self.constraint_names)}" if self.constraint_names else ""
         changing = " (change with the round)" if self.constraints.takes_data else ""
-        loss = getattr(self.loss, "__name__", type(self.loss).__name__)
+        function = self.loss.function if isinstance(self.loss, LossWithPrevious) else self.loss
+        loss = getattr(function, "__name__", type(function).__name__)
         facts = [
             ("loss", "given as a lambda" if loss == "<lambda>" else loss),
             ("constraints", ("unknown number" if count is None else str(count)) + names + changing),
             ("domain", repr(self.domain)),
         ]
+        if self.previous:
+            facts.append(("memory", "depends on the decision of the round before"))
         if self.coordinate_names:
             facts.append(("decision", ", ".join(self.coordinate_names)))
         constants = Grid(
@@ -205,7 +244,19 @@ def _implied(known: Constants, name: str, value: float, source: str) -> Constant
     return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source not in known.estimated)
 
 
-def _check_loss(loss: Any) -> None:
+@dataclass(frozen=True)
+class LossWithPrevious:
+    """A user's loss(x, z, previous), or loss(x, z) in a problem with memory, as a function of x and `RoundData`."""
+
+    function: Callable[..., Any]
+    takes_previous: bool
+
+    def __call__(self, x: jax.Array, z: RoundData) -> Any:
+        return self.function(x, z.data, z.previous) if self.takes_previous else self.function(x, z.data)
+
+
+def _check_loss(loss: Any, previous: bool) -> int:
+    """Return how many arguments the loss is called with."""
     if not callable(loss):
         cvxpy = type(loss).__module__.startswith("cvxpy")
         mend = ". A CVXPY model becomes a problem with taut.from_cvxpy(loss, constraints)" if cvxpy else ""
@@ -214,15 +265,38 @@ def _check_loss(loss: Any) -> None:
         required = required_arguments(loss)
         most = len(inspect.signature(loss).parameters)
     except TypeError:  # a function without a signature that can be read
-        return
+        return 3 if previous else 2
+    if previous and required == 3:
+        return 3
     if required > 2 or most < 2:
         try:
             inspect.signature(loss).bind(None, None)
         except TypeError:
+            expected = "three, loss(x, z, previous), or two, loss(x, z)" if previous else "two, loss(x, z)"
+            mend = (
+                ". For a loss that depends on the decision of the round before, set previous=True"
+                if required == 3
+                else ""
+            )
             raise TypeError(
-                f"loss: got a function with {required} required argument(s); expected two, loss(x, z): the decision and the "
-                "round's data"
+                f"loss: got a function with {required} required argument(s); expected {expected}: the decision and the "
+                f"round's data{mend}"
             ) from None
+    return 2
+
+
+def _start(domain: Domain, previous: bool, start: Any) -> np.ndarray[Any, Any] | None:
+    """Check the decision before round 1."""
+    if start is None:
+        return None
+    if not previous:
+        raise ValueError("start: got a decision for a problem without memory; expected it only with previous=True")
+    given = arguments.finite("start", start)
+    if given.shape != domain.shape:
+        raise ValueError(f"start: got shape {given.shape}; expected {domain.shape}, that of the domain")
+    if not np.asarray(domain.contains(jnp.asarray(given, default_float()))):
+        raise ValueError(f"start: got {arguments.shown(start)}, outside the domain; expected a decision inside")
+    return np.asarray(given, float)
 
 
 def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from ..engine import register_dataclass
 from .constants import Constants
 from .constraints import Constraints
 from .problem import Problem
+from .round_data import RoundData
 from .streams import Stream
 
 __all__ = ["Rescaled", "Units", "rescaled"]
@@ -64,7 +65,13 @@ class _RescaledConstraints(Constraints):
         return self.inner.takes_data
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
-        return self.inner.values(jnp.asarray(self.decision, x.dtype) * x, z) / jnp.asarray(self.constraint, x.dtype)
+        unit = jnp.asarray(self.decision, x.dtype)
+        return self.inner.values(unit * x, _original_data(z, unit)) / jnp.asarray(self.constraint, x.dtype)
+
+
+def _original_data(z: Any, unit: jax.Array) -> Any:
+    """Return the data of the original problem: a previous decision comes in units of the rescaled one."""
+    return RoundData(z.data, unit * z.previous) if isinstance(z, RoundData) else z
 
 
 class Rescaled(Problem):
@@ -81,7 +88,8 @@ class Rescaled(Problem):
         loss, units = problem.loss, self.units
 
         def scaled_loss(x: jax.Array, z: Any) -> jax.Array:
-            value = loss(jnp.asarray(units.decision, x.dtype) * x, z)
+            unit = jnp.asarray(units.decision, x.dtype)
+            value = loss(unit * x, _original_data(z, unit))
             return jnp.asarray(value, x.dtype) / jnp.asarray(units.loss, x.dtype)
 
         super().__init__(
@@ -93,6 +101,8 @@ class Rescaled(Problem):
             constraint_names=problem.constraint_names,
             coordinate_names=problem.coordinate_names,
         )
+        self.previous = problem.previous  # the functions above take the previous decision as part of the data
+        self.start = None if problem.start is None else problem.start / units.decision
 
     def arrange(self, data: Any) -> Any:
         """Data are those of the original problem."""

@@ -11,6 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .round_data import data_of
+
 __all__ = ["scalar", "shapes_of", "traced"]
 
 MANY = 6
@@ -84,6 +86,7 @@ def _given(called: str, values: tuple[Any, ...]) -> str:
     if called.startswith("reveal"):
         return f"a decision of shape {tuple(values[1].shape)}"
     x, *data = values
+    data = [data_of(z) for z in data]
     given = f" and one round's data z of shape {shapes_of(data[0])}" if data and data[0] is not None else ""
     return f"x of shape {tuple(x.shape)}{given}"
 

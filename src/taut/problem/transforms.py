@@ -69,7 +69,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
     # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return _transformed(problem, Smoothed.of(problem.constraints, width, x, shapes))
+    return _transformed(problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x)))
 
 
 def _checked(problem: Any) -> Problem:

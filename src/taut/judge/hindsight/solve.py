@@ -14,6 +14,7 @@ from ... import arguments
 from ...engine import Array, double_precision, require_jax
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
+from ..views import without_memory
 from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
 from .result import Found, Hindsight
 
@@ -35,6 +36,7 @@ def hindsight(
     switches: int | None = None,
     breakpoints: Sequence[int] | None = None,
     grid: int | None = None,
+    previous: Any = None,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and prefixes.
 
@@ -69,6 +71,10 @@ def hindsight(
         breakpoints: for "shifting", the rounds after which the decision changes, instead of `switches`. The result is then
             the best of its kind, up to `gap`.
         grid: for `switches`, the number of cells, by default 24. With one cell per round all sequences are compared.
+        previous: for a problem with `previous=True`. By default the previous decision is x itself in all rounds, also in the
+            first: the loss of a decision that is played all the time, against which policy regret is measured. With a run, or
+            with its decisions (seed, round, ...), the previous decisions are those of the run: the comparator of
+            adaptive-adversary regret, which must be feasible in all rounds after the run's own decisions.
 
     Raises `NoFeasibleDecision` if no decision satisfies the constraints (of all rounds; of a round or segment for comparators
     that move), `ValueError` for losses or constraints that are seen to be unbounded, infinite or not convex, and
@@ -89,6 +95,7 @@ def hindsight(
         raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
+    problem, source = without_memory(problem, source, previous, comparator)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
