@@ -47,6 +47,7 @@ from .problem.feasibility import NoFeasibleDecision  # noqa: E402
 from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
+from .problem.streams import adversary  # noqa: E402
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "Simplex",
     "Sweep",
     "__version__",
+    "adversary",
     "bounds",
     "certify",
     "compare",

@@ -17,7 +17,7 @@ from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
-from ..problem.streams import Stream, required_arguments
+from ..problem.streams import StatefulAdversary, Stream, required_arguments
 from ..problem.tables import plain
 from .atom_domains import atom_domains, check_atoms
 from .atoms.table import refuse_unsupported
@@ -276,6 +276,8 @@ class Model(Problem):
             if key not in self._reveals:  # the same function gives the same wrapper, so that it is compiled once
                 self._reveals[key] = self._arranging(data)
             return self._reveals[key]
+        if isinstance(data, StatefulAdversary):
+            return StatefulAdversary(self.arrange(data.reveal), data.state)
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
             return self._keyed(tuple(map(plain, data)))
         return self._keyed(plain(data, self.keys.labels | {parameter.name() for parameter in self.fixed}))
@@ -312,7 +314,11 @@ class Model(Problem):
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
             return self._keyed(function(round, self.present(decision), key), check=False)
 
-        wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal}
+        def reveal_with_state(state: Any, round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
+            after, z = function(state, round, self.present(decision), key)
+            return after, self._keyed(z, check=False)
+
+        wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal, 4: reveal_with_state}
         return wrappers.get(required_arguments(function), function)
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:

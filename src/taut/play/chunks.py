@@ -13,7 +13,7 @@ import numpy as np
 from .. import arguments
 from ..engine import VERSION
 from ..learners import Learner
-from ..problem.compatibility import cast_data, count_constraints, round_shapes
+from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
@@ -68,6 +68,7 @@ class Layout(NamedTuple):
             learner=jax.tree.map(lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready),
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
+            adversary=adversary_state(stream, first.dtype),
         )
         batch = BatchShape(
             learners=len(learners),
@@ -345,7 +346,7 @@ class Plan(NamedTuple):
 def _plan(inputs: Packing, batch: BatchShape) -> Plan:
     def begun(*leaves: Any) -> Carry:
         fixed: Inputs = jax.tree.unflatten(inputs.structure, leaves)
-        return initial_carry(batch, fixed.learner, fixed.x1, fixed.start)
+        return initial_carry(batch, fixed)
 
     shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*leaf_type) for leaf_type in inputs.leaf_types))
     state, totals = (Packing.of(part, inputs.floating) for part in shapes)

@@ -13,6 +13,7 @@ import numpy as np
 from .. import files
 from ..engine import VERSION
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
+from ..problem.compatibility import adversary_state
 from ..problem.rounds import FullInformation
 from ..storage import digest
 from .chunks import Simulation
@@ -65,7 +66,8 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
         else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
     )
     functions = (key.loss, key.scored_loss, key.reveal, key.previous)
-    problems = (problem.constraints, score.constraints, problem.domain)
+    state = adversary_state(simulation.stream, simulation.first.dtype)
+    problems = (problem.constraints, score.constraints, problem.domain, state)
     leaves, structure = jax.tree.flatten(problems)
     traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
     program = traced(leaves, points, z, random_key)
@@ -112,10 +114,12 @@ def _probe(
 ) -> Any:
     """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
     loss, scored_loss, reveal, previous = functions
-    constraints, scored_constraints, domain = problems
+    constraints, scored_constraints, domain, state = problems
 
     def probe(x: jax.Array) -> Any:
-        z = data if reveal is None else reveal(jnp.asarray(1, jnp.int32), x, key)
+        z, first = data, jnp.asarray(1, jnp.int32)
+        if reveal is not None:
+            z = reveal(first, x, key) if state is None else reveal(state, first, x, key)[1]
         before = points[0]
         played = FullInformation(loss, constraints, domain, with_previous(z, before, previous[0]))
         scored = FullInformation(scored_loss, scored_constraints, domain, with_previous(z, before, previous[1]))

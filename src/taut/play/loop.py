@@ -91,7 +91,7 @@ class CompileKey(NamedTuple):
 
     loss: Callable[[jax.Array, Any], Any]
     scored_loss: Callable[[jax.Array, Any], Any]
-    reveal: Callable[[jax.Array, jax.Array, jax.Array], Any] | None
+    reveal: Callable[..., Any] | None
     record: frozenset[str]
     every: int
     length: int
@@ -126,6 +126,8 @@ class Inputs(NamedTuple):
     x1: Any
     start: Any = None
     """The decision before round 1, for problems that depend on it."""
+    adversary: Any = None
+    """The adversary's state before round 1, if it has one."""
 
 
 class Carry(NamedTuple):
@@ -170,11 +172,12 @@ def count_compiled() -> int:
     return sum(function._cache_size() for function in _compiled)
 
 
-def initial_carry(batch: BatchShape, learner: Learner, x1: jax.Array, start: jax.Array | None = None) -> Carry:
+def initial_carry(batch: BatchShape, inputs: Inputs) -> Carry:
     """Return states and totals before round 1, with leading axes learner and seed."""
+    learner, x1 = inputs.learner, jnp.asarray(inputs.x1)
 
     def one(learner: Learner) -> Carry:
-        state = Remembered.around(learner.init(x1, batch.played), start)
+        state = Remembered.around(learner.init(x1, batch.played), inputs.start, inputs.adversary)
         return Carry(state, ChunkTotals.zero(batch.scored, x1.dtype))
 
     return jax.vmap(jax.vmap(one, in_axes=None, axis_size=batch.seeds), axis_size=batch.learners)(learner)
@@ -185,12 +188,13 @@ def play_chunk(
 ) -> tuple[Packed, dict[str, Any]]:
     start, rounds, skipped = span
     batch = key.batch
-    constraints, scored_constraints, domain, learner, x1, before = key.inputs.unpack(inputs)
-    first = initial_carry(batch, learner, x1, before)
+    fixed: Inputs = key.inputs.unpack(inputs)
+    learner, domain = fixed.learner, fixed.domain
+    first = initial_carry(batch, fixed)
     given = key.state.unpack(state, key.header)
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape))
-    one_round = partial(_round, key, constraints, scored_constraints, domain, start)
+    one_round = partial(_round, key, fixed.constraints, fixed.scored_constraints, domain, start)
 
     def some_learners(learner: Learner, carry: Carry, swept: bool) -> Any:
         chunk = partial(_chunk, key, one_round, rounds, skipped, learner, swept)
@@ -345,9 +349,10 @@ def _round(
     learner: Learner, carry: Carry, data: Any, random_key: Any, i: jax.Array,
 ) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
     """Play one round of one learner and one seed. Returns the carry after it, and what to record."""
-    (state, previous), totals = Remembered.parts(carry.state), carry.totals
-    x = state.x
-    z = data if key.reveal is None else _ask(key.reveal, (start + i + 1).astype(jnp.int32), x, random_key)
+    (state, previous, adversary), totals = Remembered.parts(carry.state), carry.totals
+    x, z = state.x, data
+    if key.reveal is not None:
+        adversary, z = _ask(key.reveal, adversary, (start + i + 1).astype(jnp.int32), x, random_key)
     round = CheckedRound(key.loss, constraints, domain, with_previous(z, previous, key.previous[0]))
     scored = None
     if scored_constraints is not None:
@@ -357,13 +362,15 @@ def _round(
     after, unmarked_data = mark_nonfinite_data(played.after, z)
     played = played._replace(loss=played.loss + nan_unless_finite(unmarked_data, x.dtype))
     row = {name: record.value(played, z) for name, record in key.records().items()}
-    after = Remembered.around(after, None if previous is None else played.state.x)
+    after = Remembered.around(after, None if previous is None else played.state.x, adversary)
     return Carry(after, totals.add(round_terms(jnp, played.loss, played.excess))), row
 
 
-def _ask(reveal: Callable[..., Any], t: jax.Array, x: jax.Array, random_key: jax.Array) -> Any:
-    """Return the data z_t that the adversary chooses, with floats in the type of the decision."""
-    z = reveal(t, x, jax.random.fold_in(random_key, t))
+def _ask(reveal: Callable[..., Any], state: Any, t: jax.Array, x: jax.Array, random_key: jax.Array) -> tuple[Any, Any]:
+    """Return the adversary's state after round t and the data z_t that it chooses, with floats in the type of the decision."""
+    key = jax.random.fold_in(random_key, t)
+    after, z = (None, reveal(t, x, key)) if state is None else reveal(state, t, x, key)
     return jax.tree.map(
-        lambda a: jnp.asarray(a, x.dtype) if jnp.issubdtype(jnp.result_type(a), jnp.floating) else jnp.asarray(a), z
+        lambda a: jnp.asarray(a, x.dtype) if jnp.issubdtype(jnp.result_type(a), jnp.floating) else jnp.asarray(a),
+        (after, z),
     )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..problem.compatibility import cast_data
@@ -31,16 +30,15 @@ def raise_first_nonfinite(
         data: the chunk's data, with axes seed and round, or None if an adversary made them.
     """
     start, rounds, _ = (int(number) for number in arguments[-1])
-    after, records = play(
-        programs, key._replace(record=frozenset(("loss", "excess", "decisions")), every=1), *arguments
-    )
+    wanted = ("loss", "excess", "decisions", "data") if key.reveal is not None else ("loss", "excess", "decisions")
+    after, records = play(programs, key._replace(record=frozenset(wanted), every=1), *arguments)
     losses, excess, decisions = (
         np.moveaxis(np.asarray(records[name]), 2, 0)[:rounds] for name in ("loss", "excess", "decisions")
     )
     if key.reveal is None:
         revealed = [np.moveaxis(cast_data("stream", a, losses.dtype), 1, 0) for a in jax.tree.leaves(data)]
     else:
-        revealed = [_adversarial(key, decisions, arguments[3], start)]
+        revealed = [np.moveaxis(np.asarray(a), 2, 0)[:rounds] for a in jax.tree.leaves(records["data"])]
     last = np.asarray(key.state.unpack(after, key.header).x)
     following = np.concatenate([decisions[1:], last[None]])  # the decisions that each round's gradients led to
     suspects = {"stream": revealed, "loss": [losses], "constraints": [excess], "loss gradient": [following]}
@@ -56,20 +54,6 @@ def raise_first_nonfinite(
         f"{name}: got a value that is not finite in round {start + when[name] + 1}; expected finite numbers"
         f"{hint if 'gradient' in name else ''}"
     )
-
-
-def _adversarial(key: CompileKey, decisions: Array, random_keys: jax.Array, start: int) -> Array:
-    """Return 0 for every round (then learner, seed) in which the adversary's data were finite, otherwise NaN."""
-    reveal = key.reveal
-    assert reveal is not None
-
-    def one(t: jax.Array, x: jax.Array, random_key: jax.Array) -> jax.Array:
-        z = reveal(t, x, jax.random.fold_in(random_key, t))
-        return sum((jnp.sum(0 * jnp.asarray(a, x.dtype)) for a in jax.tree.leaves(z)), jnp.zeros((), x.dtype))
-
-    asked = jax.vmap(jax.vmap(one, (None, 0, 0)), (None, 0, None))
-    rounds = jnp.arange(start + 1, start + 1 + len(decisions), dtype=jnp.int32)
-    return np.asarray(jax.vmap(asked, (0, 0, None))(rounds, jnp.asarray(decisions), random_keys))
 
 
 def _first_bad(arrays: Sequence[Array], rounds: int) -> int:

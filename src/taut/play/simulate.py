@@ -58,8 +58,8 @@ def simulate(
             `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
             start..start+length, counted from 0, the same ones however the stream is cut; or an adversary
             `reveal(round, decision, key)` that sees the decision (rounds counted from 1), written in jax.numpy and
-            compiled like the rest. Tables of pandas, polars and xarray and lists of numbers are taken as arrays; the index
-            of a table is kept in the run.
+            compiled like the rest, or with a state of its own, `taut.adversary(reveal, state)`. Tables of pandas, polars and
+            xarray and lists of numbers are taken as arrays; the index of a table is kept in the run.
         horizon: number of rounds; needed for functions, at most the length of arrays.
         seeds: number of independent simulations.
         key: JAX random key for the adversary, split over the seeds; by default `jax.random.key(0)`.

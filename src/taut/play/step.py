@@ -60,6 +60,8 @@ class Remembered(NamedTuple):
     """The learner's state."""
     previous: jax.Array | None = None
     """x_{t-1}, for a problem that depends on it."""
+    adversary: Any = None
+    """The state of an adversary that has one."""
 
     @property
     def x(self) -> jax.Array:
@@ -68,9 +70,9 @@ class Remembered(NamedTuple):
         return decision
 
     @classmethod
-    def around(cls, state: Any, previous: jax.Array | None) -> Any:
+    def around(cls, state: Any, previous: jax.Array | None, adversary: Any = None) -> Any:
         """Return the learner's state with what else is to be remembered, or the state itself if there is nothing."""
-        return state if previous is None else cls(state, previous)
+        return state if previous is None and adversary is None else cls(state, previous, adversary)
 
     @classmethod
     def parts(cls, carried: Any) -> Remembered:
@@ -189,7 +191,7 @@ def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax
 def _live(
     learner: Learner, carried: Any, round: Round, data_finite: jax.Array, packing: Packing
 ) -> tuple[jax.Array, ...]:
-    state, previous = Remembered.parts(carried)
+    state, previous, _ = Remembered.parts(carried)
     played = play_round(learner, state, round)
     after, gradient = played.after, round.gradient(state.x)
     finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))

@@ -16,7 +16,7 @@ from .problem import Problem
 from .streams import Adversary, Stream
 from .tracing import scalar, traced
 
-__all__ = ["cast_data", "count_constraints", "first_decision", "round_shapes"]
+__all__ = ["adversary_state", "cast_data", "count_constraints", "first_decision", "round_shapes"]
 
 
 @jax.jit
@@ -52,11 +52,40 @@ def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
     """Return shapes and types of one round's data, with floats in the type of the decision `x`."""
     if isinstance(stream, Adversary):
         first = jnp.asarray(1, jnp.int32)
-        data = traced("reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key)
+        if stream.state is None:
+            data = traced("reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key)
+        else:
+            data = _stateful_shapes(stream, first, x, key)
         axes = 0
     else:
         data, axes = stream.block(0, 1), 2
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _data_type(a.dtype, x.dtype)), data)
+
+
+def adversary_state(stream: Stream, floating: Any) -> Any:
+    """Return the adversary's state before round 1, with floats in the type of the decision; None if there is none."""
+    if not isinstance(stream, Adversary) or stream.state is None:
+        return None
+    return jax.tree.map(lambda a: cast_data("state", a, floating), stream.state)
+
+
+def _stateful_shapes(stream: Adversary, first: jax.Array, x: jax.Array, key: jax.Array | None) -> Any:
+    """Return shapes and types of the data, after checking that the state keeps its own."""
+    state, called = adversary_state(stream, x.dtype), "reveal(state, round, decision, key)"
+    found = traced(called, "stream", "stream", stream.function, state, first, x, key)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"stream: {called} returned {arguments.shown(found)}; expected two things, the next state and z"
+        )
+
+    def described(tree: Any) -> Any:
+        return jax.tree.map(lambda a: (tuple(a.shape), str(_data_type(a.dtype, x.dtype))), tree)
+
+    if described(found[0]) != described(state):
+        raise ValueError(
+            f"stream: {called} returned a state with {described(found[0])}; expected {described(state)}, as before round 1"
+        )
+    return found[1]
 
 
 def _data_type(given: Any, floating: Any) -> np.dtype[Any]:

@@ -71,12 +71,27 @@ def sample_rounds(
     if isinstance(stream, Adversary):
         against = jnp.asarray(points)[rng.integers(0, len(points), size=count)]
         keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), count)
+        if stream.state is not None:
+            return _rounds_in_turn(stream, against, keys)
         revealed = jax.vmap(stream.function)(jnp.asarray(rounds + 1, jnp.int32), against, keys)
         return jax.tree.map(np.asarray, revealed)
     data = rounds_at(stream, rng.integers(0, stream.seeds, size=count), rounds)
     if finite and not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
         raise ValueError("stream: got a value that is not finite; expected finite numbers")
     return data
+
+
+def _rounds_in_turn(stream: Adversary, decisions: jax.Array, keys: jax.Array) -> Any:
+    """Data that an adversary with a state reveals to these decisions, from round 1 on."""
+    floating = decisions.dtype
+    state = jax.tree.map(lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), stream.state)
+
+    def one(state: Any, given: Any) -> Any:
+        after, z = stream.function(state, *given)
+        return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state), z
+
+    rounds = jnp.arange(1, len(decisions) + 1, dtype=jnp.int32)
+    return jax.tree.map(np.asarray, jax.lax.scan(one, state, (rounds, decisions, keys))[1])
 
 
 def rounds_at(stream: Stream, seeds: Array, rounds: Array) -> Any:

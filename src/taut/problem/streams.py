@@ -1,7 +1,8 @@
 """Streams: the data of all rounds, whatever they come from, as blocks of (seed, round, ...) arrays.
 
 Three sources look alike to the rest of the library: arrays (also memory-mapped), a function `chunk(start, length)` for
-streams longer than memory, and a function `reveal(round, decision, key)`, an adversary that reacts.
+streams longer than memory, and a function `reveal(round, decision, key)`, an adversary that reacts. An adversary with a state
+of its own is made by `taut.adversary`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import numpy as np
 
 from .. import arguments
 
-__all__ = ["Adversary", "Arrays", "Chunks", "Stream", "as_stream", "required_arguments"]
+__all__ = [
+    "Adversary",
+    "Arrays",
+    "Chunks",
+    "StatefulAdversary",
+    "Stream",
+    "adversary",
+    "as_stream",
+    "required_arguments",
+]
 
 LONGEST = 2**31 - 1
 """Rounds are counted in 32 bits."""
@@ -83,11 +93,16 @@ class Chunks(Stream):
 
 @dataclass(frozen=True)
 class Adversary(Stream):
-    """An adversary `reveal(round, decision, key) -> z`, compiled with the game. `round` counts from 1."""
+    """An adversary `reveal(round, decision, key) -> z`, compiled with the game. `round` counts from 1.
 
-    function: Callable[[jax.Array, jax.Array, jax.Array], Any]
+    With a state it is `reveal(state, round, decision, key) -> state, z`.
+    """
+
+    function: Callable[..., Any]
     horizon: int
     seeds: int
+    state: Any = None
+    """The state before round 1; None for an adversary without one."""
 
     def block(self, start: int, length: int) -> Any:
         """There is nothing to hand out before the decision is known."""
@@ -99,6 +114,46 @@ class Adversary(Stream):
         return True
 
 
+@dataclass(frozen=True, eq=False)
+class StatefulAdversary:
+    """An adversary that remembers, before its horizon is known; see `taut.adversary`."""
+
+    reveal: Callable[..., Any]
+    state: Any
+
+
+def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
+    """Return an adversary that carries a state from round to round, to be used as a stream.
+
+    Arguments:
+        reveal: `reveal(state, round, decision, key) -> state, z`, written in jax.numpy: the state after the round, and the
+            round's data. Rounds count from 1.
+        state: the state before round 1, a pytree of arrays. Structure, shapes and types never change. Each seed has its own.
+
+    Here the adversary is a price that follows the sum of all decisions so far:
+
+    >>> import jax.numpy as jnp, numpy as np, taut
+    >>> def reveal(sold, round, decision, key):
+    ...     sold = sold + decision.sum()
+    ...     return sold, jnp.full(2, 1 - sold)
+    >>> market = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0.0, 1.0, shape=2))
+    >>> run = taut.simulate(taut.ClippedOGD(0.1, 4.0), market, taut.adversary(reveal, np.zeros(())), horizon=3)
+    >>> run.loss.round(4).tolist()
+    [[0.0, -1.0, -2.0]]
+    """
+    if not callable(reveal) or required_arguments(reveal) != 4:
+        raise TypeError(
+            f"reveal: got {arguments.shown(reveal)}; expected a function reveal(state, round, decision, key) that returns "
+            "the next state and the round's data"
+        )
+    arrays = jax.tree.map(lambda a: arguments.as_array("state", a), state)
+    if not jax.tree.leaves(arrays):
+        raise ValueError("state: got no array; expected the state before round 1, a pytree of arrays")
+    for path, leaf in _leaves(arrays):
+        _check_numbers("state: got", leaf, path)
+    return StatefulAdversary(reveal, arrays)
+
+
 def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
     """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the three forms."""
     seeds = None if seeds is None else arguments.count("seeds", seeds)
@@ -107,6 +162,10 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
         raise ValueError(f"horizon: got {horizon}; expected at most {LONGEST}, because rounds are counted in 32 bits")
     if isinstance(stream, Stream):
         return _again(stream, horizon, seeds)
+    if isinstance(stream, StatefulAdversary):
+        if horizon is None:
+            raise ValueError("horizon is required when stream is an adversary, for example simulate(..., horizon=1000)")
+        return Adversary(stream.reveal, horizon, seeds or 1, stream.state)
     if callable(stream):
         if horizon is None:
             raise ValueError("horizon is required when stream is a function, for example simulate(..., horizon=1000)")
@@ -115,6 +174,11 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
             return Adversary(stream, horizon, seeds or 1)
         if required == 2:
             return Chunks(stream, horizon, seeds or 1, seeds is not None)
+        if required == 4:
+            raise TypeError(
+                "stream: got a function with 4 required arguments, as an adversary with a state has; expected "
+                "taut.adversary(reveal, state), with the state before round 1"
+            )
         raise TypeError(
             f"stream: got a function with {required} required arguments; expected chunk(start, length) or "
             "reveal(round, decision, key)"

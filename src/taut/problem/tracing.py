@@ -84,7 +84,7 @@ def scalar(value: Any) -> jax.Array:
 
 def _given(called: str, values: tuple[Any, ...]) -> str:
     if called.startswith("reveal"):
-        return f"a decision of shape {tuple(values[1].shape)}"
+        return f"a decision of shape {tuple(values[-2].shape)}"
     x, *data = values
     data = [data_of(z) for z in data]
     given = f" and one round's data z of shape {shapes_of(data[0])}" if data and data[0] is not None else ""
