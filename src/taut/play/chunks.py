@@ -317,7 +317,12 @@ def _signature(
 
     Learners, functions and domains are told apart by their identity.
     """
-    if not isinstance(stream, Arrays) or first.size > SMALL:
+    if (
+        not isinstance(stream, Arrays)
+        or first.size > SMALL
+        or problem.previous
+        or (score is not None and score.previous)
+    ):
         return None
     scored = None if score is None else (id(score.loss), id(score.constraints))
     leaves, structure = jax.tree.flatten(stream.data)
