@@ -327,3 +327,18 @@ def test_both_views_have_no_memory():
 def test_mistakes_are_named(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_cells_of_a_sweep_tell_decisions_before_round_1_and_adversary_states_apart():
+    from taut.play.sweeps.cell import prepare
+    from taut.play.sweeps.identity import Identities
+
+    def reveal(state, t, x, key):
+        return state, state + x
+
+    other = taut.Problem(cost, ramps, BOX, previous=True, start=-START)
+    plain = taut.Problem(cost, ramps, BOX, previous=True)
+    streams = [data()[0], taut.adversary(reveal, np.zeros(2)), taut.adversary(reveal, np.ones(2))]
+    cells = [taut.Cell(LEARNER, problem, stream, horizon=9) for problem in (RAMPED, other, plain) for stream in streams]
+    identities, shared = Identities(), {}
+    assert len({identities.of(prepare(cell, shared)) for cell in cells}) == len(cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,14 @@ from .. import files
 from ..engine import VERSION
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 from ..problem.compatibility import adversary_state
+from ..problem.problem import Problem
 from ..problem.rounds import FullInformation
+from ..problem.streams import Adversary, Stream
 from ..storage import digest
 from .chunks import Simulation
 from .step import with_previous
 
-__all__ = ["digest_of_tree", "fingerprint", "program_digest"]
+__all__ = ["Functions", "digest_of_tree", "fingerprint", "parts_of", "program_digest"]
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 
@@ -55,8 +57,7 @@ def digest_of_tree(tree: Any) -> str:
 
 def _functions(simulation: Simulation) -> tuple[str, str]:
     """Return checksums of the traced program of a round, and of its values at a few decisions."""
-    problem, key = simulation.problem, simulation.key
-    score = simulation.score or problem
+    problem = simulation.problem
     random_key = jax.random.key(0)
     sampled = [problem.domain.sample(k) for k in jax.random.split(random_key)]
     points = jnp.stack([jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)])
@@ -65,9 +66,7 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
         if simulation.stream.reacts
         else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
     )
-    functions = (key.loss, key.scored_loss, key.reveal, key.previous)
-    state = adversary_state(simulation.stream, simulation.first.dtype)
-    problems = (problem.constraints, score.constraints, problem.domain, state)
+    functions, problems = parts_of(problem, simulation.score, simulation.stream, simulation.first.dtype)
     leaves, structure = jax.tree.flatten(problems)
     traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
     program = traced(leaves, points, z, random_key)
@@ -76,17 +75,38 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
     return f"{text} {digest_of_tree(program.consts)} {digest_of_tree(leaves)}", digest_of_tree(values)
 
 
-def program_digest(functions: tuple[Any, Any, Any], trees: Any, first: jax.Array, example: Any) -> str:
+class Functions(NamedTuple):
+    """The functions of a simulation, which are compiled into its program."""
+
+    loss: Any
+    scored_loss: Any
+    reveal: Any
+    """An adversary or None."""
+    previous: tuple[bool, bool]
+    """Whether the problem that is played, and the one that scores, depend on the previous decision."""
+
+
+def parts_of(problem: Problem, score: Problem | None, stream: Stream, dtype: Any) -> tuple[Functions, Any]:
+    """Return the functions of a simulation, and the trees that hold its numbers: constraints, domain, start, adversary."""
+    scored = score or problem
+    reveal = stream.function if isinstance(stream, Adversary) else None
+    functions = Functions(problem.loss, scored.loss, reveal, (problem.previous, scored.previous))
+    starts = [one.start for one in (problem, scored) if one.start is not None]
+    state = adversary_state(stream, dtype)
+    return functions, (problem.constraints, scored.constraints, problem.domain, state, starts)
+
+
+def program_digest(functions: Functions, trees: Any, first: jax.Array, example: Any) -> str:
     """Return a checksum of the traced program of a round and of all numbers in it. Nothing is compiled.
 
     Arguments:
-        functions: the loss that is played, the loss that is scored, and an adversary or None.
-        trees: the constraints that are played, those that are scored, and the domain.
+        functions: the functions, as `parts_of` returns them.
+        trees: the trees with numbers, likewise.
         first: a decision.
         example: shapes and types of one round's data; not used with an adversary.
     """
     leaves, structure = jax.tree.flatten(trees)
-    z = None if functions[2] is not None else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), example)
+    z = None if functions.reveal is not None else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), example)
     traced = jax.make_jaxpr(lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest))
     program = traced(leaves, first[None], z, jax.random.key(0))
     text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
@@ -109,12 +129,10 @@ def _numbers(program: Any) -> list[Any]:
     return found
 
 
-def _probe(
-    functions: tuple[Any, Any, Any, tuple[bool, bool]], problems: Any, points: jax.Array, data: Any, key: jax.Array
-) -> Any:
+def _probe(functions: Functions, problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
     """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
     loss, scored_loss, reveal, previous = functions
-    constraints, scored_constraints, domain, state = problems
+    constraints, scored_constraints, domain, state, _ = problems
 
     def probe(x: jax.Array) -> Any:
         z, first = data, jnp.asarray(1, jnp.int32)

@@ -26,7 +26,7 @@ from ...engine import VERSION, default_float
 from ...problem.compatibility import first_decision, round_shapes
 from ...problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 from ...storage import digest
-from ..fingerprint import program_digest
+from ..fingerprint import parts_of, program_digest
 from .cell import Ready, make_stream
 
 __all__ = ["Identities", "described"]
@@ -63,16 +63,15 @@ class Identities:
             return None
         random_key = jax.random.key(0) if stream.reacts else None
         example = round_shapes(stream, first, random_key)
-        reveal = stream.function if isinstance(stream, Adversary) else None
-        key = (id(cell.problem), id(cell.score), id(reveal), str(example), first.dtype)
+        reacting = (id(stream.function), id(stream.state)) if isinstance(stream, Adversary) else None
+        key = (id(cell.problem), id(cell.score), reacting, str(example), first.dtype)
 
         def describe() -> Any:
-            played, scored = cell.problem, cell.score or cell.problem
-            functions = (played.loss, scored.loss, reveal)
-            trees = (played.constraints, scored.constraints, played.domain)
+            played = cell.problem
+            functions, trees = parts_of(played, cell.score, stream, first.dtype)
             return [played.domain.to_dict(), program_digest(functions, trees, first, example)]
 
-        return self._remembered(key, describe, cell.problem, cell.score, reveal)
+        return self._remembered(key, describe, cell.problem, cell.score, stream)
 
     def _stream(self, cell: Ready) -> tuple[Stream | None, Any]:
         """Return a stream of the same shapes, and what identifies the data. A recipe that fails here will fail when played."""
