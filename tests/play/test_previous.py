@@ -9,6 +9,7 @@ import pytest
 
 import taut
 from small_games import assert_bit_equal
+from taut.judge.regret_curve import cumulative_regret
 from taut.play.step import Remembered
 from taut.problem.memory import recorded
 from taut.problem.round_data import RoundData
@@ -209,6 +210,8 @@ def test_policy_comparator_is_its_own_previous_decision():
     np.testing.assert_allclose(best.loss, (z.sum(axis=1) @ grid.T).min(axis=1), atol=1e-6)
     run = taut.simulate(LEARNER, LIMITED, z, seeds=SEEDS)
     np.testing.assert_allclose(taut.metrics.measured(run, best)["policy regret"], run.totals.loss - best.loss)
+    curve = cumulative_regret(run, best)
+    np.testing.assert_allclose(curve[:, -1], run.totals.loss - best.loss, atol=1e-9)
     with pytest.raises(ValueError, match="previous=True, in which the decisions"):
         taut.hindsight(LIMITED, z, seeds=SEEDS, comparator="per-round")
 

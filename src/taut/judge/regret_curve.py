@@ -12,6 +12,7 @@ from ..engine import double_precision
 from ..play.chunks import revealed_data
 from ..play.run import Run
 from ..problem.interpreter import evaluated
+from ..problem.memory import steady
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from .hindsight import Hindsight, hindsight
@@ -24,6 +25,8 @@ Array = np.ndarray[Any, Any]
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     """Return the regret after each round, with dims (seed, round). The last column is the regret of the run.
+
+    For a problem with `previous=True` it is policy regret.
 
     Arguments:
         run: a run that recorded "loss", with its problem and its stream.
@@ -45,7 +48,8 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     arguments.instance("best", found, Hindsight, "the result of taut.hindsight(problem, stream)")
     if found.comparator != "fixed" or found.prefixes is not None:
         raise ValueError("best: got decisions for prefixes or moving ones; expected taut.hindsight(problem, stream)")
-    return np.cumsum(run.loss - losses_of(problem, source, found.decision, run.horizon), axis=-1, dtype=np.float64)
+    fixed = steady(problem) if problem.previous else problem
+    return np.cumsum(run.loss - losses_of(fixed, source, found.decision, run.horizon), axis=-1, dtype=np.float64)
 
 
 def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) -> Array:
