@@ -274,13 +274,16 @@ def compare(
     'clipped-ogd'
     """
     chosen = _labelled(learners)
+    arguments.instance(
+        "problem", problem, Problem, "taut.Problem(...). The order is compare(learners, problem, stream)"
+    )
     problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
     for label, learner in made.items():
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learners: got {learner!r} for {label!r}; expected a learner, a card or the name of a method"
+                f"learners: got {arguments.shown(learner)} for {label!r}; expected a learner, a card or the name of a method"
             )
     jobs = [partial(simulate, learner, problem, source, score=score) for learner in made.values()]
     runs = dict(zip(made, _all(jobs, threads, progress), strict=True))
@@ -305,7 +308,9 @@ def _labelled(learners: Any) -> dict[str, Any]:
     if isinstance(learners, Mapping):
         found = dict(learners)
     elif isinstance(learners, Iterable) and not isinstance(learners, str):
-        found = {one if isinstance(one, str) else getattr(one, "name", repr(one)): one for one in learners}
+        found = {
+            one if isinstance(one, str) else getattr(one, "name", None) or arguments.shown(one): one for one in learners
+        }
     else:
         raise TypeError(f"learners: got {learners!r}; expected label -> learner, or a list of names of methods")
     if not found:

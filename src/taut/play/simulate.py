@@ -21,7 +21,7 @@ from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
-from ..problem.tables import index_of
+from ..problem.tables import index_of, warn_of_decreasing_times
 from .checkpoint import Checkpoint
 from .chunks import Simulation
 from .deadline import check_deadline
@@ -96,6 +96,8 @@ def simulate(
             "shape of the problem that is played"
         )
     index = index_of(stream)
+    if index is not None:
+        warn_of_decreasing_times(index)
     problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     learners, swept = _learners(learner, problem, source.horizon)
