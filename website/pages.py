@@ -30,7 +30,7 @@ TUTORIALS = (
     "certificate",
 )
 GUIDES = ("choosing", "constants", "checkpoints", "troubleshooting")
-GUIDE_PAGES = ("performance.md", "modelling.md", "architecture.md")
+GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 MODULES = {
     "problems": ("taut.Problem", "taut.Constants", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex", "taut.Product",
                  "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened", "taut.smoothed"),
@@ -59,6 +59,7 @@ def assemble(target: Path, small: bool) -> list[Any]:
     for name in ("performance.md", "architecture.md"):
         _copied(target, name)
     _copied(target, "modelling.md", execute=not small)
+    _copied(target, "feedback.md", execute=not small)
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
         _write(target / name.lower(), _rewritten((ROOT / name).read_text()))
     (target / "tutorials").mkdir()
