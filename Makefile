@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint drill fuzz floors newest docs bench chromium format readme clean
+.PHONY: reproduce test lint drill fuzz mutants floors newest docs bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -27,13 +27,19 @@ docs: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
-# Kill processes at random moments, tear files and fill the disk; prints what was lost (nothing).
+# Kill processes at random moments, tear files and fill the disk; prints what was lost (nothing). Then many new problems.
 drill: .venv/ready
 	$(BIN)/python -m drills.crash
+	$(BIN)/python -m drills.memory
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.
 fuzz: .venv/ready
 	$(BIN)/python -m drills.fuzz
+
+# Change the source in one place at a time, run the tests of that module, and print the share of changes that they notice.
+mutants: .venv/ready
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[mutants]'
+	TAUT_TEST_CACHE=.xla_cache nice $(BIN)/python -m drills.mutants
 
 # Run the tests with the lowest declared version of every dependency, and with the newest.
 floors: .venv/ready

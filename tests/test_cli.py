@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ import taut
 from taut import cli
 from taut.judge.guarantees import guarantees
 from taut.learners import Setting
+from taut.paper import pipeline
 
 runner = CliRunner(env={"COLUMNS": "200"})
 CONSTANTS = ["-R", "1", "-f", "1", "-g", "1.5"]
@@ -85,3 +87,12 @@ def test_bench_outside_a_checkout_says_so(tmp_path, monkeypatch):
 
 def test_version():
     assert called("--version").strip() == taut.__version__
+
+
+def test_reproduce_passes_every_option_on(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pipeline, "run_all", lambda *given, **options: asked.append((given, options)) or {})
+    called("reproduce", "toy", "--out", "here", "--quick", "--seeds", "3", "--demand", "a.csv", "--json")
+    called("reproduce")
+    assert asked[0] == (("toy", Path("here"), True, 3, ("a.csv",)), {"quiet": True})
+    assert asked[1] == (("all", Path("reproduction"), False, 10, ()), {"quiet": False})

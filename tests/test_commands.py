@@ -69,6 +69,15 @@ def test_a_run_knows_where_its_data_were_and_notices_a_change(folder):
     assert "expected --problem and --data" in called("certify", "out.nc", fails=True)
 
 
+def test_seeds_on_the_command_line_are_those_of_the_library(folder):
+    np.save("costs.npy", np.stack([COSTS, COSTS[::-1]]))
+    called("run", "problem.py:game", "-l", "clipped-ogd", "-d", "costs.npy", "--seeds", "2", "-o", "two.nc")
+    run = taut.Run.load("two.nc")
+    assert (run.seeds, run.horizon) == (2, 40)
+    rows = json.loads(called("certify", "two.nc", "--json"))
+    assert rows["seeds"] == 2
+
+
 def test_compare_prints_one_table(folder):
     words = (
         "compare",

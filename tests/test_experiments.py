@@ -1,18 +1,22 @@
 """Experiments and claims: verdicts are computed. Broken learners flip them, other seeds do not."""
 
+import dataclasses
 import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import stored
 import taut
+from taut import files
 from taut.judge.guarantees import setting_of
 from taut.paper import theory_criteria
 from taut.paper.claims import CLAIMS, FAILS, HOLDS, NOT_YET, PART, judge
 from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses
 from taut.paper.experiments import dispatch, doubly_stochastic, theory, toy
-from taut.paper.reproduce import OPEN, Options, load, reproduce, summary
+from taut.paper.reproduce import OPEN, Options, _finished, load, reproduce, summary
 
 GRID, SEEDS = (500, 2000, 8000), 2
 
@@ -217,6 +221,17 @@ def test_results_of_other_options_are_not_reused(tmp_path):
     reproduce(["dispatch"], tmp_path, Options(seeds=2, quick=True), progress=False)
     steps = json.loads((tmp_path / "timing.json").read_text())["steps"]
     assert not any(step["kept"] for step in steps)
+
+
+def test_results_of_another_version_are_not_reused(tmp_path, monkeypatch):
+    options = Options(seeds=1, quick=True)
+    path = tmp_path / "dispatch/results.nc"
+    stored = xr.Dataset(attrs={"options": json.dumps(dataclasses.asdict(options)), "taut": version("taut")})
+    files.write_atomically(path, bytes(stored.to_netcdf(engine="h5netcdf")))
+    assert _finished(path, options)
+    assert not _finished(path, Options(seeds=2, quick=True))
+    monkeypatch.setattr("taut.paper.reproduce.version", lambda name: "0.0.9")
+    assert not _finished(path, options)
 
 
 def test_unknown_experiments_are_named(tmp_path):

@@ -8,6 +8,7 @@ import taut
 from taut.judge.guarantees import (
     SCORED_SLATER,
     margin_between,
+    setting_of,
     standing,
     transforms_between,
     translated,
@@ -145,3 +146,21 @@ def test_trivial_bounds_follow_from_the_ranges_alone():
     }  # fmt: skip
     assert set(trivial_bounds(BASE.constants, 10, 4, {"constraint_range"})) == {"regret"}
     assert trivial_bounds(taut.Constants(), 10, 4) == {}
+
+
+def test_a_first_decision_off_the_centre_may_be_a_diameter_from_the_comparator():
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: x[0] - 0.25, taut.Ball(1.0, shape=2),
+        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0),
+    )  # fmt: skip
+    at_centre, off_centre = setting_of(problem), setting_of(problem, np.array([0.5, 0.0]))
+    assert (at_centre.constants.radius, at_centre.initial_excess) == (1.0, -0.25)
+    assert (off_centre.constants.radius, off_centre.initial_excess) == (2.0, 0.25)
+    assert off_centre.initial_violation == 0.25
+    learner = taut.ClippedOGD.tuned(problem.constants, 100)
+    there, here = ({g.quantity: g.bound for g in learner.guarantees(one, 100)} for one in (off_centre, at_centre))
+    assert there["regret"] > 1.5 * here["regret"]
+    run = taut.simulate(learner, problem, np.tile([1.0, 0.0], (3, 1)), x1=np.array([0.5, 0.0]))
+    bound = next(row.bound for row in run.certificate(check=False).rows if row.quantity == "regret")
+    expected = {g.quantity: g.bound for g in learner.guarantees(off_centre, 3)}
+    assert bound == pytest.approx(expected["regret"])

@@ -9,6 +9,7 @@ import jax
 import joblib
 import numpy as np
 import pytest
+from joblib.externals import loky
 
 import taut
 from small_games import ALL, GAME, assert_bit_equal, targets
@@ -90,16 +91,61 @@ def test_a_copied_problem_plays_the_same(way):
     assert COPIES[way](CLIPPED) == CLIPPED
 
 
-def final(seed):
-    jax.config.update("jax_enable_x64", True)  # a new process starts with JAX's default
-    return taut.simulate(CLIPPED, GAME, targets(seed=seed)).final.tolist()
+def go_on(parts):
+    """Play in another process: a simulation from the start, a player from where it was."""
+    learner, problem, player, z = parts
+    run = taut.simulate(learner, problem, z, record=ALL)
+    for point in z:
+        player.observe(point)
+    return player, run, problem, learner
 
 
-def test_processes_that_are_spawned_give_the_same_results():
-    wanted = [final(seed) for seed in range(2)]
+def spawned(jobs):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.map(final, range(2)) == wanted
-    assert joblib.Parallel(n_jobs=2, backend="threading")(joblib.delayed(final)(seed) for seed in range(2)) == wanted
+        return pool.map_async(go_on, jobs).get(timeout=500)  # a pool would wait forever for a worker that ended
+
+
+def by_joblib(jobs):
+    results = joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(go_on)(job) for job in jobs)
+    loky.get_reusable_executor().shutdown(wait=True)
+    return results
+
+
+@pytest.mark.parametrize("start", [spawned, by_joblib])
+def test_learners_problems_players_and_runs_travel_to_other_processes_and_back(start, monkeypatch):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")  # for the new processes
+    jobs = []
+    for seed in range(2):
+        player = taut.Player(CLIPPED, GAME)
+        player.observe(targets(seed=9)[0])
+        jobs.append((CLIPPED, GAME, player, targets(seed=seed)))
+    results = start(jobs)
+    for job, (player, run, problem, learner) in zip(jobs, results, strict=True):
+        mine, own_run, *_ = go_on(job)
+        assert_bit_equal(run, own_run)
+        np.testing.assert_array_equal(player.decision, mine.decision)
+        assert (player.round, player.totals.loss) == (mine.round, mine.totals.loss)
+        assert learner == CLIPPED
+        assert_bit_equal(taut.simulate(learner, problem, job[3], record=ALL), own_run)
+
+
+def test_a_player_in_64_bits_is_not_unpickled_in_32():
+    pickled = pickle.dumps(taut.Player(CLIPPED, GAME))
+    with (
+        jax.enable_x64(False),
+        pytest.raises(ValueError, match=r"player: got one in float64; expected .*JAX_ENABLE_X64=1"),
+    ):
+        pickle.loads(pickled)
+
+
+def test_a_player_of_a_problem_that_cannot_be_pickled_is_refused_by_name():
+    for way in (pickle.dumps, copy.deepcopy):
+        player = taut.Player(CLIPPED, taut.Problem(lambda x, z: (x - z) @ x, lambda x: x - 2, taut.Ball(1.0, shape=2)))
+        if way is copy.deepcopy:  # functions are not copied, so this works
+            assert way(player).round == 1
+            continue
+        with pytest.raises((pickle.PicklingError, AttributeError, TypeError), match="lambda"):
+            way(player)
 
 
 FORKED = """

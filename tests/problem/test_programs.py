@@ -1,14 +1,16 @@
 """Compiled programs live and die with the problem that owns them."""
 
 import gc
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taut
-from subprocesses import run_in_single_precision
 from taut.problem import programs
 from taut.problem.programs import Programs, programs_of
 
@@ -111,30 +113,9 @@ def test_programs_are_bounded_and_the_oldest_goes_first(monkeypatch):
     assert kept.get("b", lambda: "new") == "new"
 
 
-LOOP = """
-import gc, jax, numpy as np, taut, jax.numpy as jnp
-jax.config.update("jax_enable_x64", True)
-def resident():
-    gc.collect()
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
-def one(i):
-    shift = np.full(2, 1e-3 * i)
-    problem = taut.Problem(lambda x, z: jnp.sum((x - z - shift) ** 2), lambda x: x - 2, taut.Ball(1.0, shape=2))
-    {use}
-for i in range({warm}):
-    one(i)
-before = resident()
-for i in range({count}):
-    one(i)
-print(resident() - before)
-"""
-USES = {
-    "simulate": "taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, np.ones((3, 2)))",
-    "player": "taut.Player(taut.ClippedOGD(0.1, 4.0), problem).observe(np.ones(2))",
-}
-
-
-@pytest.mark.parametrize("use", USES)
-def test_memory_stays_flat_over_new_problems(use):
-    grown = float(run_in_single_precision(LOOP.format(use=USES[use], warm=10, count=15)))
-    assert grown < 20  # 3 MB per problem before problems owned their programs
+@pytest.mark.parametrize(("use", "problems"), [("simulate", 60), ("player", 40)])
+def test_memory_stays_flat_over_new_problems(use, problems):
+    """In a process of its own; `make drill` plays 500."""
+    words = [sys.executable, "-m", "drills.memory", "--use", use, "--problems", str(problems)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

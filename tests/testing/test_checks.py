@@ -1,9 +1,12 @@
 """Each public check refuses a learner that breaks what it checks, and says what a learner must do."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import taut
@@ -109,11 +112,83 @@ class Wide(taut.ClippedOGD):
         return after._replace(x=after.x * (1 if after.x.dtype == jnp.float64 else 0.9))
 
 
+@broken
+class Drifts(taut.ClippedOGD):
+    """Changes a parameter whenever it is made, so also when it is loaded."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "sigma", 1.01 * self.sigma)
+
+
+def called_back(function, x):
+    """Call a function of NumPy from compiled code; in a batch it gets the decisions of all seeds at once."""
+    return jax.pure_callback(
+        lambda x: function(np.asarray(x)), jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all"
+    )
+
+
+@broken
+class Whimsical(taut.ClippedOGD):
+    """Takes other decisions every time."""
+
+    def step(self, state, round):
+        after = super().step(state, round)
+        return after._replace(x=called_back(lambda x: x * (1 - 1e-6 * next(CALLS)), after.x))
+
+
+CALLS = itertools.count()
+
+
+@broken
+class Herd(taut.ClippedOGD):
+    """Moves each seed towards the mean of all seeds."""
+
+    def step(self, state, round):
+        after = super().step(state, round)
+        return after._replace(x=called_back(lambda x: 0.9 * x + 0.1 * x.mean(axis=tuple(range(x.ndim - 1))), after.x))
+
+
+@broken
+class Crowded(taut.ClippedOGD):
+    """Takes shorter steps in a batch than alone."""
+
+    def step(self, state, round):
+        after = super().step(state, round)
+        return after._replace(x=called_back(lambda x: x * (1 if x.ndim == 1 else 0.99), after.x))
+
+
+@taut.learner_dataclass
+class Compiled(taut.ClippedOGD):
+    """Has a number that is compiled in."""
+
+    damping: float = dataclasses.field(default=1.0, metadata={"static": True})
+
+    def step(self, state, round):
+        after = super().step(state, round)
+        return after._replace(x=after.x * self.damping)
+
+
+def compiled(constants, horizon):
+    return Compiled(0.1, 4.0, 1 - 1 / horizon)
+
+
 def needs_horizon(constants, horizon):
     return taut.ClippedOGD.anytime(constants)
 
 
 BROKEN = [
+    (checks.check_card, card_of(lambda constants: 0.1), "make must return a taut.Learner; it returned 0.1"),
+    (checks.check_survives_json, card_of(like(Drifts)), "keep its type and every parameter when it is saved"),
+    (checks.check_is_deterministic, card_of(like(Whimsical)), "the same run twice must give the same"),
+    (checks.check_seeds_are_independent, card_of(like(Herd)), "must not depend on the data of others"),
+    (checks.check_batch_equals_loop, card_of(like(Crowded)), "a batch of seeds must equal the seeds played one by one"),
+    (checks.check_player_equals_simulation, card_of(like(Crowded)), "a player must take the same decisions as a sim"),
+    (
+        checks.check_compiles_once,
+        card_of(compiled, needs_horizon=True),
+        "changing parameters or data must not recompile",
+    ),
     (checks.check_step_is_pure, card_of(like(Remembers)), "step must be pure"),
     (checks.check_step_is_pure, card_of(like(Widens)), "structure, shapes and types"),
     (checks.check_calls_declared_oracles_at_x_t_only, card_of(like(Greedy)), "the oracles that the card declares"),
@@ -153,6 +228,17 @@ def test_a_class_that_is_no_pytree_is_refused():
 
     with pytest.raises(AssertionError, match="learner_dataclass"):
         run_check(card_of(like(Plain)), checks.check_is_pytree, PROBLEMS[:1])
+
+
+def test_a_card_that_excludes_all_problems_is_refused():
+    with pytest.raises(AssertionError, match="must apply to at least one of the problems"):
+        run_check(GOOD, checks.check_card, [])
+
+
+def test_every_check_refuses_a_broken_learner():
+    """The list above, and the tests below it, cover all checks of a method with a rate."""
+    elsewhere = {checks.check_growth_matches_bounds, checks.check_is_pytree}
+    assert {check for check, _, sentence in BROKEN if sentence} | elsewhere == set(checks_for(GOOD))
 
 
 def test_known_failures_are_strict():

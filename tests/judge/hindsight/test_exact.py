@@ -379,3 +379,15 @@ def test_a_linear_function_is_bounded_below_over_a_domain(domain):
         least = solved(slope[i] @ ((x - centre) / scale - u[i]), domain.to_cvxpy(x))
         assert exact[i] == pytest.approx(least, rel=1e-7, abs=1e-7)
         assert exact[i] - 1e-7 <= from_projection[i] <= exact[i] + 1e-12
+
+
+@pytest.mark.parametrize("far", [3.0, 100.0, 1e6])
+def test_bounds_by_projection_stay_below_the_minimum_however_near_the_point_is(far):
+    """A projected point is not the minimiser; what it can be off by is subtracted."""
+    ball = taut.Ball(2.0, shape=3)
+    rng = np.random.default_rng(4)
+    directions, points = rng.normal(size=(20, 3)), np.asarray([ball.project(x) for x in rng.normal(size=(20, 3))])
+    exact = -2 * np.linalg.norm(directions, axis=1) - np.sum(directions * points, axis=1)
+    bound = _least_change_by_projection(ball, directions, points, far)
+    assert np.all(bound <= exact + 1e-9)
+    assert np.all(bound >= exact - 50 / far)  # |p - x| * diameter / s, times |direction|

@@ -1,0 +1,125 @@
+"""Parameters and bounds of all methods in several settings equal stored numbers, so that no formula changes unnoticed.
+
+The numbers prove nothing: other tests compare formulas with derivations, runs and attacks. After a change that is meant, write
+them again: python tests/learners/test_golden_guarantees.py
+"""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import taut
+from taut.learners import Observed, Setting
+
+STORED = Path(__file__).parent / "golden_guarantees.json"
+
+ALL = taut.Constants(
+    radius=1.3, loss_lipschitz=2.1, constraint_lipschitz=1.7, loss_range=3.7, constraint_range=2.3, strong_convexity=0.4,
+    constraint_smoothness=0.9, constraint_count=1, slater=0.35, error_bound=0.6,
+)  # fmt: skip
+SEEN = Observed(1.9, 151.0, 0.8, 1.6)
+SETTINGS = {
+    "all known": Setting(ALL, 2.2, True, 0.0, -0.2, observed=SEEN),
+    "violated at first": Setting(ALL, 2.2, True, 0.45, 0.45, path_length=3.1),
+    "several, changing": Setting(
+        ALL.with_values(constraint_count=3, constraint_smoothness=None, error_bound=None), 2.2, False, observed=SEEN
+    ),
+    "affine": Setting(
+        ALL.with_values(constraint_smoothness=0.0, constraint_count=4, strong_convexity=0.0), 2.2, True, 0.0, -0.1,
+        constraints_affine=True, half_spaces=4, observed=SEEN,
+    ),
+    "little known": Setting(
+        taut.Constants(radius=0.7, loss_lipschitz=0.5, constraint_lipschitz=2.9, constraint_count=1), 1.4, True, 0.0, -1.0
+    ),
+}  # fmt: skip
+OPTIONS = {
+    "clipped-ogd": [
+        {"beta": 0.3, "alpha": 0.2}, {"rule": "bound-optimal", "weight": 2.5},
+        {"rule": "bound-optimal", "initial_distance": 0.0},
+    ],
+    "clipped-ogd-strong": [{"rule": "paper"}],
+    "clipped-ogd-doubling": [{"beta": 0.6, "warm": True}],
+    "half-space": [{"memory": 0}, {"memory": 3, "sweeps": None}, {"start_up": 0.0, "joint": True}, {"rows": "all"}],
+    "half-space-horizon": [{"memory": 0}, {"sweeps": None, "rows": "all"}],
+    "half-space-anytime": [{"memory": 0}],
+    "half-space-strong": [{"memory": 0}],
+    "block-frank-wolfe": [{"block": 5}],
+    "no-slater": [{"gain": 2.0, "regulariser": 0.5}],
+    "a-ogd": [{"beta": 0.7}],
+    "a-ogd-strong-clipped": [{"beta": 0.3}],
+    "step-experts": [{"penalty": 2.0}, {"cuts": False}],
+    "surrogate": [{"c": 0.4}],
+    "surrogate-anytime": [{"penalty": 0.3}],
+    "yu-neely": [{"norm": 2.5}],
+}  # fmt: skip
+HORIZONS = (9, 1000)
+CASES = [
+    (name, setting, horizon, options)
+    for name in taut.LEARNERS
+    for options in ({}, *OPTIONS.get(name, ()))
+    for setting in SETTINGS
+    for horizon in HORIZONS
+]
+
+
+def digest(*texts):
+    return hashlib.sha256("|".join(texts).encode()).hexdigest()[:8]
+
+
+def described(name, setting, horizon, options):
+    """The parameters of the method, then its guarantees, each as a list of texts and numbers."""
+    known = SETTINGS[setting]
+    try:
+        learner = taut.LEARNERS[name].build(known.constants, horizon, feasible=taut.Ball(0.8, shape=2), **options)
+    except ValueError as error:
+        return [["refused", str(error).partition(":")[0]]]
+    leaves = jax.tree.leaves(learner)
+    parameters = [float(np.sum(np.arange(1, 1 + np.size(leaf)) * np.ravel(leaf))) for leaf in leaves]
+    rows = [["parameters", *parameters]]
+    for one in learner.guarantees(known, horizon):
+        text = digest(*one.assumptions, str(one.expected), str(bool(one.reason)))
+        rows.append([one.quantity, text, *([] if one.bound is None else [float(one.bound)])])
+    return rows
+
+
+def label(case):
+    name, setting, horizon, options = case
+    return f"{name} {json.dumps(options, sort_keys=True)} {setting} {horizon}"
+
+
+STORED_ROWS = json.loads(STORED.read_text()) if STORED.exists() else {}
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(case[0] for case in CASES))
+def test_parameters_and_bounds_are_those_that_are_stored(name):
+    for case in CASES:
+        if case[0] != name:
+            continue
+        assert label(case) in STORED_ROWS, f"new: run python {Path(__file__).name}"
+        found, stored = described(*case), STORED_ROWS[label(case)]
+        assert [row[: _texts(row)] for row in found] == [row[: _texts(row)] for row in stored], label(case)
+        for row, other in zip(found, stored, strict=True):
+            numbers, others = row[_texts(row) :], other[_texts(other) :]
+            assert numbers == pytest.approx(others, rel=1e-9, abs=1e-300, nan_ok=True), (label(case), row[0])
+
+
+def _texts(row):
+    return 1 if row[0] == "parameters" else 2
+
+
+def test_the_stored_numbers_are_those_of_all_methods():
+    assert set(STORED_ROWS) == {label(case) for case in CASES}
+    bounds = [row[2] for rows in STORED_ROWS.values() for row in rows if row[0] != "parameters" and len(row) > 2]
+    assert len(bounds) > 500
+    assert all(math.isfinite(bound) for bound in bounds)
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    lines = [f"{json.dumps(label(case))}: {json.dumps(described(*case))}" for case in CASES]
+    STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
