@@ -71,6 +71,8 @@ def saved_run(folder):
 
 x2, c2 = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
 MODEL = taut.from_cvxpy(c2 @ x2, [cp.norm1(x2) <= 1])
+TABLE = pd.DataFrame({"east": COSTS[:, 0], "west": COSTS[:, 1]})
+NAMED = taut.Problem(linear, diamond, BALL, coordinate_names=["east", "west"])
 NAN = np.where(np.arange(40).reshape(20, 2) == 7, np.nan, COSTS)
 
 WHERE = "Use jnp.where(condition, a, b), jnp.maximum(a, b) or jnp.minimum(a, b) instead"
@@ -164,6 +166,36 @@ MISTAKES = [
     ("NaN in the data", lambda: play(stream=NAN), "stream", "not finite in round 4", "finite numbers"),
     ("a horizon beyond the data", lambda: play(horizon=21), "horizon", "21", "at most the 20 rounds"),
     ("a function without horizon", lambda: play(stream=lambda start, length: COSTS), "horizon", "stream is a function", "horizon=1000"),
+    ("text that holds numbers", lambda: play(stream=COSTS.astype(str)), "stream", "values of type <U", "Convert them with .astype(float)"),
+    ("numbers as objects", lambda: play(stream=COSTS.astype(object)), "stream", "values of type object", "Convert them with .astype(float)"),
+    ("a table of text that holds numbers", lambda: play(stream=TABLE.astype(str)), "stream", "in the column 'east'", "Convert it with .astype(float)"),
+    ("a column of dates", lambda: play(stream=TABLE.assign(day=pd.date_range("2024", periods=20))), "stream", "the column 'day'", "move dates and labels into the index"),
+    ("complex numbers", lambda: play(stream=COSTS + 0j), "stream", "complex128", "real numbers"),
+    ("missing entries in a table", lambda: play(stream=pd.DataFrame(NAN)), "stream", "not finite in round 4", "finite numbers"),
+    ("missing whole numbers in a table", lambda: play(stream=pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": 1.0})), "stream", "not finite in round 2", "finite numbers"),
+    ("columns in another order", lambda: taut.simulate(LEARNER, NAMED, TABLE[["west", "east"]]), "stream", "the columns west, east", "table[['east', 'west']]"),
+    ("a row in another order", lambda: taut.Player(LEARNER, NAMED).observe(TABLE[["west", "east"]].iloc[0]), "stream", "the columns west, east", "table[['east', 'west']]"),
+    ("a list of dicts", lambda: play(stream=[{"c": 1.0}, {"c": 2.0}]), "stream", "a list of 2 dicts", "one dict of arrays with a row per round"),
+    ("a dict with arrays of other lengths", lambda: play(stream={"a": COSTS, "b": np.ones(5)}), "stream", "arrays of [5, 20] rounds", "one number of rounds"),
+    ("one number as stream", lambda: play(stream=3.0), "stream", "a number", "leading axes (round)"),
+    ("no stream", lambda: play(stream=None), "stream", "None, no array", "one row per round"),
+    ("an empty table", lambda: play(stream=TABLE.iloc[:0]), "stream", "0 rounds", "at least one"),
+    ("a negative horizon", lambda: play(horizon=-5), "horizon", "-5", "at least 1"),
+    ("half a round", lambda: play(horizon=10.5), "horizon", "10.5", "a whole number"),
+    ("a horizon as text", lambda: taut.recommend(TUNED, "1000"), "horizon", "'1000'", "a whole number"),
+    ("no rounds between records", lambda: play(record=("decisions",), every=0), "every", "0", "at least 1"),
+    ("seeds of another number", lambda: play(stream=np.zeros((3, 20, 2)), seeds=4), "stream", "3 seeds in shape (3, 20, 2)", "seeds=4"),
+    ("a loss of the whole stream", lambda: play(lambda x, c: c.sum(axis=1) @ x), "stream", "one round's data z of shape (2,)", "axis 1 is out of bounds"),
+    ("a constraint with the wrong sign", lambda: play(constraints=lambda x: 5 - jnp.abs(x).sum()), "constraints", "for all x of the domain", "for which g(x) <= 0"),
+    ("a loss that is infinite at the first decision", lambda: play(lambda x, c: -jnp.log(x[0])), "loss", "not finite in round 1", "finite numbers"),
+    ("a norm without gradient at zero", lambda: play(lambda x, c: jnp.linalg.norm(x)), "loss gradient", "not finite in round 1", "has none at 0"),
+    ("a whole stream observed at once", lambda: taut.Player(LEARNER, PROBLEM).observe(COSTS), "loss", "an array of shape (20,)", "one round's data"),
+    ("a class to compare", lambda: taut.compare([taut.ClippedOGD], TUNED, COSTS), "learners", "the class ClippedOGD", "a learner, a card or the name"),
+    ("problem and stream swapped in compare", lambda: taut.compare(["half-space"], COSTS, TUNED), "problem", "an array of shape (20, 2)", "compare(learners, problem, stream)"),
+    ("text as the best decision", lambda: taut.metrics.regret(play(), "best"), "best", "<U4", "real numbers"),
+    ("text as a flag", lambda: taut.Problem(linear, diamond, BALL, None, "yes"), "domain_binds", "'yes'", "True or False"),
+    ("too many names", lambda: taut.Problem(linear, diamond, BALL, constraint_names=["a", "b"]), "constraint_names", "2 names", "1"),
+    ("a decision asked of a usual learner", lambda: taut.Player(LEARNER, PROBLEM).decide(COSTS[0]), "decide", "before a round is revealed", "player.decision"),
     # Random keys and first decisions.
     ("a whole number as key", lambda: play(stream=lambda t, x, k: x, horizon=5, key=7), "key", "7", "jax.random.key(7)"),
     ("a NumPy generator as key", lambda: PROBLEM.estimate_constants(COSTS, np.random.default_rng(0)), "key", "Generator", "jax.random.key(seed)"),
@@ -202,6 +234,21 @@ def test_a_mistake_gets_its_sentence(call, argument, came, mend):
     assert len(message) < 1200, message
     assert message.index(came) <= message.index(mend), message
     assert "Tracer" not in message.split("raised", maxsplit=1)[0], message
+
+
+def test_times_that_decrease_are_played_in_the_order_of_the_rows_with_a_warning():
+    times = pd.date_range("2024-10-27 02:00", periods=20, freq="5min")
+    back = times[:10].append(times[:10])
+    with pytest.warns(UserWarning, match=r"decrease from 2024-10-27 02:45:00 to 2024-10-27 02:00:00 \(row 10\)"):
+        run = play(stream=TABLE.set_index(back))
+    assert run.index.equals(back)
+
+
+def test_columns_of_one_name_and_whole_numbers_are_taken_by_position():
+    twice = pd.DataFrame(COSTS, columns=["price", "price"])
+    np.testing.assert_array_equal(play(stream=twice).loss, play(stream=COSTS).loss)
+    whole = pd.DataFrame({"a": pd.array([1, 2], "Int64"), "b": [0.5, 1.5]})
+    np.testing.assert_array_equal(play(stream=whole).loss, play(stream=np.array([[1.0, 0.5], [2.0, 1.5]])).loss)
 
 
 def test_the_table_is_long_and_its_mistakes_differ():

@@ -14,6 +14,7 @@ import jax
 import pytest
 from website import check, equations
 from website.learners import _paragraphs, _source
+from website.prose import with_formulas
 
 import taut
 
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parent.parent
         ("H_t = {u : v_t <= 0}", r"H_t &= \{u : v_t \le  0\}"),
         ("x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) )", r"x_{t+1} &= \Pi _B( x_t - \eta _t \nabla f_t(x_t) )"),
         ("eta_t = R / sqrt(t)", r"\eta _t &= R / \sqrt{t}"),
+        ("Q_t = sqrt(2 (1 + Q_{t-1}))", r"Q_t &= \sqrt{2 (1 + Q_{t-1})}"),
     ],
 )
 def test_ascii_becomes_latex(text, expected):
@@ -42,11 +44,28 @@ def to_rows(text):
 
 def test_mathematics_is_marked_outside_code():
     text = equations.mark("a $x^2$ `$y$` and\n```\n$z$\n```\n$$ w $$ costs $5 and $6")
-    assert '<span class="tex">x^2</span>' in text
+    assert '<span class="tex">x&#94;2</span>' in text  # Markdown must not see signs that mean something to it
     assert "`$y$`" in text
     assert "```\n$z$\n```" in text
     assert '<div class="tex">w</div>' in text
     assert "costs $5 and $6" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("H_t contains every decision (with margin rho), so", r"$H_t$ contains every decision (with margin $\rho $), so"),
+        ("G_b bounds |g|, D is the diameter", "$G_b$ bounds $|g|$, $D$ is the diameter"),
+        ("The scales are b_f = 1 / (2 G_f D) and", "The scales are $b_f = 1 / (2 G_f D)$ and"),
+        ("steps on V f_t + Phi'(Q_t) [g_t]_+, where", r"steps on $V f_t + \Phi '(Q_t) [g_t]_+$, where"),
+        ("constraints A x <= b.", r"constraints $A x \le  b$."),
+        ("A cut is a set: see `cuts.py` and [a_b](c_d.md).", "A cut is a set: see `cuts.py` and [a_b](c_d.md)."),
+        ("m constraint values, 1 projection", "$m$ constraint values, 1 projection"),
+        ("eta_t = 1 / (2 alpha_t (1 + t))", r"$\eta _t = 1 / (2 \alpha _t (1 + t))$"),
+    ],
+)  # fmt: skip
+def test_formulas_in_sentences_become_latex(text, expected):
+    assert with_formulas(text) == expected
 
 
 # The site, with few pages of each kind.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 
 QUESTIONS = (
-    ("Must every single round hold, with a cheap projection onto the feasible set?", "yes", "projected-ogd"),
-    ("Are the losses strongly convex, with a known modulus?", "yes", "half-space-strong or clipped-ogd-strong"),
-    ("Is the number of rounds known?", "yes", "clipped-ogd, or taut.recommend(problem, T)"),
-    ("Do constraints change from round to round?", "yes", "half-space"),
+    ("Are the data of a round known before its decision, with a budget for all rounds?", "yes", "dual-mirror"),
+    ("Are constraint values noisy?", "yes", "bounded-game or drift-plus-penalty"),
+    ("Is the projection onto the feasible set cheap?", "yes", "projected-ogd: no violation"),
+    ("Are the losses strongly convex, with a known modulus?", "yes", "half-space-strong"),
+    ("Must no round violate a fixed constraint, and is a Slater point known?", "yes", "half-space-margin"),
+    ("Do you need the smallest proven bound for a known number of rounds?", "yes", "taut.recommend(problem, T)"),
     ("Otherwise", "", "half-space (the default)"),
 )
 WIDTH, STEP = 760, 92

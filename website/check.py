@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LINK = re.compile(r"""(?:href|src)=["']?([^"'\s>]+)""")
+LINK = re.compile(r"""(?:href|src|srcset)=["']?([^"'\s>]+)""")
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//"""
     r"""|<link\b[^>]*rel=["']?stylesheet[^>]*href=["']?(?:https?:)?//"""

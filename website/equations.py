@@ -43,7 +43,8 @@ FUNCTIONS = {"max": r"\max", "min": r"\min", "argmin": r"\arg\min", "argmax": r"
              "sum": r"\sum", "prod": r"\prod", "inf": r"\inf", "sign": r"\operatorname{sign}"}  # fmt: skip
 SIGNS = (
     ("<=", r"\le "), (">=", r"\ge "), ("<-", r"\leftarrow "), ("->", r"\to "), ("...", r"\dots "), ("||", r"\|"),
-    (".(", r" \cdot ("), ("*", r"\cdot "), (" in ", r" \in "), ("#", r"\#"), ("%", r"\%"), ("&", r"\&"),
+    (".(", r" \cdot ("), ("*", r"\cdot "), (" in ", r" \in "), ("~", r"\propto "), (" .. ", r" \dots "),
+    ("#", r"\#"), ("%", r"\%"), ("&", r"\&"),
 )  # fmt: skip
 RENDER = """
 const katex = require(process.argv[1]);
@@ -58,21 +59,22 @@ console.log(JSON.stringify(items.map(([tex, displayMode]) => {
 def to_latex(lines: list[str]) -> str:
     """Return lines of ASCII mathematics as one aligned block."""
     rows = []
-    for line in lines:
-        left, equals, right = line.strip().partition(" = ")
-        text = f"{_line(left)} &= {_line(right)}" if equals else f"& {_line(line.strip())}"
-        rows.append(text)
+    for one in lines:
+        left, equals, right = one.strip().partition(" = ")
+        rows.append(f"{line(left)} &= {line(right)}" if equals else f"& {line(one.strip())}")
     return r"\begin{aligned}" + r" \\ ".join(rows) + r"\end{aligned}"
 
 
 def growth(text: str) -> str:
     """Return an order of growth, such as T^max(b,1-b), as LaTeX."""
-    return rf"O({_line(text)})"
+    return rf"O({line(text)})"
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
+    """Return one formula, written in ASCII, as LaTeX."""
     text = re.sub(r"\s{2,}", r" \\qquad ", text)
-    text = re.sub(r"sqrt\(([^()]*)\)", r"\\sqrt{\1}", text)
+    text = _roots(text)
+    text = re.sub(r"\blog2\(", r"\\log_2(", text)
     text = re.sub(r"sqrt ([A-Za-z]\b)", r"\\sqrt{\1}", text)
     text = re.sub(r"\^\(([^()]*)\)", r"^{\1}", text)
     text = re.sub(r"\^(max|min)(\([^()]*\))", r"^{\1\2}", text)
@@ -81,7 +83,18 @@ def _line(text: str) -> str:
     for ascii_, tex in SIGNS:
         text = text.replace(ascii_, tex)
     text = re.sub(r"\bd(?=[fg](?:_|\b))", r"\\nabla ", text)
-    return re.sub(r"(?<!\\)(?<![A-Za-z])[A-Za-z][A-Za-z-]*(?![A-Za-z])", _word, text)
+    return re.sub(r"(?<!\\)(?<![A-Za-z])[A-Za-z](?:[A-Za-z-]*[A-Za-z])?(?![A-Za-z])", _word, text)
+
+
+def _roots(text: str) -> str:
+    """Return the text with sqrt(...) as LaTeX, however deep the brackets inside are."""
+    while (start := text.find("sqrt(")) >= 0:
+        depth, end = 1, start + len("sqrt(")
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = f"{text[:start]}\\sqrt{{{text[start + 5 : end - 1]}}}{text[end:]}"
+    return text
 
 
 def _word(found: re.Match[str]) -> str:
@@ -149,14 +162,22 @@ def mark(text: str) -> str:
 
     def outside(part: str) -> str:
         part = re.sub(
-            r"\$\$(.+?)\$\$", lambda m: f'\n<div class="tex">{html.escape(m[1].strip())}</div>\n', part, flags=re.S
+            r"\$\$(.+?)\$\$", lambda m: f'\n<div class="tex">{_hidden(m[1].strip())}</div>\n', part, flags=re.S
         )
         return re.sub(
-            r"(?<![\\$\w])\$([^$\n`]+?)\$(?![\w$])", lambda m: f'<span class="tex">{html.escape(m[1])}</span>', part
+            r"(?<![\\$\w])\$(?!\s)([^$`]+?)(?<!\s)\$(?![\w$])",
+            lambda m: f'<span class="tex">{_hidden(m[1])}</span>',
+            part,
         )
 
     pieces = re.split(r"(```.*?```|`[^`\n]+`|<pre.*?</pre>)", text, flags=re.S)
     return "".join(piece if i % 2 else outside(piece) for i, piece in enumerate(pieces))
+
+
+def _hidden(tex: str) -> str:
+    """Return LaTeX with all signs as character references, so that Markdown does not take them for its own."""
+    flat = re.sub(r"\s+", " ", tex)
+    return "".join(letter if letter.isalnum() or letter == " " else f"&#{ord(letter)};" for letter in flat)
 
 
 def render_site(site: Path, folder: Path) -> list[str]:

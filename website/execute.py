@@ -16,6 +16,8 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+from .pictures import shown
+
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
 
 
@@ -50,8 +52,9 @@ class Session:
         for number in plt.get_fignums():
             self.figures += 1
             name = f"{self.page.stem}-{self.figures}.png"
-            plt.figure(number).savefig(self.page.parent / name, dpi=160)
-            found.append(f"![What the code above draws]({name})")
+            figure = plt.figure(number)
+            figure.savefig(self.page.parent / name, dpi=160)
+            found.append(shown(name, "What the code above draws", figure.get_figwidth()))
         plt.close("all")
         return found
 

@@ -18,6 +18,8 @@ import taut
 from taut.learners import Card
 
 from .equations import growth, to_latex
+from .pictures import adaptive
+from .prose import with_formulas
 
 ROUNDS, SEEDS = 1000, 5
 NEEDS = {"radius": "R", "loss_lipschitz": "G_f", "constraint_lipschitz": "G_g", "constraint_range": "D", "loss_range": "F",
@@ -60,30 +62,63 @@ def streams() -> list[tuple[str, taut.Problem, Any, Any]]:
     return found
 
 
-def figure(card: Card, path: Path) -> str:
-    """Draw regret and violation of a learner on both streams; return an empty text, or the reason why it cannot be drawn."""
-    made, panels = plt.subplots(2, 2, figsize=(7.2, 4.6), layout="constrained")
-    try:
-        for (title, problem, data, best), column in zip(streams(), panels.T, strict=True):
+def figure(card: Card, folder: Path) -> dict[str, str]:
+    """Draw regret and violation of a learner on the streams that it can play; return the reasons why it cannot play others.
+
+    A second figure, for narrow screens, has its panels one below the other.
+    """
+    runs: list[tuple[str, taut.Run, Any]] = []
+    reasons: dict[str, str] = {}
+    for title, problem, data, best in streams():
+        try:
             learner = card.build(problem, ROUNDS if card.needs_horizon else None, feasible=taut.L1Ball(1.0, shape=2))
-            run = taut.simulate(learner, problem, data, seeds=SEEDS)
-            assert run.loss is not None
-            regret = np.cumsum(run.loss - best, axis=1)
-            rounds = np.arange(1, ROUNDS + 1)
-            column[0].plot(rounds, regret.mean(axis=0), color="#0072B2")
-            column[0].fill_between(rounds, regret.min(axis=0), regret.max(axis=0), color="#0072B2", alpha=0.16)
-            column[0].set(title=title, ylabel="regret")
-            column[0].axhline(0, color="#999999", linewidth=0.7)
-            run.plot("violation", ax=column[1])
-            for axes in column:
-                axes.grid(color="#e4e4e4")
-                axes.spines[["top", "right"]].set_visible(False)
-        made.savefig(path, dpi=140)
-    except (TypeError, ValueError) as error:
-        return str(error).split(". ")[0]
-    finally:
+            runs.append((title, taut.simulate(learner, problem, data, seeds=SEEDS), best))
+        except (TypeError, ValueError) as error:
+            reasons[title] = str(error).split("; expected")[0].split(". ")[0]
+    for narrow in (False, True) if runs else ():
+        count = len(runs)
+        rows, columns = (2 * count, 1) if narrow else (2, count)
+        size = (3.9, 2.1 * rows) if narrow else (3.6 * columns, 4.6)
+        made, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+        for (title, run, best), column in zip(runs, panels.reshape(count, 2) if narrow else panels.T, strict=True):
+            _panels(column, title, run, best)
+        made.savefig(folder / f"{card.name}{'-narrow' if narrow else ''}.png", dpi=140)
         plt.close(made)
-    return ""
+    return reasons
+
+
+def _panels(column: Any, title: str, run: taut.Run, best: Any) -> None:
+    assert run.loss is not None
+    regret = np.cumsum(run.loss - best, axis=1)
+    rounds = np.arange(1, ROUNDS + 1)
+    column[0].plot(rounds, regret.mean(axis=0), color="#0072B2")
+    column[0].fill_between(rounds, regret.min(axis=0), regret.max(axis=0), color="#0072B2", alpha=0.16)
+    column[0].set(title=title, ylabel="regret")
+    column[0].axhline(0, color="#999999", linewidth=0.7)
+    run.plot("violation", ax=column[1])
+    for axes in column:
+        axes.grid(color="#e4e4e4")
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def _on_streams(card: Card, folder: Path) -> list[str]:
+    """Return the section with the figure, and what is to be said about streams that the learner cannot play."""
+    reasons = figure(card, folder)
+    lines = ["## On two streams", ""]
+    if len(reasons) < len(streams()):
+        text = f"Regret and cumulative clipped violation of {card.title}"
+        lines += [
+            adaptive(f"../{card.name}.png", f"../{card.name}-narrow.png", text), "",
+            rf"Mean and range over {SEEDS} seeds with {ROUNDS} rounds each. The constraint is "
+            r"$\lvert x_1 \rvert + \lvert x_2 \rvert \le 1$. All learners are shown on the same two streams, with their default "
+            "parameters.", "",
+        ]  # fmt: skip
+    if len(set(reasons.values())) == 1 and len(reasons) == len(streams()):
+        (reason,) = set(reasons.values())
+        lines += [f"It cannot play the two streams that the pages of other learners show: {reason}.", ""]
+    else:
+        lines += [f'It cannot play the stream "{title}": {reason}.\n' for title, reason in reasons.items()]
+    return lines
 
 
 def page(card: Card, folder: Path, draw: bool = True) -> str:
@@ -95,7 +130,7 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     about = _paragraphs(source.__doc__ or "")
     lines += ["## Update", ""]
     for kind, text in about:
-        lines += [f"$$ {to_latex(text.splitlines())} $$" if kind == "equations" else text, ""]
+        lines += [f"$$ {to_latex(text.splitlines())} $$" if kind == "equations" else with_formulas(text), ""]
     lines += [
         "## Guarantee",
         "",
@@ -110,9 +145,14 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
         ]
     else:
         lines += ["No growth rate is stated for this method."]
-    lines += ["", "A certificate prints the bounds as numbers. b is the parameter beta.", ""]
+    lines += ["", "A certificate prints the bounds as numbers. $b$ is the parameter `beta`.", ""]
     lines += ["## When to use it, and when not", "", *(f"- {entry}" for entry in _advice(card)), ""]
-    lines += ["## Cost and parameters", "", f"Work per round besides the gradient of the loss: {card.cost}.", ""]
+    lines += [
+        "## Cost and parameters",
+        "",
+        f"Work per round besides the gradient of the loss: {with_formulas(card.cost)}.",
+        "",
+    ]
     if card.needs:
         lines += ["Constants it needs: " + ", ".join(f"`{n}` (${NEEDS.get(n, n)}$)" for n in card.needs) + ".", ""]
     if card.options:
@@ -123,23 +163,17 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
         ]
         lines += [""]
     if draw:
-        reason = figure(card, folder / f"{card.name}.png")
-        lines += ["## On two streams", ""]
-        if reason:
-            lines += [f"This learner cannot play the two streams that all pages share: {reason}.", ""]
-        else:
-            lines += [
-                f"![Regret and cumulative clipped violation of {card.title} on two streams]({card.name}.png)", "",
-                f"Mean and range over {SEEDS} seeds, {ROUNDS} rounds; the constraint is |x_1| + |x_2| <= 1. All learners are shown "
-                "on these two streams with their default parameters.", "",
-            ]  # fmt: skip
+        lines += _on_streams(card, folder)
     return "\n".join(lines)
 
 
 def overview(cards: list[Card]) -> str:
     """Return the list of all learners."""
     rows = ["| learner | losses | regret | violation |", "|---|---|---|---|"]
-    rows += [f"| [{card.name}]({card.name}.md) | {card.losses} | {card.regret} | {card.violation} |" for card in cards]
+    rows += [
+        f"| [{card.name}]({card.name}.md) | {card.losses} | {with_formulas(card.regret)} | {with_formulas(card.violation)} |"
+        for card in cards
+    ]
     return "\n".join(
         [
             "# Learners",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from . import learners
 from .chart import decision_chart
 from .equations import mark
 from .execute import execute_notebook, execute_page
+from .pictures import adaptive
+from .prose import with_formulas
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -27,7 +30,7 @@ TUTORIALS = (
     "certificate",
 )
 GUIDES = ("choosing", "constants", "checkpoints", "troubleshooting")
-GUIDE_PAGES = ("performance.md", "modelling.md", "architecture.md")
+GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 MODULES = {
     "problems": ("taut.Problem", "taut.Constants", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex", "taut.Product",
                  "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened", "taut.smoothed"),
@@ -48,13 +51,15 @@ def assemble(target: Path, small: bool) -> list[Any]:
     target.mkdir(parents=True)
     for picture in DOCS.glob("*.[ps][nv]g"):
         shutil.copy(picture, target / picture.name)
-    _write(target / "index.md", _landing())
+    report = _report(target, small)
+    _write(target / "index.md", _landing(report))
     _copied(target, "start.md", execute=True)
     _copied(target, "theory.md")
     _copied(target, "glossary.md")
     for name in ("performance.md", "architecture.md"):
         _copied(target, name)
     _copied(target, "modelling.md", execute=not small)
+    _copied(target, "feedback.md", execute=not small)
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
         _write(target / name.lower(), _rewritten((ROOT / name).read_text()))
     (target / "tutorials").mkdir()
@@ -78,7 +83,7 @@ def assemble(target: Path, small: bool) -> list[Any]:
     for title, names in modules.items():
         body = "\n\n".join(f"::: {name}" for name in names)
         _write(target / "reference" / f"{title}.md", f"# {title.capitalize()}\n\n{body}\n")
-    _write(target / "reproduction.md", _reproduction(target))
+    _write(target / "reproduction.md", _reproduction(target, report))
     return [
         {"Home": "index.md"},
         {"Start": "start.md"},
@@ -96,6 +101,7 @@ def _copied(target: Path, name: str, execute: bool = False) -> None:
     page = target / name
     page.parent.mkdir(exist_ok=True)
     text = _rewritten((DOCS / name).read_text())
+    text = re.sub(r"(!\[[^\]]*\]\((?:\w+\.png|\w+\.svg)\))", r"\1{ .wide }", text)
     _write(page, execute_page(text, page) if execute else text)
 
 
@@ -112,7 +118,7 @@ def _rewritten(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)?(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)", r"`\1`", text)
 
 
-def _landing() -> str:
+def _landing(report: Path | None) -> str:
     """Return the landing page: what taut is, the first example, the dispatch figure and the table of speeds."""
     readme = _rewritten((ROOT / "README.md").read_text())
     first = readme.split("\n## ")[0].partition("\n\n")[2].split("```")[0].strip()
@@ -122,43 +128,85 @@ def _landing() -> str:
     return "\n\n".join([
         "# taut", first,
         "[Start here](start.md){ .md-button .md-button--primary } [Choose a learner](guides/choosing.md){ .md-button }",
-        "![Economic dispatch: earlier methods exceed the emission cap, Clipped-OGD hardly does](dispatch.png)",
+        _picture(report, "", "dispatch.png", "Economic dispatch: earlier methods exceed the emission cap, Clipped-OGD hardly does"),
         "*Economic dispatch under an emission cap. Earlier methods exceed the cap; Clipped-OGD hardly does. The figure is drawn by "
         "`make reproduce` ([reproduction](reproduction.md)).*",
         "## A first example", example.group(0), "[The next ten minutes](start.md) explain what it prints.",
-        "## Speed", speed, "[Performance](performance.md) has all figures of one run and says how they are measured.",
+        "## Speed", "Nanoseconds per round of one simulation, and the ratio to hand-written C (medians of one run).", speed,
+        "[Performance](performance.md) has all figures of one run and says how they are measured.",
     ]) + "\n"  # fmt: skip
 
 
+SPEED_COLUMNS = ("toy", "doubly stochastic 10x10", "dispatch", "logistic d=100 m=20")
+SPEED_ROWS = ("C", "taut, one stream", "taut, 10 seeds", "NumPy", "CVXPY, one projection per round")
+
+
 def _speed_table() -> str:
-    """Return the table of the performance page that compares taut with its alternatives."""
+    """Return a small part of the table "Nanoseconds per round" of the performance page."""
     text = (DOCS / "performance.md").read_text()
-    for table in re.findall(r"(?:^\|.*\|\n)+", text, re.M):
-        if "NumPy" in table and re.search(r"\d", table) and "benchmarks." not in table:
-            return str(table)
-    return ""
+    table = text.split("### Nanoseconds per round")[1].split("\n### ")[0]
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in re.findall(r"^\|.*\|$", table, re.M)]
+    columns = [rows[0].index(name) for name in SPEED_COLUMNS]
+    found = {row[0]: [re.sub(r" \+-\d+%", "", row[i]) for i in columns] for row in rows[2:]}
+    lines = ["| | " + " | ".join(SPEED_COLUMNS) + " |", "|---" * (len(columns) + 1) + "|"]
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(found[name])} |" for name in SPEED_ROWS)]) + "\n"
 
 
-def _reproduction(target: Path) -> str:
-    """Return the page of the reproduction; with the verdicts and the report if `make reproduce` has been run."""
+FIGURES = {
+    "trajectories.png": ("figure-1-trajectories", "Decisions over the rounds, figure 1 of the paper"),
+    "doubly-stochastic.png": (
+        "figure-2-doubly-stochastic", "Doubly stochastic matrices: violations and regret against the number of rounds"
+    ),
+    "dispatch.png": ("figure-3-dispatch-scale-aware", "Economic dispatch with scale-aware steps"),
+    "theory.png": ("theory-clipped", "Measured growth with bounds dashed, for five values of beta"),
+    "frontier.png": ("beyond-the-paper", "All learners on the three experiments of the paper: mean loss against violation"),
+}  # fmt: skip
+"""Pictures of the repository, the figures of the reproduction that show the same, and their captions."""
+
+
+def _report(target: Path, small: bool) -> Path | None:
+    """Return the folder of the reproduction; it is run now if there are no results yet. A small site goes without it."""
+    folder = ROOT / "reproduction"
+    if not all((folder / name).is_file() for name in ("claims.json", "report.html")):
+        if small:
+            return None
+        from taut.paper.pipeline import run_all
+
+        run_all("all", folder, quiet=True)
+    (target / "figures").mkdir()
+    for name, _ in FIGURES.values():
+        for ending in (".png", "-narrow.png"):
+            shutil.copy(folder / "figures" / f"{name}{ending}", target / "figures")
+    return folder
+
+
+def _picture(report: Path | None, up: str, name: str, text: str) -> str:
+    """Return a figure of the reproduction, for wide and for narrow screens; without results, the picture of the repository."""
+    if report is None:
+        return f"![{text}]({name}){{ .wide }}"
+    figure = f"{up}figures/{FIGURES[name][0]}"
+    return adaptive(f"{figure}.png", f"{figure}-narrow.png", text)
+
+
+def _reproduction(target: Path, report: Path | None) -> str:
+    """Return the page of the reproduction: the verdicts, a link to the report, and its most important figures."""
     lines = [
         "# Reproduction", "",
         "`make reproduce` runs the three experiments of Yuan & Lamperski, \"Online convex optimization for cumulative "
         "constraints\" (NeurIPS 2018), draws every figure, and judges each claim of the paper by a computed criterion. Claims "
         "that fail are reported as failed. Terms are explained in the [glossary](glossary.md).", "",
     ]  # fmt: skip
-    stored = ROOT / "reproduction"
-    if (stored / "claims.json").is_file() and (stored / "report.html").is_file():
-        shutil.copy(stored / "report.html", target / "report.html")
-        claims = json.loads((stored / "claims.json").read_text())["claims"]
-        lines += ["[Open the full report](report.html)", "", "| claim | verdict |", "|---|---|"]
+    if report is not None:
+        shutil.copy(report / "report.html", target / "report.html")
+        claims = json.loads((report / "claims.json").read_text())["claims"]
+        counts = ", ".join(f"{count} {word}" for word, count in Counter(one["verdict"] for one in claims).items())
+        lines += [
+            "[Open the full report](report.html){ .md-button .md-button--primary }", "",
+            f"The report has all figures, the criterion of each claim and what the paper leaves open. Verdicts: {counts}.", "",
+            "| claim | verdict |", "|---|---|",
+        ]  # fmt: skip
         rows = ((one["claim"].replace("|", "/"), one["verdict"]) for one in claims)
-        lines += [f"| {claim} | {verdict} |" for claim, verdict in rows] + [""]
-    for picture, text in (
-        ("trajectories.png", "Decisions over the rounds, figure 1 of the paper"),
-        ("doubly-stochastic.png", "Doubly stochastic matrices: violations and regret against T"),
-        ("dispatch.png", "Economic dispatch with scale-aware steps"),
-        ("theory.png", "Measured growth with bounds dashed, for five values of beta"),
-    ):
-        lines += [f"![{text}]({picture})", "", f"*{text}.*", ""]
+        lines += [f"| {with_formulas(claim)} | {verdict} |" for claim, verdict in rows] + [""]
+    for name, (_, text) in FIGURES.items():
+        lines += [_picture(report, "../", name, text), "", f"*{text}.*", ""]
     return "\n".join(lines)

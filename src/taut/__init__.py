@@ -21,6 +21,7 @@ from .judge.rates import rates  # noqa: E402
 from .judge.recommend import recommend  # noqa: E402
 from .learners import (  # noqa: E402
     LEARNERS,
+    Averaged,
     Card,
     ClippedOGD,
     Doubling,
@@ -44,6 +45,7 @@ from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
+from .problem.feedback import FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
@@ -52,6 +54,7 @@ from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightene
 
 __all__ = [
     "LEARNERS",
+    "Averaged",
     "Ball",
     "Box",
     "Card",
@@ -63,6 +66,7 @@ __all__ = [
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "FullInformation",
     "Growth",
     "Guarantee",
     "HalfSpace",
@@ -70,6 +74,7 @@ __all__ = [
     "L1Ball",
     "Learner",
     "NoFeasibleDecision",
+    "Noisy",
     "Player",
     "Problem",
     "Product",

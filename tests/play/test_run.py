@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import xarray
 
+import small_games
 import taut
-from small_games import ALL, BALL, FEASIBLE, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
+from small_games import ALL, BALL, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
 from taut import files
 from taut.engine import register_dataclass
 from taut.play import metrics, run_file
@@ -68,7 +69,7 @@ def test_numbers_that_are_not_numbers_survive(run, tmp_path):
 
 @pytest.mark.parametrize("name", list(taut.LEARNERS))
 def test_every_learner_survives_its_description(name):
-    learner = taut.LEARNERS[name].build(GAME.constants, 1000, feasible=FEASIBLE)
+    learner = small_games.learner(name, 1000)
     text = json.dumps(files.pack(learner))
     back = files.unpack(json.loads(text))
     assert type(back) is type(learner)

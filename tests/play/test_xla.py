@@ -23,6 +23,10 @@ FUNCTIONS = {
     "product": lambda x: jnp.prod(x, axis=(1, 2)),
     "inner product": lambda x: jnp.vdot(x, 2 * x),
     "inner product of whole numbers": lambda x: jnp.vdot(jnp.arange(3), jnp.arange(3)),
+    "outer product": lambda x: jnp.tensordot(x[0, 0], x[0, 1], axes=0),
+    "gradients of all rows of a single row": lambda x: jax.vmap(
+        jax.vjp(lambda y: jnp.ravel(jnp.arange(5.0) @ y), x[0, 0])[1]
+    )(jnp.eye(1)),
     "matrix product": lambda x: x[0] @ x[0].T,
     "norm": lambda x: jnp.linalg.norm(x.ravel()),
     "soft maximum": jax.nn.logsumexp,

@@ -24,11 +24,13 @@ from .assumptions import GIVEN, Assumption
 from .guarantees import (
     SCORED_SLATER,
     Standing,
+    coverage,
     margin_between,
     setting_of,
     standing,
     translated,
     trivial_bounds,
+    under_feedback,
 )
 from .observed import Observations, observe
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
@@ -211,7 +213,7 @@ def certify(
     held = stream if data is None else data
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
-    notes: list[str] = []
+    notes = coverage(learner, run.feedback)
     comparator = _best(scored, source, run, notes) if best is None else best
     count = run.totals.excess.shape[-1]
     memory: RecordedRun | None = None
@@ -238,7 +240,7 @@ def certify(
         checks = _checks(run, played, scored, source, seen, key)
     refuted = {assumption.name for assumption in checks if assumption.refuted}
     setting = setting_of(played, run.first, None if seen is None else seen.observed)
-    promised = tuple(learner.guarantees(setting, run.horizon))
+    promised = tuple(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback))
     about_scored = translated(promised, played, scored, run.horizon, count)
     limits = trivial_bounds(scored.constants, run.horizon, count, refuted)
     sizes = _rounding(run, played, scored, comparator, seen)

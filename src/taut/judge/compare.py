@@ -21,6 +21,7 @@ from ..play.run import Run
 from ..play.simulate import simulate
 from ..play.threads import simulate_all
 from ..problem.feasibility import NoFeasibleDecision
+from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, as_stream
 from .hindsight import hindsight
@@ -249,6 +250,8 @@ def compare(
     horizon: int | None = None,
     seeds: int | None = None,
     score: Problem | None = None,
+    feedback: Feedback | None = None,
+    unproven: bool = False,
     best: Any = None,
     timing: bool = True,
     threads: int | None = None,
@@ -259,7 +262,7 @@ def compare(
     Arguments:
         learners: label -> learner, card or name of a registered method; or a list of names. Names are tuned to the
             problem and to the number of rounds.
-        problem: the problem; `stream`, `horizon`, `seeds` and `score` as in `taut.simulate`.
+        problem: the problem; `stream`, `horizon`, `seeds`, `score`, `feedback` and `unproven` as in `taut.simulate`.
         best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a problem with
             `previous=True` the regret against it is policy regret.
         timing: whether to play every learner a second time, when its program is compiled, to measure the time per round.
@@ -274,15 +277,19 @@ def compare(
     'clipped-ogd'
     """
     chosen = _labelled(learners)
+    arguments.instance(
+        "problem", problem, Problem, "taut.Problem(...). The order is compare(learners, problem, stream)"
+    )
     problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
     for label, learner in made.items():
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learners: got {learner!r} for {label!r}; expected a learner, a card or the name of a method"
+                f"learners: got {arguments.shown(learner)} for {label!r}; expected a learner, a card or the name of a method"
             )
-    jobs = [partial(simulate, learner, problem, source, score=score) for learner in made.values()]
+    seen: dict[str, Any] = {"feedback": feedback, "unproven": unproven}
+    jobs = [partial(simulate, learner, problem, source, score=score, **seen) for learner in made.values()]
     runs = dict(zip(made, _all(jobs, threads, progress), strict=True))
     notes: list[str] = []
     if best is None and not isinstance(source, Adversary):
@@ -305,7 +312,9 @@ def _labelled(learners: Any) -> dict[str, Any]:
     if isinstance(learners, Mapping):
         found = dict(learners)
     elif isinstance(learners, Iterable) and not isinstance(learners, str):
-        found = {one if isinstance(one, str) else getattr(one, "name", repr(one)): one for one in learners}
+        found = {
+            one if isinstance(one, str) else getattr(one, "name", None) or arguments.shown(one): one for one in learners
+        }
     else:
         raise TypeError(f"learners: got {learners!r}; expected label -> learner, or a list of names of methods")
     if not found:

@@ -15,12 +15,13 @@ from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
 from ..learners.bounds import tightening_cost
 from ..problem.constants import Constants
+from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
 
 __all__ = [
-    "SCORED_SLATER", "Standing", "guarantees", "margin_between", "setting_of", "standing", "transforms_between",
-    "translated", "trivial_bounds",
+    "SCORED_SLATER", "Standing", "coverage", "guarantees", "margin_between", "setting_of", "standing",
+    "transforms_between", "translated", "trivial_bounds", "under_feedback",
 ]  # fmt: skip
 
 
@@ -46,12 +47,31 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
     return Setting(
         constants, diameter, fixed, None if excess is None else max(excess, 0.0), initial_excess=excess,
         constraints_affine=affine, half_spaces=constants.constraint_count if affine else None, observed=observed,
+        size=centre.size,
     )  # fmt: skip
 
 
 def guarantees(learner: Learner, setting: Setting, horizon: int) -> tuple[Guarantee, ...]:
     """Return the smallest bound on each quantity that applies to this learner with these parameters."""
     return tuple(smallest(learner.guarantees(setting, arguments.count("horizon", horizon))).values())
+
+
+def under_feedback(found: Iterable[Guarantee], learner: Learner, feedback: Feedback | None) -> Iterable[Guarantee]:
+    """Return the guarantees that hold under this feedback (`None` is full information); if none does, the reason."""
+    why = "" if feedback is None else learner.uncovered(feedback)
+    if feedback is None or not why:
+        return found
+    names = {one.quantity: None for one in found}
+    return [Guarantee.none(name, f"feedback {feedback.kind}", why) for name in names]
+
+
+def coverage(learner: Learner, feedback: Feedback | None) -> list[str]:
+    """Say in one note whether guarantees cover this feedback; full information needs none."""
+    if feedback is None:
+        return []
+    why = learner.uncovered(feedback)
+    told = f"No guarantee covers it: {why}." if why else "The guarantees cover it."
+    return [f"Feedback: {feedback!r}. {told}"]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 Read `base` first (the contract), then `clipped_ogd` (an example), then `registry` (names); formulas are in `bounds`.
 """
 
+from .averaged import Averaged
 from .base import (
     QUANTITIES,
     Assumes,
@@ -32,7 +33,7 @@ from .surrogate import ExponentialPotential, OptimisticSurrogate, QuadraticPoten
 from .yu_neely import YuNeely
 
 __all__ = [
-    "LEARNERS", "QUANTITIES", "Assumes", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD", "Doubling",
+    "LEARNERS", "QUANTITIES", "Assumes", "Averaged", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD", "Doubling",
     "DriftPlusPenalty", "DualMirror", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState",
     "NoSlater",
     "Observed", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",

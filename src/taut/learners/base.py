@@ -22,6 +22,7 @@ from ..engine import register_dataclass
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
+from ..problem.feedback import Feedback
 from ..problem.rounds import Round
 from .bounds.theorem import OutsideTheorem
 
@@ -125,6 +126,22 @@ class Learner(ABC):
         """
         raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
 
+    @property
+    def random(self) -> bool:
+        """Whether the learner draws random numbers, so that `seeded` is called with a random key before round 1."""
+        return False
+
+    def seeded(self, state: Any, key: jax.Array) -> Any:
+        """Return the state before round 1 with the random key of one seed; only for learners with `random = True`."""
+        return state
+
+    def uncovered(self, feedback: Feedback) -> str:
+        """Say why the guarantees do not hold under this feedback; empty if they do.
+
+        By default guarantees cover full information only.
+        """
+        return f"the guarantees of {type(self).__name__} are proven for full information only"
+
     def multiplier(self, state: Any, round: Round) -> jax.Array:
         """Return lambda_t, one entry per constraint; zero for a learner that has none."""
         return jnp.zeros_like(round.constraints(state.x).values)
@@ -155,6 +172,8 @@ class Assumes(StrEnum):
     STOCHASTIC = "independent, identically distributed rounds"
     LINEAR = "linear losses and constraints"
     IDLE = "a decision that earns and uses nothing"
+    NOISE = "zero-mean errors"
+    """Errors of one round have mean zero given all earlier rounds, and are sub-Gaussian with the learner's sigma."""
 
 
 BASE = (Assumes.CONVEX_LOSSES, Assumes.CONVEX_CONSTRAINTS, Assumes.DOMAIN)
@@ -235,6 +254,8 @@ class Setting:
     """M, if every round's constraints are positive multiples of some of M fixed affine functions."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
+    size: int = 1
+    """The number of entries of a decision."""
     path_length: float | None = None
     """Sum of |u_{t+1} - u_t| of a moving comparator; `None` for a fixed one."""
 

@@ -299,7 +299,7 @@ CARDS = (
         f"{_PAPER}, section 5", needs=CONSTANTS, needs_horizon=True, growth=_HALF,
     ),
     Card(
-        "clipped-ogd-strong", ClippedOGD.strongly_convex, "Our-strong", f"{_PAPER}, Theorem 2", "strongly convex",
+        "clipped-ogd-strong", ClippedOGD.strongly_convex, "Clipped-OGD, strongly convex", f"{_PAPER}, Theorem 2", "strongly convex",
         STRONG, needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
         growth={
             "regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5),

@@ -14,6 +14,7 @@ from .. import arguments
 from ..engine import VERSION
 from ..learners import Learner
 from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
+from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
@@ -24,6 +25,7 @@ from .nonfinite import raise_first_nonfinite
 from .packing import Packed, Packing, as_arrays
 from .run import Run
 from .totals import ChunkTotals, Totals
+from .with_feedback import through
 
 __all__ = ["Simulation", "default_chunk_length", "replayed", "revealed_data"]
 
@@ -52,13 +54,14 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(
-        cls, learners: tuple[Learner, ...], problem: Problem, score: Problem | None, stream: Stream, record: frozenset[str],
-        every: int, first: jax.Array, random_keys: jax.Array | None, chunk: int | None,
+        cls, learners: tuple[Learner, ...], problem: Problem, score: Problem | None, feedback: Feedback | None,
+        stream: Stream, record: frozenset[str], every: int, first: jax.Array, random_keys: jax.Array | None,
+        chunk: int | None,
     ) -> Layout:  # fmt: skip
         """Check that learners, problem and data fit together, and lay them out."""
         programs = programs_of(problem)
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
-        ready = [as_arrays(learner, first.dtype) for learner in learners]
+        ready = [as_arrays(through(learner, feedback), first.dtype) for learner in learners]
         count = count_constraints(problem, first, problem.given(example, first), "stream")
         start = shared_start(problem, score, first)
         inputs = Inputs(
@@ -102,7 +105,8 @@ class Layout(NamedTuple):
             totals=plan.totals,
             previous=(problem.previous, (score or problem).previous),
         )
-        kept = (learners, problem.loss, problem.constraints, problem.domain, score and (score.loss, score.constraints))
+        scored = score and (score.loss, score.constraints)
+        kept = (learners, problem.loss, problem.constraints, problem.domain, scored, feedback)
         packed = jax.device_put(packing.pack(inputs))  # otherwise every call would copy them
         return cls(example, key, packed, plan.placeholder_state, plan.is_maximum, kept)
 
@@ -116,6 +120,8 @@ class Simulation:
     """Whether the user gave several learners, so that results have an axis `learner`."""
     problem: Problem
     score: Problem | None
+    feedback: Feedback | None
+    """What the learners see of a round; `None` for full information."""
     stream: Stream
     every: int
     first: jax.Array
@@ -131,6 +137,7 @@ class Simulation:
         swept: bool,
         problem: Problem,
         score: Problem | None,
+        feedback: Feedback | None,
         stream: Stream,
         record: frozenset[str],
         every: int,
@@ -140,10 +147,10 @@ class Simulation:
     ) -> Simulation:
         """Check that learners, problem and data fit together, and lay them out for the compiled loop."""
         programs = programs_of(problem)
-        signature = _signature(learners, problem, score, stream, record, every, first, chunk)
+        signature = _signature(learners, problem, score, feedback, stream, record, every, first, chunk)
         layout: Layout | None = None if signature is None else programs.layouts.find(signature)
         if layout is None:
-            layout = Layout.of(learners, problem, score, stream, record, every, first, random_keys, chunk)
+            layout = Layout.of(learners, problem, score, feedback, stream, record, every, first, random_keys, chunk)
             if signature is not None and _is_constant(layout.kept):
                 programs.layouts.keep(signature, layout)
         return cls(
@@ -151,6 +158,7 @@ class Simulation:
             swept=swept,
             problem=problem,
             score=score,
+            feedback=feedback,
             stream=stream,
             every=every,
             first=first,
@@ -228,6 +236,7 @@ class Simulation:
             played=self.problem,
             stream=self.stream,
             key=self.random_keys,
+            feedback=self.feedback,
             constraint_names=names_of(self.score or self.problem, totals.peak.shape[-1]),
             coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in kept.items()},
@@ -289,11 +298,12 @@ def replayed(
         swept=False,
         problem=problem,
         score=None,
+        feedback=run.feedback,
         stream=stream,
         record=kept,
         every=1,
         first=jax.numpy.asarray(run.first),
-        random_keys=run.key if stream.reacts else None,
+        random_keys=_keys_again(run, learner, stream),
         chunk=None,
     )
     known = run.decisions if run.every == 1 and not stream.reacts else None
@@ -310,8 +320,8 @@ def replayed(
 
 
 def _signature(
-    learners: tuple[Learner, ...], problem: Problem, score: Problem | None, stream: Stream, record: frozenset[str],
-    every: int, first: jax.Array, chunk: int | None,
+    learners: tuple[Learner, ...], problem: Problem, score: Problem | None, feedback: Feedback | None, stream: Stream,
+    record: frozenset[str], every: int, first: jax.Array, chunk: int | None,
 ) -> Any:  # fmt: skip
     """Return a key that is equal only for calls with the same layout; None if that cannot be told quickly.
 
@@ -330,13 +340,22 @@ def _signature(
     data = (structure, *((leaf.shape[lead:], leaf.dtype) for leaf in leaves), stream.horizon, stream.seeds)
     played = (id(problem.loss), id(problem.constraints), id(problem.domain))
     x1 = (first.dtype, np.asarray(first).tobytes())
-    return tuple(map(id, learners)), played, scored, data, record, every, x1, chunk
+    return tuple(map(id, learners)), played, scored, id(feedback), data, record, every, x1, chunk
 
 
 def _is_constant(tree: Any) -> bool:
     """Return whether no number of learners, constraints and domains can be changed in place."""
     arrays = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, np.ndarray))
     return not any(array.flags.writeable or not array.flags.owndata for array in arrays)
+
+
+def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:
+    """Return the random keys of a run that is played again, if anything is drawn."""
+    if not stream.reacts and not through(learner, run.feedback).random:
+        return None
+    if run.key is None:
+        raise ValueError("run: got a run without its random keys; expected the run that taut.simulate returned")
+    return run.key
 
 
 class Plan(NamedTuple):

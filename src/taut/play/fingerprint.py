@@ -20,6 +20,7 @@ from ..problem.streams import Adversary, Stream
 from ..storage import digest
 from .chunks import Simulation
 from .step import with_previous
+from .with_feedback import through
 
 __all__ = ["Functions", "digest_of_tree", "fingerprint", "parts_of", "program_digest"]
 
@@ -37,6 +38,7 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
     return {
         "learner": [files.pack(learner) for learner in simulation.learners],
         "problem (loss, constraints, domain)": [simulation.problem.domain.to_dict(), *_functions(simulation)],
+        "feedback": _feedback(simulation),
         "stream (shapes and types)": str(simulation.layout.example),
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
@@ -53,6 +55,26 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
 def digest_of_tree(tree: Any) -> str:
     """Return a checksum of the arrays of a tree, with their types and shapes."""
     return digest({f"{i:06}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))})
+
+
+def _feedback(simulation: Simulation) -> str | None:
+    """Return a checksum of the traced step of a learner that sees rounds through feedback, with all its numbers."""
+    feedback = simulation.feedback
+    if feedback is None:
+        return None
+    problem, first, count = simulation.problem, simulation.first, simulation.key.batch.played
+    learner = through(simulation.learners[0], feedback)
+    z = jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
+    z = with_previous(z, first, problem.previous)
+
+    def step(x: jax.Array, z: Any) -> Any:
+        return learner.step(
+            learner.init(x, count), FullInformation(problem.loss, problem.constraints, problem.domain, z)
+        )
+
+    program = jax.make_jaxpr(step)(first, z)
+    text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
+    return f"{text} {digest_of_tree(_numbers(program))} {digest_of_tree(feedback)}"
 
 
 def _functions(simulation: Simulation) -> tuple[str, str]:

@@ -149,7 +149,7 @@ def play(
         state: the packed state that the chunk before returned. In the first chunk the state is initialised here and this
             argument is ignored.
         data: arrays (seed, round, ...) of the chunk's length, or None.
-        random_keys: of the adversary, one per seed, or None.
+        random_keys: of the adversary, the feedback and the learner, one per seed, or None.
         span: three whole numbers: rounds before the chunk, rounds to play, and rounds of the data to skip.
     """
     result: tuple[Packed, dict[str, Any]] = program(programs, key)(inputs, state, data, random_keys, span)
@@ -172,15 +172,19 @@ def count_compiled() -> int:
     return sum(function._cache_size() for function in _compiled)
 
 
-def initial_carry(batch: BatchShape, inputs: Inputs) -> Carry:
-    """Return states and totals before round 1, with leading axes learner and seed."""
-    learner, x1 = inputs.learner, jnp.asarray(inputs.x1)
+def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | None = None) -> Carry:
+    """Return states and totals before round 1, with leading axes learner and seed; `random_keys` has one key per seed."""
+    x1 = jnp.asarray(inputs.x1)
 
-    def one(learner: Learner) -> Carry:
-        state = Remembered.around(learner.init(x1, batch.played), inputs.start, inputs.adversary)
+    def one(learner: Learner, key: jax.Array | None) -> Carry:
+        begun = learner.init(x1, batch.played)
+        if key is not None and learner.random:
+            begun = learner.seeded(begun, key)
+        state = Remembered.around(begun, inputs.start, inputs.adversary)
         return Carry(state, ChunkTotals.zero(batch.scored, x1.dtype))
 
-    return jax.vmap(jax.vmap(one, in_axes=None, axis_size=batch.seeds), axis_size=batch.learners)(learner)
+    by_seed = jax.vmap(one, in_axes=(None, None if random_keys is None else 0), axis_size=batch.seeds)
+    return jax.vmap(by_seed, in_axes=(0, None), axis_size=batch.learners)(inputs.learner, random_keys)
 
 
 def play_chunk(
@@ -190,7 +194,7 @@ def play_chunk(
     batch = key.batch
     fixed: Inputs = key.inputs.unpack(inputs)
     learner, domain = fixed.learner, fixed.domain
-    first = initial_carry(batch, fixed)
+    first = initial_carry(batch, fixed, random_keys)
     given = key.state.unpack(state, key.header)
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape))

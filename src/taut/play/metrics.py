@@ -88,7 +88,7 @@ def regret(run: Run, best: Any, rounds: Prefix = None) -> Array:
     problem that was scored, `run.problem`. The result of `taut.hindsight` for another one is refused.
     """
     _check_comparator(run, best, rounds)
-    return np.asarray(loss(run, rounds) - np.asarray(getattr(best, "loss", best)))
+    return np.asarray(loss(run, rounds) - arguments.finite("best", getattr(best, "loss", best)))
 
 
 def excess(run: Run, rounds: Prefix = None, per_constraint: bool = False) -> Array:

@@ -14,11 +14,12 @@ import numpy as np
 
 from .. import arguments, files
 from ..display import Displayed, Summary, brief, number, numbers
-from ..engine import VERSION, require_jax
+from ..engine import VERSION, random_key, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import cast_data, count_constraints, first_decision
 from ..problem.feasibility import check_feasible
+from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
@@ -26,6 +27,7 @@ from .history import History
 from .packing import Packing, as_arrays
 from .step import FAULTS, Remembered, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
+from .with_feedback import check_covered, through
 
 __all__ = ["Player"]
 
@@ -46,6 +48,10 @@ class Player(Displayed):
         problem: loss, constraints and domain.
         x1: the first decision; by default the centre of the domain. All computations use its float type.
         count: the number of constraints, needed only when they depend on the round's data.
+        feedback: what the learner sees of a round whose data `z` are observed, as in `taut.simulate`; totals are those of the
+            true loss and constraints. Measurements that have errors already need no feedback: pass them to `observe`.
+        unproven: whether to play with feedback that no guarantee of the learner covers.
+        key: JAX random key for feedback and learners that draw random numbers; by default `jax.random.key(0)`.
 
     A bad observation is refused and leaves the player as it was. Several threads may use one player: each observation is
     atomic, and so are saving and the totals. Players can be copied and pickled.
@@ -67,6 +73,9 @@ class Player(Displayed):
         *,
         x1: Any = None,
         count: int | None = None,
+        feedback: Feedback | None = None,
+        unproven: bool = False,
+        key: jax.Array | None = None,
     ) -> None:
         require_jax()
         learner, problem = with_default(learner, problem)
@@ -79,16 +88,19 @@ class Player(Displayed):
             )
         if not isinstance(problem, Problem):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
-        self.learner, self.problem = learner, problem
+        self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
+        check_covered(learner, self.feedback, unproven)
         self._count = _count(problem, count)
         first = first_decision(problem, x1)
         check_feasible(problem)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
-        ready = as_arrays(learner, self._dtype)
+        ready = as_arrays(through(learner, self.feedback), self._dtype)
         before = shared_start(problem, None, first)
-        fixed = problem.constraints, problem.domain, ready
-        state = Remembered.around(ready.init(first, self._count), before)
+        fixed, begun = (problem.constraints, problem.domain, ready), ready.init(first, self._count)
+        if ready.random:
+            begun = ready.seeded(begun, jax.random.key(0) if key is None else random_key("key", key))
+        state = Remembered.around(begun, before)
         packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
         programs = programs_of(problem)
         self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._played.stop)
@@ -359,22 +371,27 @@ class Player(Displayed):
                 "dtype": str(self._dtype),
                 "data": self._described_data(),
             }
+            if self.feedback is not None:
+                header["feedback"] = files.pack(self.feedback)
             state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
             parts = {"state": state, "totals": self._running.to_arrays(), "history": self._history.to_arrays()}
         return header, {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""
-        return _unpickled, (self.learner, self.problem, *self._contents())
+        return _unpickled, (self.learner, self.problem, *self._contents(), self.feedback)
 
     @classmethod
-    def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Player:
+    def load(
+        cls, path: str | Path, problem: Problem, learner: Learner | None = None, feedback: Feedback | None = None
+    ) -> Player:
         """Load a player that `save` wrote. It continues exactly where it stopped.
 
         Arguments:
             path: the file.
             problem: the problem, because a file cannot hold its functions; domain and number of constraints must match.
             learner: if given, the file must have been written by this learner with these parameters.
+            feedback: if given, the file must have been written with the same; needed only if it contains functions.
         """
         saved, arrays = files.read_arrays(path)
         if saved.get("what") != "player" or saved.get("format") not in READABLE:
@@ -395,13 +412,14 @@ class Player(Displayed):
             raise ValueError(f"learner: got {learner!r}, but {path} is by {came!r}; expected the learner that saved it")
         if not files.same(problem.domain.to_dict(), saved["domain"]):
             raise ValueError(f"problem: got the domain {problem.domain!r}; expected that in {path}: {saved['domain']}")
+        feedback = _saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
         dtype = np.dtype(saved["dtype"])
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(
                 f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
             )
         try:
-            player = _revived(files.unpack(saved["learner"]), problem, saved, arrays)
+            player = _revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
         LOG.info("loaded a player before round %d from %s", player.round, path)
@@ -435,7 +453,25 @@ class Player(Displayed):
         return None if known is None else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
 
 
-def _unpickled(learner: Learner, problem: Problem, saved: dict[str, Any], arrays: dict[str, Array]) -> Player:
+def _saved_feedback(path: Any, packed: Any, given: Feedback | None) -> Feedback | None:
+    """Return the feedback of a file, or the given one if it is the same."""
+    if given is None:
+        found: Feedback | None = files.unpack(packed)
+        return found
+    if not files.same(files.pack(given), packed):
+        raise ValueError(
+            f"feedback: got {given!r}, but {path} is by {files.unpack(packed)!r}; expected the same feedback"
+        )
+    return given
+
+
+def _unpickled(
+    learner: Learner,
+    problem: Problem,
+    saved: dict[str, Any],
+    arrays: dict[str, Array],
+    feedback: Feedback | None = None,
+) -> Player:
     """Return a copy of a player, perhaps in another process."""
     dtype = np.dtype(saved["dtype"])
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
@@ -443,13 +479,19 @@ def _unpickled(learner: Learner, problem: Problem, saved: dict[str, Any], arrays
             f'player: got one in {dtype}; expected jax.config.update("jax_enable_x64", True) before it is unpickled, or '
             "JAX_ENABLE_X64=1 in the environment of the process"
         )
-    return _revived(learner, problem, saved, arrays)
+    return _revived(learner, problem, saved, arrays, feedback)
 
 
-def _revived(learner: Learner, problem: Problem, saved: dict[str, Any], arrays: dict[str, Array]) -> Player:
+def _revived(
+    learner: Learner,
+    problem: Problem,
+    saved: dict[str, Any],
+    arrays: dict[str, Array],
+    feedback: Feedback | None = None,
+) -> Player:
     """Return the player whose file has these contents."""
     centre = jnp.asarray(problem.domain.centre, saved["dtype"])
-    player = Player(learner, problem, x1=centre, count=saved["count"])
+    player = Player(learner, problem, x1=centre, count=saved["count"], feedback=feedback, unproven=True)
     player._restore(saved, arrays)
     return player
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import xarray
 
     from ..judge.certificate import Certificate
+    from ..problem.feedback import Feedback
     from ..problem.problem import Problem
     from ..problem.streams import Stream
 
@@ -56,13 +57,15 @@ class Run(Displayed):
     constraint_names: tuple[str, ...] | None = None
     coordinate_names: tuple[str, ...] | None = None
     """Names of constraints and of the entries of a decision, if the problem has them."""
+    feedback: Feedback | None = None
+    """What the learner saw of a round; `None` for full information."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """The problem that was scored. Neither this nor the following fields are saved."""
     played: Problem | None = field(default=None, repr=False, compare=False)
     """The problem that was played, which may be a transform of it."""
     stream: Stream | None = field(default=None, repr=False, compare=False)
     key: jax.Array | None = field(default=None, repr=False, compare=False)
-    """The adversary's random keys, one per seed."""
+    """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was drawn."""
 
     @property
     def swept(self) -> bool:
@@ -134,7 +137,8 @@ class Run(Displayed):
     def _summary(self) -> Summary:
         learner = f"sweep of {len(self.learner)} learners" if isinstance(self.learner, tuple) else brief(self.learner)
         recorded = [name for name in RECORDS if getattr(self, name) is not None]
-        facts = [("learner", learner), ("recorded", ", ".join(recorded) or "totals only")]
+        facts = [("learner", learner), *([] if self.feedback is None else [("feedback", repr(self.feedback))])]
+        facts += [("recorded", ", ".join(recorded) or "totals only")]
         if self.index is not None:
             facts.append(("index", f"{self.index[0]} to {self.index[-1]}"))
         totals, rows = self.totals, []

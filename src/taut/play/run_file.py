@@ -10,8 +10,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from .. import arguments, files, storage
 from ..engine import Array
+from ..learners import Learner
+from ..problem.feedback import Feedback
 from . import labels
 from .totals import Totals
 
@@ -34,8 +40,17 @@ def header(run: Any) -> dict[str, Any]:
         "horizon": run.horizon,
         "seeds": run.seeds,
         "every": run.every,
+        **_seen(learners[0], run.feedback, run.key),
         **labels.header(run),
     }
+
+
+def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) -> dict[str, Any]:
+    """Return the entries that describe the feedback, and the keys of random numbers that it or the learner drew."""
+    found = {} if feedback is None else {"feedback": files.pack(feedback)}
+    if key is not None and (learner.random or feedback is not None):
+        found["key"] = np.asarray(jax.random.key_data(key)).tolist()
+    return found
 
 
 def write(path: str | Path, content: bytes) -> None:
@@ -139,9 +154,27 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         "final": arrays["final"],
         "every": every,
         "version": header["version"],
+        "feedback": _feedback(header.get("feedback")),
+        "key": _keys(header.get("key"), seeds),
         **{name: arrays[name] for name in (*RECORDS, "first") if name in arrays},
         **labels.read(arrays, header, horizon, math.prod(constraints), math.prod(decision)),
     }
+
+
+def _keys(numbers: Any, seeds: int) -> jax.Array | None:
+    if numbers is None:
+        return None
+    keys = np.asarray(numbers, np.uint32)
+    if keys.shape != (seeds, 2):
+        raise ValueError("its random keys have another shape")
+    return jax.random.wrap_key_data(jnp.asarray(keys))
+
+
+def _feedback(packed: Any) -> Feedback | None:
+    feedback = files.unpack(packed)
+    if feedback is not None and not isinstance(feedback, Feedback):
+        raise ValueError("its header does not describe feedback")
+    return feedback
 
 
 def _whole(header: dict[str, Any], name: str) -> int:

@@ -19,13 +19,15 @@ from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
+from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
-from ..problem.tables import index_of
+from ..problem.tables import index_of, warn_of_decreasing_times
 from .checkpoint import Checkpoint
 from .chunks import Simulation
 from .deadline import check_deadline
 from .run import RECORDS, Run
+from .with_feedback import check_covered, through
 
 __all__ = ["simulate"]
 
@@ -44,6 +46,8 @@ def simulate(
     record: Sequence[str] = ("loss", "excess"),
     every: int = 1,
     score: Problem | None = None,
+    feedback: Feedback | None = None,
+    unproven: bool = False,
     chunk: int | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = False,
@@ -62,11 +66,16 @@ def simulate(
             xarray and lists of numbers are taken as arrays; the index of a table is kept in the run.
         horizon: number of rounds; needed for functions, at most the length of arrays.
         seeds: number of independent simulations.
-        key: JAX random key for the adversary, split over the seeds; by default `jax.random.key(0)`.
+        key: JAX random key for the adversary, the feedback and learners that draw random numbers, split over the seeds; by
+            default `jax.random.key(0)`.
         x1: first decision; by default the centre of the domain. All computations use its float type.
         record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers". Totals are always kept.
         every: keep decisions and multipliers of rounds every, 2 every, 3 every, ... only.
         score: another problem whose loss and constraints score the decisions, for example the one before a transform.
+        feedback: what the learner sees of a round: `taut.FullInformation()` (the default), `taut.Noisy(...)` and others, see
+            `docs/feedback.md`. Decisions are always scored with the true loss and constraints. A combination that no guarantee
+            of the learner covers is refused.
+        unproven: play such a combination all the same. The certificate then says that no guarantee covers it.
         chunk: number of rounds that are played at a time; by default chosen from the size of a round's data. Memory does
             not depend on the horizon, except for what is recorded.
         checkpoint: a folder. After each chunk all that is needed to continue is written there. Called again with the same
@@ -96,9 +105,14 @@ def simulate(
             "shape of the problem that is played"
         )
     index = index_of(stream)
+    if index is not None:
+        warn_of_decreasing_times(index)
     problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     learners, swept = _learners(learner, problem, source.horizon)
+    feedback = as_feedback(feedback)
+    for one in learners:
+        check_covered(one, feedback, unproven)
     kept, every = _record(record), arguments.count("every", every)
     first = first_decision(problem, x1)
     check_feasible(problem)
@@ -107,11 +121,12 @@ def simulate(
         swept=swept,
         problem=problem,
         score=score,
+        feedback=feedback,
         stream=source,
         record=kept,
         every=every,
         first=first,
-        random_keys=random_keys(key, source),
+        random_keys=random_keys(key, source, through(learners[0], feedback).random),
         chunk=chunk,
     )
     if LOG.isEnabledFor(logging.INFO):
@@ -167,10 +182,16 @@ def _record(record: Any) -> frozenset[str]:
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 
-def random_keys(key: Any, stream: Stream) -> jax.Array | None:
-    """Return the adversary's random keys, one per seed. Making a key takes time, so none is made without an adversary."""
+def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | None:
+    """Return one random key per seed. Making a key takes time, so none is made where nothing is drawn.
+
+    Arguments:
+        key: the user's key, or None.
+        stream: the data; an adversary needs keys.
+        random: whether the feedback or the learner needs keys.
+    """
     key = None if key is None else random_key("key", key)
-    if not stream.reacts:
+    if not stream.reacts and not random:
         return None
     key = jax.random.key(0) if key is None else key
     return jax.random.split(key, stream.seeds) if stream.seeds > 1 else jnp.expand_dims(key, 0)

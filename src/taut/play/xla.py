@@ -88,7 +88,7 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], st
             outputs = _evaluate(inner.jaxpr, inner.consts, inputs, stored)
         elif name in _REDUCTIONS and _adjacent(equation.params["axes"]):
             outputs = [_merged(equation, inputs[0])]
-        elif name == "dot_general" and _of_vectors(inputs):
+        elif name == "dot_general" and _is_inner_product(equation, inputs):
             outputs = [jnp.sum(lax.optimization_barrier(inputs[0]) * inputs[1])]
         else:
             outputs = bind(equation, inputs)
@@ -110,7 +110,10 @@ def _adjacent(axes: Sequence[int]) -> bool:
     return len(axes) > 1 and tuple(axes) == tuple(range(axes[0], axes[0] + len(axes)))
 
 
-def _of_vectors(operands: Sequence[Any]) -> bool:
-    """Whether a product is an inner product of vectors of one float type; flat views of matrices are among them."""
+def _is_inner_product(equation: Any, operands: Sequence[Any]) -> bool:
+    """Whether a product is an inner product of vectors of one float type, and not, for example, an outer product."""
     left, right = operands
+    (contracted, _), _ = equation.params["dimension_numbers"]
+    if len(contracted) != 1:
+        return False
     return jnp.ndim(left) == 1 == jnp.ndim(right) and left.dtype == right.dtype and left.dtype.kind == "f"

@@ -22,7 +22,7 @@ from .domains import Domain
 from .round_data import RoundData
 from .rounds import FullInformation
 from .streams import Stream, as_stream, required_arguments
-from .tables import plain
+from .tables import check_order, plain
 from .tracing import traced
 
 __all__ = ["Problem"]
@@ -92,6 +92,8 @@ class Problem(Displayed):
             )
         if constants is not None and not isinstance(constants, Constants):
             raise TypeError(f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)")
+        if not isinstance(domain_binds, bool | np.bool_):
+            raise TypeError(f"domain_binds: got {arguments.shown(domain_binds)}; expected True or False")
         self.previous = previous
         self.loss: Callable[[jax.Array, Any], Any] = LossWithPrevious(loss, taken == 3) if previous else loss
         self.constraints = (
@@ -128,6 +130,7 @@ class Problem(Displayed):
 
         Models written in CVXPY key the data by parameter.
         """
+        check_order(data, self.coordinate_names)
         return plain(data)
 
     def for_data(self, stream: Any) -> Problem:

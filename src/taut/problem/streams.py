@@ -221,12 +221,13 @@ def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
     data = jax.tree.map(lambda a: a if type(a) in (np.ndarray, np.memmap) else _as_array(a), data)
     leaves = _leaves(data)
     if not leaves:
-        raise ValueError("stream: got no array; expected a pytree of arrays with leading axis round")
+        raise ValueError(f"stream: got {arguments.shown(data)}, no array; expected arrays with one row per round")
     axes = ("round",) if seeds is None else ("seed", "round")
     for path, leaf in leaves:
         _check_numbers("stream: got", leaf, path)
         if leaf.ndim < len(axes):
-            raise ValueError(f"stream: got shape {leaf.shape}{path}; expected leading axes ({', '.join(axes)})")
+            came = f"a number (shape ()){path}" if leaf.ndim == 0 else f"shape {leaf.shape}{path}"
+            raise ValueError(f"stream: got {came}; expected an array with the leading axes ({', '.join(axes)})")
         if seeds is not None and leaf.shape[0] != seeds:
             raise ValueError(
                 f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected seeds={seeds} of them"
@@ -248,7 +249,8 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
 
 def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:
     if leaf.dtype.kind not in "fiub":
-        raise TypeError(f"{what} values of type {leaf.dtype}{path}; expected real numbers")
+        mend = ". Convert them with .astype(float)" if leaf.dtype.kind in "OUS" else ""
+        raise TypeError(f"{what} values of type {leaf.dtype}{path}; expected real numbers{mend}")
 
 
 def _leaves(data: Any) -> list[tuple[str, Any]]:

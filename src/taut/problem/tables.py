@@ -5,12 +5,13 @@ None of these packages is imported here: a value of theirs exists only if its pa
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["index_of", "plain"]
+__all__ = ["check_order", "index_of", "plain", "warn_of_decreasing_times"]
 
 Array = np.ndarray[Any, Any]
 
@@ -66,28 +67,70 @@ def _frame(data: Any, kind: str, names: Collection[str]) -> Any:
         labels = list(getattr(data, "index", ()))
         if any(label in names for label in labels if isinstance(label, str)):
             return {str(label): data[label] for label in labels if label in names}
-        return _numeric(data.to_numpy(), str(data.name or ""))
-    columns = [(name, data[name]) for name in data.columns]
-    for name, column in columns:
-        _numeric(column.to_numpy(), str(name))
-    if any(name in names for name in data.columns):
-        return {str(name): column.to_numpy() for name, column in columns if name in names}
-    return data.to_numpy()
+        return _numeric(_values(data), str(data.name or ""))
+    labels = [str(name) for name in data.columns]
+    by_position = hasattr(data, "iloc")  # pandas allows two columns of one name
+    series = [data.iloc[:, i] if by_position else data[name] for i, name in enumerate(data.columns)]
+    columns = [_numeric(_values(column), name) for name, column in zip(labels, series, strict=True)]
+    if any(name in names for name in labels):
+        return {name: column for name, column in zip(labels, columns, strict=True) if name in names}
+    return np.stack(columns, axis=1) if columns else data.to_numpy()
+
+
+def _values(column: Any) -> Array:
+    """Return the numbers of a column. Missing entries of pandas' own number types (Int64, Float64) become NaN."""
+    kind = getattr(column.dtype, "kind", "")
+    if hasattr(column.dtype, "na_value") and isinstance(kind, str) and kind in tuple("fiub"):
+        return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
+    return np.asarray(column.to_numpy())
 
 
 def _numeric(array: Array, column: str) -> Array:
     if array.dtype.kind in "fiub":
         return array
     where = f" in the column {column!r}" if column else ""
-    raise TypeError(
-        f"stream: got values of type {array.dtype}{where}; expected real numbers. Drop the column, or move dates and "
-        "labels into the index"
-    )
+    mend = "Drop the column, or move dates and labels into the index"
+    if array.dtype.kind in "OUS":
+        try:
+            array.astype(float)
+            mend = "Convert it with .astype(float)"
+        except (TypeError, ValueError):
+            pass
+    raise TypeError(f"stream: got values of type {array.dtype}{where}; expected real numbers. {mend}")
+
+
+def check_order(data: Any, names: tuple[str, ...] | None) -> None:
+    """Refuse a table, or a row of one, whose columns are the coordinates of a decision in another order."""
+    package, kind = type(data).__module__.split(".")[0], type(data).__name__
+    if names is None or package not in ("pandas", "polars") or kind not in ("DataFrame", "Series"):
+        return
+    labels = [str(label) for label in (data.columns if kind == "DataFrame" else getattr(data, "index", ()))]
+    if labels != list(names) and len(labels) == len(names) and set(labels) == set(names):
+        raise ValueError(
+            f"stream: got the columns {', '.join(labels)}; expected the order of the problem's coordinate_names: "
+            f"table[{list(names)}]"
+        )
+
+
+def warn_of_decreasing_times(index: Any) -> None:
+    """Warn if the times of an index decrease: rounds are played in the order of the rows, not in that of the times."""
+    if getattr(index.dtype, "kind", "") == "M" and not index.is_monotonic_increasing:
+        row = int(np.argmax(np.diff(index.asi8) < 0)) + 1
+        warnings.warn(
+            f"stream: the times of the index decrease from {index[row - 1]} to {index[row]} (row {row}). Rounds are played in "
+            "the order of the rows. Sort them with table.sort_index(), or use times with a time zone if the clocks changed",
+            stacklevel=4,
+        )
 
 
 def _list(data: list[Any], names: Collection[str]) -> Any:
     """Return an array if the list holds only numbers, nested to any depth; otherwise a list with its entries converted."""
     if not _only_numbers(data):
+        if all(isinstance(value, Mapping) for value in data):
+            raise TypeError(
+                f"stream: got a list of {len(data)} dicts; expected one dict of arrays with a row per round, for example "
+                "{name: [row[name] for row in stream] for name in stream[0]}"
+            )
         return [plain(value, names) for value in data]
     try:
         return np.asarray(data)

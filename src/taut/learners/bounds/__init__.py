@@ -10,6 +10,13 @@ problem with these constants and for any data, including data chosen by an adapt
 
 from __future__ import annotations
 
+from .averaged import (
+    averaged_block_regret,
+    averaged_block_violation,
+    averaged_margin,
+    averaged_smooth_violation,
+    averaged_violation,
+)
 from .block_frank_wolfe import (
     block_frank_wolfe_regret,
     block_frank_wolfe_squared_violation,
@@ -136,6 +143,11 @@ __all__ = [
     "all_cuts_violation",
     "anytime_surrogate_regret",
     "anytime_surrogate_violation",
+    "averaged_block_regret",
+    "averaged_block_violation",
+    "averaged_margin",
+    "averaged_smooth_violation",
+    "averaged_violation",
     "block_frank_wolfe_regret",
     "block_frank_wolfe_squared_violation",
     "bounded_game_expected_excess",

@@ -183,6 +183,6 @@ def _attached(run: Run, cell: Ready) -> Run:
     data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
     problem = cell.problem.for_data(data)
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
-    keys: jax.Array | None = random_keys(cell.key, stream)
+    keys: jax.Array | None = random_keys(cell.key, stream, cell.learner.random)
     score = None if cell.score is None else cell.score.for_data(data)
     return replace(run, learner=cell.learner, problem=score or problem, played=problem, stream=stream, key=keys)

@@ -1,0 +1,119 @@
+"""`python -m benchmarks.noise`: what noisy constraint values do to the methods, as a table and as docs/noise.png.
+
+The toy of the paper as four affine rows, each observed with errors between -0.3 and 0.3, for horizons up to 2^14. Regret and
+clipped violation are those of the true constraints.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import taut
+from taut.play import metrics
+
+SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+BALL = taut.Ball(1.0, shape=2)
+CONSTANTS = taut.Constants(
+    loss_lipschitz=1.0, constraint_lipschitz=2**0.5, loss_range=2.0, constraint_range=1.0, constraint_smoothness=0.0, slater=1.0,
+)  # fmt: skip
+ERROR = 0.3
+SEEDS = 5
+HORIZONS = tuple(2**k for k in range(8, 15))
+FAIL, SURVIVE = ("#D55E00", "#CC79A7", "#E69F00", "#882255"), ("#0072B2", "#009E73", "#56B4E9")
+LABELS = {
+    "clipped-ogd": "Clipped-OGD",
+    "half-space": "half-space",
+    "yu-neely": "Yu-Neely",
+    "bounded-game, max": "bounded game on the max",
+    "averaged": "averaged rows",
+    "drift-plus-penalty": "drift plus penalty",
+    "bounded-game": "bounded game",
+}
+COLOURS = dict(zip(LABELS, (*FAIL, *SURVIVE), strict=True))
+
+
+def loss(x: Any, z: Any) -> Any:
+    return z["c"] @ x
+
+
+def rows(x: Any) -> Any:
+    return jnp.asarray(SIGNS, x.dtype) @ x - 1
+
+
+def largest(x: Any, z: Any) -> Any:
+    """The largest of the noisy rows: what a method gets that aggregates before it averages."""
+    return jnp.max(jnp.asarray(SIGNS, x.dtype) @ x - 1 + z["error"])
+
+
+TRUE = taut.Problem(loss, rows, BALL, CONSTANTS)
+MAX = taut.Problem(loss, largest, BALL, CONSTANTS.with_values(constraint_count=1))
+
+
+def stream(rounds: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    c = rng.uniform(size=(SEEDS, rounds, 2)) * np.array([1.2, 1.0])
+    error = rng.uniform(-ERROR, ERROR, size=(SEEDS, rounds, 4))
+    return {"c": c / np.linalg.norm(c, axis=-1, keepdims=True), "error": error}
+
+
+def measured(label: str, rounds: int) -> tuple[float, float]:
+    """Mean regret and mean clipped violation of a method."""
+    data = stream(rounds)
+    if label == "bounded-game, max":
+        run = taut.simulate("bounded-game", MAX, data, seeds=SEEDS, score=TRUE, record=())
+    else:
+        options = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
+        learner = taut.learner(label, TRUE, horizon=rounds, **options)
+        feedback = taut.Noisy(values=ERROR, distribution="uniform")
+        run = taut.simulate(learner, TRUE, data, seeds=SEEDS, feedback=feedback, unproven=True, record=())
+    best = -np.abs(data["c"].sum(axis=1)).max(axis=1)  # linear losses on the square: a vertex
+    found = metrics.measured(run, best)
+    return float(found["regret"].mean()), float(found["violation"].mean())
+
+
+def draw(found: dict[str, list[tuple[float, float]]], horizons: tuple[int, ...], path: Path) -> None:
+    """Draw regret and clipped violation over the horizon."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axis, column, title in zip(axes, (0, 1), ("regret", "clipped violation"), strict=True):
+        for label, values in found.items():
+            line = [value[column] for value in values]
+            axis.plot(horizons, line, marker="o", markersize=3, color=COLOURS[label], label=LABELS[label])
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("symlog", linthresh=10)
+        axis.axhline(0, color="0.7", linewidth=0.8)
+        if column == 1:
+            axis.set_ylim(bottom=-2)
+        axis.set_xlabel("horizon T")
+        axis.set_title(title)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Print the table and draw the figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two short horizons")
+    parser.add_argument("--out", type=Path, default=Path("docs/noise.png"), help="where to draw the figure")
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    horizons = HORIZONS[:2] if options.quick else HORIZONS
+    found = {label: [measured(label, rounds) for rounds in horizons] for label in LABELS}
+    print("| method | " + " | ".join(f"T = {rounds:,}" for rounds in horizons[::2]) + " |")
+    print("|---|" + "---|" * len(horizons[::2]))
+    for label, values in found.items():
+        print(f"| {LABELS[label]} | " + " | ".join(f"{r:.0f} / {v:.0f}" for r, v in values[::2]) + " |")
+    draw(found, horizons, options.out)
+
+
+if __name__ == "__main__":
+    main()

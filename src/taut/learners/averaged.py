@@ -1,0 +1,392 @@
+r"""Averaged rows: estimate every constraint row from noisy observations, subtract a margin, then take the learner's step.
+
+    estimate_t,i  of g_i from all rounds so far,  margin_t = sigma sqrt(2 rate_t ln(m T^2))
+    x_{t+1} = step of the learner with estimate_t,i - margin_t in place of g_i
+
+Clipping comes after averaging, so its bias vanishes as the averages converge; a method that clips each observed value keeps
+that bias for ever. Rows are estimated one by one, never their maximum: the largest of several noisy values is biased as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .. import arguments
+from ..problem.constants import Constants
+from ..problem.constraints import Linearisation
+from ..problem.domains import Domain
+from ..problem.feedback import Feedback, Noisy
+from ..problem.rounds import Round
+from . import bounds
+from .base import BASE, Assumes, Guarantee, Learner, OutsideTheorem, Setting, first_round, learner_dataclass
+from .bounds.averaged import LEFT_OVER
+from .card import Card, Growth
+from .estimates import Affine, Estimated, Held, Smooth
+from .half_space import HalfSpace, sizes
+from .schedules import Constant
+
+__all__ = ["Averaged", "AveragedState"]
+
+ROWS = ("affine", "smooth", "convex")
+
+
+class AveragedState(NamedTuple):
+    """The state of a learner that sees estimated rows."""
+
+    x: jax.Array
+    t: jax.Array
+    inner: Any
+    """The state of the learner that takes the steps."""
+    estimate: Affine | Smooth | Held
+
+
+class _EstimatedRound:
+    """A round with estimated constraints, and with the mean gradient of a block if the decision is held."""
+
+    def __init__(self, round: Round, values: jax.Array, slopes: jax.Array, slope: jax.Array | None = None) -> None:
+        self.round, self.values, self.slopes, self.slope = round, values, slopes, slope
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return self.round.loss(x)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        return self.round.gradient(x) if self.slope is None else self.slope
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        slopes = self.slopes.reshape(-1, *x.shape)
+        return Linearisation(
+            self.values,
+            lambda weights: jnp.tensordot(weights, slopes, axes=1),
+            lambda direction: jnp.tensordot(slopes, direction, axes=direction.ndim),
+        )
+
+    def project(self, x: jax.Array) -> jax.Array:
+        return self.round.project(x)
+
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        return self.round.minimise(direction)
+
+
+@learner_dataclass
+class Averaged(Learner):
+    r"""A learner that sees averages of noisy constraint rows, less a confidence margin.
+
+    Guarantee, around `HalfSpace` without memory and with all rows: regret as without noise, and for affine rows a violation of
+    at most v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T; for smooth rows O(T^(2/3)), for other convex rows
+    O(T^(5/6)) up to logarithms. See `docs/theory.md`, N1 to N3. The constraints must be the same in every round: noise and an
+    adversary cannot be told apart.
+
+    Arguments:
+        learner: takes the steps; `Averaged.tuned` builds the right one.
+        horizon: T.
+        sigma: the errors are sigma-sub-Gaussian (normal errors with this standard deviation are). If gradients are noisy too,
+            it is that of the observed linear model g + dg.(u - x_t) at any one decision u. `None` estimates it from residuals,
+            for which no bound is proven.
+        gradient_sigma: the same for every entry of a constraint gradient; 0 for exact gradients.
+        smoothness: L of smooth rows.
+        block: number of rounds for which a decision is held, for convex rows.
+        rows: "affine" averages linear models; "smooth" carries a moving average of values along gradients, which must be
+            exact; "convex" assumes nothing else and holds each decision for `block` rounds.
+
+    >>> import taut
+    >>> known = taut.testing.PROBLEMS[2].problem
+    >>> taut.learner("averaged", known, horizon=1000, sigma=0.3).rows
+    'affine'
+    """
+
+    learner: Learner
+    horizon: Any
+    sigma: Any = None
+    gradient_sigma: Any = 0.0
+    smoothness: Any = None
+    block: Any = 1
+    rows: str = field(default="affine", metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            raise TypeError(f"learner: got {self.learner!r}; expected a learner, as taut.Averaged.tuned(...) builds it")
+        arguments.one_of("rows", self.rows, ROWS)
+        for name in ("sigma", "gradient_sigma", "smoothness"):
+            if isinstance(getattr(self, name), (int, float)):
+                arguments.non_negative(name, getattr(self, name))
+        if isinstance(self.block, (int, float)):
+            object.__setattr__(self, "block", arguments.count("block", self.block))
+        if isinstance(self.horizon, (int, float)):
+            object.__setattr__(self, "horizon", float(arguments.count("horizon", self.horizon)))
+        if self.rows == "smooth" and self.smoothness is None:
+            raise ValueError(
+                'smoothness: got None; expected L, a bound on the curvature of the rows, for rows="smooth"'
+            )
+
+    @classmethod
+    def tuned(
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        sigma: float | None = None,
+        gradient_sigma: float = 0.0,
+        rows: str = "affine",
+        block: int | None = None,
+    ) -> Averaged:
+        """Around a half-space step of R / (G_f sqrt T); for convex rows in blocks of T^(1/3) rounds."""
+        arguments.one_of("rows", rows, ROWS)
+        rounds = arguments.count("horizon", horizon)
+        radius, diameter = sizes(domain, constants)
+        (slope,) = constants.need("loss_lipschitz")
+        held, bend = 1, None
+        if rows == "smooth":
+            (bend,) = constants.need("constraint_smoothness")
+        if rows == "convex":
+            held = max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
+        eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
+        one = constants.constraint_count == 1
+        inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
+        return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
+
+    @classmethod
+    def smooth(
+        cls, constants: Constants, horizon: int, domain: Domain | None = None, sigma: float | None = None
+    ) -> Averaged:
+        """The same for rows with a bounded curvature L."""
+        return cls.tuned(constants, horizon, domain, sigma, rows="smooth")
+
+    @classmethod
+    def blocks(
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        sigma: float | None = None,
+        block: int | None = None,
+    ) -> Averaged:
+        """The same for any convex rows: each decision is held for a block of rounds."""
+        return cls.tuned(constants, horizon, domain, sigma, rows="convex", block=block)
+
+    @property
+    def random(self) -> bool:
+        """Whether the learner inside draws random numbers."""
+        return self.learner.random
+
+    def seeded(self, state: AveragedState, key: jax.Array) -> AveragedState:
+        """Hand the key to the learner inside."""
+        inner = self.learner.seeded(state.inner, key)
+        return state._replace(x=inner.x, inner=inner)
+
+    def init(self, x1: jax.Array, count: int) -> AveragedState:
+        """Play x1 first, with estimates that have seen nothing."""
+        inner = self.learner.init(x1, count)
+        kind: Any = {"affine": Affine, "smooth": Smooth, "convex": Held}[self.rows]
+        return AveragedState(inner.x, first_round(), inner, kind.begin(x1, count))
+
+    def step(self, state: AveragedState, round: Round) -> AveragedState:
+        """Add what was observed to the estimates; step with estimates less their margin."""
+        x, t, inner, estimate = state
+        inner, observed = inner._replace(x=x), round.constraints(x)
+        if isinstance(estimate, Held):
+            return self._held(state, inner, observed, round)
+        if isinstance(estimate, Smooth):
+            least = jnp.asarray(self.horizon, x.dtype) ** (-2 / 3)
+            estimate, found = estimate.update(t, x, observed, least, jnp.asarray(self.smoothness, x.dtype))
+        else:
+            estimate, found = estimate.update(t, x, observed)
+        inner = self.learner.step(inner, _EstimatedRound(round, self._lowered(found, t - 1), found.slopes))
+        return AveragedState(inner.x, t + 1, inner, estimate)
+
+    def _held(self, state: AveragedState, inner: Any, observed: Linearisation, round: Round) -> AveragedState:
+        """Add a round to the block; at the end of the block, step with the means over it."""
+        x, t, _, estimate = state
+        assert isinstance(estimate, Held)
+        held, found, slope = estimate.update(x, observed, round.gradient(x))
+        values = self._lowered(found, t - (t + self.block - 1) // self.block)
+        stepped = self.learner.step(inner, _EstimatedRound(round, values, found.slopes, slope))
+        over = held.filled >= self.block
+        empty = jax.tree.map(jnp.zeros_like, held)._replace(squares=held.squares)
+        inner = jax.tree.map(lambda new, old: jnp.where(over, new, old), stepped, inner)
+        held = jax.tree.map(lambda new, old: jnp.where(over, new, old), empty, held)
+        return AveragedState(inner.x, t + 1, inner, held)
+
+    def _lowered(self, found: Estimated, degrees: jax.Array) -> jax.Array:
+        """The estimated values less the margin; `degrees` is the number of residuals that estimate sigma."""
+        dtype, count = found.values.dtype, found.values.shape[0]
+        horizon = jnp.asarray(self.horizon, dtype)
+        logarithm = math.log(count) + 2 * jnp.log(horizon)
+        unit = jnp.sqrt(2 * logarithm * found.rate)
+        if self.sigma is not None:
+            return found.values - found.bias - jnp.asarray(self.sigma, dtype) * unit
+        number = degrees.astype(dtype)
+        known = jnp.maximum(number, 1)
+        sigma = jnp.sqrt(found.squares / known) * (1 + 2 / jnp.sqrt(known))
+        width = jnp.asarray(getattr(self.learner, "diameter", 1.0), dtype)
+        nowhere = -width * jnp.sqrt(jnp.sum(jnp.square(found.slopes), axis=1))  # a half-space that contains the domain
+        return jnp.where(number > 0, found.values - found.bias - sigma * unit, nowhere)
+
+    def multiplier(self, state: AveragedState, round: Round) -> jax.Array:
+        """Return the multiplier of the learner inside for the true round."""
+        return self.learner.multiplier(state.inner._replace(x=state.x), round)
+
+    # -- What is proven ------------------------------------------------------------------------------------------------
+
+    def uncovered(self, feedback: Feedback) -> str:
+        """Errors of constraint values are covered if sigma is given; those of gradients for affine rows."""
+        why = self._unproven()
+        if why:
+            return why
+        if not isinstance(feedback, Noisy):
+            return f"the guarantees of Averaged cover full information and noise, not {feedback.kind} feedback"
+        if feedback.loss_gradients is not None:
+            return "the guarantees of Averaged need exact gradients of the loss"
+        if feedback.gradients is not None and self.rows != "affine":
+            return f'the guarantees of Averaged with rows="{self.rows}" need exact gradients of the constraints'
+        values = 0.0 if feedback.values is None else feedback.values.sigma
+        slopes = 0.0 if feedback.gradients is None else feedback.gradients.sigma
+        if slopes is not None and slopes > float(self.gradient_sigma) * (1 + 1e-9):
+            return f"its gradient_sigma = {float(self.gradient_sigma):g} is below that of the noise, {slopes:g}"
+        if slopes is not None and values is not None:
+            needed = math.hypot(values, slopes * float(getattr(self.learner, "diameter", 0.0)))
+            if needed > float(self.sigma) * (1 + 1e-9):
+                return f"its sigma = {float(self.sigma):g} is below that of the noise, {needed:g}"
+        return ""
+
+    def _unproven(self) -> str:
+        """Why nothing is proven for these parameters; empty if something is."""
+        inner = self.learner
+        if self.sigma is None:
+            return "sigma is estimated from residuals, for which no bound is proven; give sigma=..."
+        if not isinstance(inner, HalfSpace) or inner.memory or inner.rows != "all" or inner.sweeps is not None:
+            return "the learner inside Averaged must be HalfSpace with memory=0, sweeps=None, rows='all'"
+        return "the learner inside Averaged must have no margin of its own" if float(inner.margin) else ""
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield N1, N2 or N3, according to the rows."""
+        number = ROWS.index(self.rows) + 1
+        source = f"averaged, N{number} (probability 1 - {4 if self.rows == 'smooth' or self.gradient_sigma else 2}/T)"
+        why, inner = self._unproven(), self.learner
+        if not why and setting.constants.constraint_count == 1 and not getattr(inner, "joint", False):
+            why = "with one constraint the last projection must be joint: expected joint=True"
+        if not why and not setting.constraints_fixed:
+            why = "the constraints must be the same in every round"
+        if not why and self.rows == "affine" and not setting.constraints_affine:
+            why = "the constraints are not known to be affine; use rows='smooth' or rows='convex'"
+        if not why and horizon > float(self.horizon):
+            why = f"the margins are for {float(self.horizon):g} rounds"
+        if why:
+            yield Guarantee.none("regret", source, why)
+            yield Guarantee.none("violation", source, why)
+            return
+        held = int(self.block)
+        blocks = -(-horizon // held)
+        here = setting if held == 1 else replace(setting, observed=None)
+        promised = list(inner.guarantees(replace(here, constraints_fixed=False, half_spaces=None), blocks))
+        for one in promised:
+            if one.quantity == "regret":
+                yield self._also(one, source, one.bound and held * one.bound)
+        if self.rows == "convex":
+            for one in promised:
+                if one.quantity == "violation":
+                    yield from self._violation(self._also(one, source, self._in_blocks(one, setting, horizon)))
+        else:
+            needs = (
+                "constraint_count",
+                *(("constraint_lipschitz",) if setting.constants.constraint_count != 1 else ()),
+            )
+            if self.rows == "smooth":
+                needs = (*needs, "constraint_smoothness", "slater", "loss_lipschitz")
+            formula = self._affine if self.rows == "affine" else self._smooth
+            found = setting.evaluate(
+                "violation", formula, source, needs, self._assumes(), horizon=horizon, setting=setting
+            )
+            yield from self._violation(found)
+
+    def _violation(self, found: Guarantee) -> Iterator[Guarantee]:
+        yield found
+        if found.bound is not None:
+            yield found.become("excess")  # a signed sum is never above the clipped one
+
+    def _assumes(self) -> tuple[str, ...]:
+        affine = (Assumes.AFFINE_CONSTRAINTS,) if self.rows == "affine" else ()
+        return (*BASE, Assumes.FIXED_CONSTRAINTS, *affine, Assumes.NOISE)
+
+    def _also(self, one: Guarantee, source: str, bound: float | None) -> Guarantee:
+        """A guarantee of the learner inside, with the assumptions that averaging adds."""
+        rests = tuple(dict.fromkeys((*one.assumptions, *map(str, self._assumes()))))
+        return replace(one, source=source, bound=bound, assumptions=rests if one.bound is not None else ())
+
+    def _affine(
+        self, *, constraint_count: int, horizon: int, setting: Setting, constraint_lipschitz: float = 0.0
+    ) -> float:
+        return bounds.averaged_violation(
+            horizon=horizon, sigma=self._scale(horizon, constraint_count), constraint_count=constraint_count,
+            initial_violation=_start(setting), gradient_sigma=float(self.gradient_sigma), size=setting.size,
+            radius=setting.diameter, left_over=LEFT_OVER * constraint_lipschitz * setting.diameter,
+        )  # fmt: skip
+
+    def _smooth(
+        self, *, constraint_count: int, constraint_smoothness: float, slater: float, loss_lipschitz: float, horizon: int,
+        setting: Setting, constraint_lipschitz: float = 0.0,
+    ) -> float:  # fmt: skip
+        if float(self.smoothness) < constraint_smoothness * (1 - 1e-12):
+            raise OutsideTheorem(f"smoothness is {float(self.smoothness):g}, below L = {constraint_smoothness:g}")
+        eta = getattr(self.learner, "eta", None)
+        if not isinstance(eta, Constant):
+            raise OutsideTheorem("the step must be constant")
+        return bounds.averaged_smooth_violation(
+            horizon=horizon, sigma=self._scale(horizon, constraint_count), constraint_count=constraint_count,
+            initial_violation=_start(setting), constraint_smoothness=float(self.smoothness), slater=slater,
+            diameter=setting.diameter, longest=float(eta.value) * loss_lipschitz, rate=float(self.horizon) ** (-2 / 3),
+            several=constraint_count > 1, constraint_lipschitz=constraint_lipschitz,
+        )  # fmt: skip
+
+    def _in_blocks(self, one: Guarantee, setting: Setting, horizon: int) -> float | None:
+        count = setting.constants.constraint_count
+        if one.bound is None or count is None:
+            return None
+        return bounds.averaged_block_violation(
+            horizon=horizon, block=int(self.block), sigma=self._scale(horizon, count), constraint_count=count,
+            violation=one.bound,
+        )  # fmt: skip
+
+    def _scale(self, horizon: int, count: int) -> float:
+        """sigma for a bound over fewer rounds than the margins were made for, whose logarithm is larger."""
+        assert self.sigma is not None
+        longer = 2 * math.log(float(self.horizon)) + math.log(count)
+        shorter = 2 * math.log(horizon) + math.log(count)
+        return float(self.sigma) * math.sqrt(longer / shorter) if shorter > 0 else float(self.sigma)
+
+
+def _start(setting: Setting) -> float:
+    if setting.initial_violation is None:
+        raise OutsideTheorem("the violation of the first decision is not known")
+    return setting.initial_violation
+
+
+_OURS = "docs/theory.md, Noise"
+_ORACLES = frozenset({"gradient", "values", "pullback", "project"})
+_COST = "m constraint values, m vector-Jacobian products, projections on the domain and all estimated rows"
+_ASSUMES = ("convex losses", "constraints that are the same in every round, observed with zero-mean errors")
+
+CARDS = (
+    Card(
+        "averaged", Averaged.tuned, "Averaged rows", f"{_OURS}, N1", assumptions=(*_ASSUMES, "affine constraints"),
+        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, feedback=("full", "noisy"),
+        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
+    ),
+    Card(
+        "averaged-smooth", Averaged.smooth, "Averaged rows, smooth", f"{_OURS}, N2",
+        assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"), cost=_COST,
+        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, feedback=("full", "noisy"),
+        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
+    ),
+    Card(
+        "averaged-blocks", Averaged.blocks, "Averaged rows, blocks", f"{_OURS}, N3",
+        assumptions=(*_ASSUMES, "exact gradients of the constraints"), cost=_COST, needs=("loss_lipschitz",),
+        fixed_constraints=True, feedback=("full", "noisy"),
+        growth={"regret": Growth("T^(2/3)", 2 / 3), "violation": Growth("T^(5/6)", 5 / 6)},
+    ),
+)  # fmt: skip
