@@ -58,6 +58,7 @@ def test_run_certify_and_plot(folder):
     said = json.loads(called("certify", "out.nc", "--json"))
     assert said == json.loads(json.dumps(expected.certificate().to_dict()))
     assert called("plot", "out.nc", "-q", "violation").strip() == "saved to out.png"
+    assert called("plot", "out.nc", "-q", "regret", "-o", "regret.png").strip() == "saved to regret.png"
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -14,6 +14,7 @@ import jax
 import pytest
 from website import check, equations
 from website.learners import _paragraphs, _source
+from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
 
 import taut
@@ -97,6 +98,17 @@ def test_pages_are_there_and_mathematics_is_rendered(site):
         text = (site / page).read_text()
         assert 'class="tex"' not in text
         assert "cdn" not in re.sub(r"<code.*?</code>", "", text, flags=re.S).lower()
+
+
+def test_every_page_and_every_public_name_has_a_place():
+    guides = guide_pages()
+    assert len(guides) == len(set(guides))
+    everywhere = {path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("guides/*.md"))}
+    assert {*guides, *PLACED} == everywhere
+    names = [name for page in reference_pages().values() for name in page]
+    assert len(names) == len(set(names))
+    public = {f"taut.{name}" for name in taut.__all__ if callable(getattr(taut, name))}
+    assert public - {"taut.LEARNERS"} <= set(names)
 
 
 def test_the_check_of_links_sees_what_it_looks_for(tmp_path):

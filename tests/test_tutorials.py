@@ -8,11 +8,11 @@ import jax
 import matplotlib
 import pytest
 from website.execute import Session, notebook_cells
-from website.pages import GUIDES, TUTORIALS
+from website.pages import TUTORIALS, guide_pages
 
 matplotlib.use("Agg")
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = ["start.md", *(f"guides/{name}.md" for name in GUIDES)]
+PAGES = ["start.md", *(name for name in guide_pages() if name.startswith("guides/"))]
 
 
 @pytest.fixture(autouse=True, scope="module")

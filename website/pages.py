@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import taut
 from taut.learners import LEARNERS
 
 from . import learners
@@ -31,18 +32,43 @@ TUTORIALS = (
 )
 GUIDES = ("choosing", "constants", "checkpoints", "troubleshooting")
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
+PLACED = ("start.md", "theory.md", "glossary.md")
+"""Pages with a place of their own. All other pages of the repository are guides."""
 MODULES = {
-    "problems": ("taut.Problem", "taut.Constants", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex", "taut.Product",
-                 "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened", "taut.smoothed"),
+    "problems": ("taut.Problem", "taut.Constants", "taut.Domain", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex",
+                 "taut.Product", "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened",
+                 "taut.smoothed", "taut.rescaled", "taut.steady", "taut.NoFeasibleDecision"),
     "playing": ("taut.simulate", "taut.simulate_all", "taut.sweep", "taut.Cell", "taut.Sweep", "taut.Run", "taut.Player",
-                "taut.metrics"),
+                "taut.adversary", "taut.metrics"),
     "judging": ("taut.certify", "taut.Certificate", "taut.hindsight", "taut.Hindsight", "taut.compare", "taut.Comparison",
                 "taut.rates", "taut.recommend"),
     "methods": ("taut.learner", "taut.Learner", "taut.learner_dataclass", "taut.register_learner", "taut.Card", "taut.Growth",
-                "taut.Guarantee", "taut.Setting"),
+                "taut.Guarantee", "taut.Setting", "taut.HalfSpace", "taut.ClippedOGD", "taut.SaddlePoint",
+                "taut.ProjectedOGD", "taut.DriftPlusPenalty", "taut.Doubling"),
     "bounds": ("taut.bounds",),
     "testing": ("taut.testing",),
 }  # fmt: skip
+
+
+def guide_pages() -> list[str]:
+    """Return the guides in their order: those that are listed above, then what else is in the folder of documentation."""
+    listed = [f"guides/{name}.md" for name in GUIDES]
+    others = [f"guides/{path.name}" for path in sorted((DOCS / "guides").glob("*.md"))]
+    top = [path.name for path in sorted(DOCS.glob("*.md")) if path.name not in PLACED]
+    ordered = [*listed, *others, *GUIDE_PAGES[:-1], *top]
+    ordered.remove(GUIDE_PAGES[-1])
+    return [*dict.fromkeys(ordered), GUIDE_PAGES[-1]]
+
+
+def reference_pages() -> dict[str, tuple[str, ...]]:
+    """Return the pages of the reference with their names. Public names that no page lists are on a page of their own."""
+    listed = {name for names in MODULES.values() for name in names}
+    further = tuple(
+        f"taut.{name}"
+        for name in taut.__all__
+        if f"taut.{name}" not in listed and callable(getattr(taut, name)) and not name.startswith("_")
+    )
+    return MODULES | ({"further names": further} if further else {})
 
 
 def assemble(target: Path, small: bool) -> list[Any]:
@@ -56,10 +82,6 @@ def assemble(target: Path, small: bool) -> list[Any]:
     _copied(target, "start.md", execute=True)
     _copied(target, "theory.md")
     _copied(target, "glossary.md")
-    for name in ("performance.md", "architecture.md"):
-        _copied(target, name)
-    _copied(target, "modelling.md", execute=not small)
-    _copied(target, "feedback.md", execute=not small)
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
         _write(target / name.lower(), _rewritten((ROOT / name).read_text()))
     (target / "tutorials").mkdir()
@@ -70,8 +92,8 @@ def assemble(target: Path, small: bool) -> list[Any]:
         _write(page, execute_notebook(source, page, run=not small))
     (target / "guides").mkdir()
     (target / "guides" / "chart.svg").write_text(decision_chart())
-    for name in GUIDES:
-        _copied(target, f"guides/{name}.md", execute=not small)
+    for name in guide_pages():
+        _copied(target, name, execute=not small)
     cards = list(LEARNERS.values())
     cards = [card for card in cards if card.name in ("clipped-ogd", "half-space")] if small else cards
     (target / "learners").mkdir()
@@ -79,19 +101,19 @@ def assemble(target: Path, small: bool) -> list[Any]:
     for card in cards:
         _write(target / "learners" / f"{card.name}.md", learners.page(card, target / "learners", draw=not small))
     (target / "reference").mkdir()
-    modules = {name: MODULES[name] for name in ("playing",)} if small else MODULES
+    modules = {name: MODULES[name] for name in ("playing",)} if small else reference_pages()
     for title, names in modules.items():
         body = "\n\n".join(f"::: {name}" for name in names)
-        _write(target / "reference" / f"{title}.md", f"# {title.capitalize()}\n\n{body}\n")
+        _write(target / "reference" / f"{title.replace(' ', '-')}.md", f"# {title.capitalize()}\n\n{body}\n")
     _write(target / "reproduction.md", _reproduction(target, report))
     return [
         {"Home": "index.md"},
         {"Start": "start.md"},
         {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
-        {"Guides": [*(f"guides/{name}.md" for name in GUIDES), *GUIDE_PAGES]},
+        {"Guides": guide_pages()},
         {"Learners": ["learners/index.md", *(f"learners/{card.name}.md" for card in cards)]},
         {"Theory": "theory.md"},
-        {"Reference": [f"reference/{title}.md" for title in modules]},
+        {"Reference": [f"reference/{title.replace(' ', '-')}.md" for title in modules]},
         {"Reproduction": "reproduction.md"},
         {"Glossary": ["glossary.md", "contributing.md", "changelog.md", "security.md"]},
     ]

@@ -81,7 +81,10 @@ def learners(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")] = False,
     json_out: Json = False,
 ) -> None:
-    """List all learners with their setting, guarantees, cost per round and reference."""
+    """List all learners with their guarantees.
+
+    Setting, growth rates, cost per round and reference are shown as well.
+    """
     from .learners import LEARNERS
 
     cards = list(LEARNERS.values())
@@ -170,7 +173,7 @@ def bound(
     error_bound: _Error = None,
     json_out: Json = False,
 ) -> None:
-    """Print the bounds of a learner for the given constants and horizon."""
+    """Print the bounds of a learner for given constants."""
     from . import arguments
     from .judge.guarantees import guarantees
     from .learners import LEARNERS, Setting
@@ -221,7 +224,7 @@ def recommend(
     ] = 1.0,
     json_out: Json = False,
 ) -> None:
-    """Recommend a learner for a problem with these constants and give the reasons."""
+    """Recommend a learner for given constants, with reasons."""
     import jax.numpy as jnp
 
     from .judge.recommend import recommend as advise
@@ -257,7 +260,10 @@ def reproduce(
     ] = None,
     json_out: Json = False,
 ) -> None:
-    """Run the paper's experiments, judge every claim, draw the figures and write the report."""
+    """Run the experiments of the paper and judge its claims.
+
+    The figures and a report are written as well.
+    """
     from .paper.pipeline import run_all
 
     result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
@@ -270,7 +276,10 @@ def figures(
     folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path("reproduction"),
     json_out: Json = False,
 ) -> None:
-    """Draw the figures and write the report again from stored results, without simulating."""
+    """Draw the figures of stored results again.
+
+    The report is written again as well. Nothing is simulated.
+    """
     from .paper.figures import draw_all
     from .paper.report import write_report
 
@@ -288,7 +297,10 @@ def bench(
     only: Annotated[str | None, typer.Option("--only", help="Run only this part of the suite.")] = None,
     json_out: Json = False,
 ) -> None:
-    """Compare the speed of taut with its alternatives (needs a checkout of the repository)."""
+    """Compare the speed of taut with its alternatives.
+
+    This needs a checkout of the repository.
+    """
     import subprocess
 
     suite = Path.cwd() / "benchmarks"

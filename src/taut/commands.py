@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import json
@@ -98,7 +99,10 @@ def compare(
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the curves into this file.")] = None,
     json_out: _Json = False,
 ) -> None:
-    """Play several learners on your problem and data, and compare regret, violations and time."""
+    """Compare several learners on your problem and data.
+
+    Regret, all violations and the time per round are compared.
+    """
     from .judge.compare import compare as contest
 
     game, stream = load_problem(problem), read_data(data)
@@ -121,19 +125,15 @@ def certify(
     seeds: _Seeds = None,
     json_out: _Json = False,
 ) -> None:
-    """Print measured values, bounds and the checks of all assumptions for a saved run."""
+    """Print the certificate of a saved run.
+
+    It has measured values, bounds and the checks of all assumptions.
+    """
     from .play.run import Run
 
-    saved, origin = Run.load(run), _read_origin(run)
-    where = problem or origin.get("problem")
-    source = data or (Path(origin["data"]) if "data" in origin else None)
-    if where is None or source is None:
-        raise ValueError(f"{run}: got a run without a record of its problem and data; expected --problem and --data")
-    if data is None and _digest(source) != origin.get("sha256"):
-        raise ValueError(
-            f"--data: {source} has changed since the run; expected the same data, or --data with the right file"
-        )
-    stream, seeds = read_data(source), seeds if seeds is not None else origin.get("seeds")
+    saved = Run.load(run)
+    where, source, stated = _origin_of(run, problem, data)
+    stream, seeds = read_data(source), seeds if seeds is not None else stated
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
     found = saved.certificate(problem=game, stream=stream, seeds=seeds)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
@@ -143,7 +143,7 @@ def plot(
     run: Annotated[Path, typer.Argument(help="A saved run.")],
     quantity: Annotated[
         str | None,
-        typer.Option("--quantity", "-q", help="loss, violation, excess or decision; by default three panels."),
+        typer.Option("--quantity", "-q", help="loss, violation, excess, decision or regret; by default three panels."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")] = None,
     json_out: _Json = False,
@@ -155,9 +155,32 @@ def plot(
     from .play.run import Run
 
     target = out or run.with_suffix(".png")
-    axes = Run.load(run).plot(quantity)
+    saved = Run.load(run)
+    if quantity == "regret":  # needs the problem and the data, which the file names
+        from .problem.streams import as_stream
+
+        where, source, seeds = _origin_of(run, None, None)
+        stream, game = read_data(source), load_problem(where)
+        game = game.for_data(stream)
+        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
+        saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
+    axes = saved.plot(quantity)
     (axes if quantity else axes[0]).figure.savefig(target, dpi=150)
     typer.echo(json.dumps({"figure": str(target)}) if json_out else f"saved to {target}")
+
+
+def _origin_of(run: Path, problem: str | None, data: Path | None) -> tuple[str, Path, int | None]:
+    """Return problem, data and seeds of a saved run: those that are given, or those that `taut run` wrote down."""
+    origin = _read_origin(run)
+    where = problem or origin.get("problem")
+    source = data or (Path(origin["data"]) if "data" in origin else None)
+    if where is None or source is None:
+        raise ValueError(f"{run}: got a run without a record of its problem and data; expected --problem and --data")
+    if data is None and _digest(source) != origin.get("sha256"):
+        raise ValueError(
+            f"--data: {source} has changed since the run; expected the same data, or --data with the right file"
+        )
+    return where, source, origin.get("seeds")
 
 
 def load_problem(where: str) -> Problem:
