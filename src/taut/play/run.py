@@ -188,9 +188,7 @@ class Run(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what produced it."""
-        data = labels.write(self, self._to_xarray())
-        encoding = {name: {"_FillValue": None} for name in data.variables}
-        run_file.write(path, bytes(data.to_netcdf(engine="h5netcdf", encoding=encoding)))
+        run_file.write(path, run_file.content(labels.write(self, self._to_xarray())))
 
     @classmethod
     def load(cls, path: str | Path) -> Run:

@@ -8,7 +8,7 @@ import json
 import math
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,10 @@ from ..problem.feedback import Feedback
 from . import labels
 from .totals import Totals
 
-__all__ = ["FORMAT", "header", "read", "run_fields", "write"]
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["FORMAT", "content", "header", "read", "run_fields", "write"]
 
 FORMAT = 2
 """Files of format 1 have no checksum."""
@@ -51,6 +54,22 @@ def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) ->
     if key is not None and (learner.random or feedback is not None):
         found["key"] = np.asarray(jax.random.key_data(key)).tolist()
     return found
+
+
+def content(data: xarray.Dataset) -> bytes:
+    """Return a dataset as a netCDF file.
+
+    It is written without xarray, which would take a lock of the cluster on a Dask worker and fail there.
+    """
+    import h5netcdf
+
+    buffer = io.BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        file.dimensions = dict(data.sizes)
+        for name, variable in data.variables.items():
+            file.create_variable(str(name), variable.dims, variable.dtype, data=variable.values)
+        file.attrs.update(data.attrs)
+    return buffer.getvalue()
 
 
 def write(path: str | Path, content: bytes) -> None:

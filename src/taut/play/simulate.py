@@ -137,7 +137,8 @@ def simulate(
             LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
         with _bar(progress, source.horizon, done) as advance:
             while done < source.horizon:
-                check_deadline(done, source.horizon)
+                if done:
+                    check_deadline(done, source.horizon)
                 count = min(simulation.key.length, source.horizon - done)
                 data = simulation.block(done, count)
                 carry, records = simulation.play_chunk(carry, data, done, count)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,7 +26,7 @@ def connect(address: str) -> Any:
         raise ImportError(f"executor: got {address!r}, but Dask is not installed. Install it with: {CLUSTER}") from None
     try:
         return Client(address, timeout=20)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ConnectionError(f"executor: got {address!r}, where no Dask scheduler answers ({error})") from error
 
 
@@ -36,22 +39,47 @@ class DaskWorkers(Workers):
     """
 
     def __init__(self, client: Any, owned: bool = False) -> None:
+        if getattr(client, "asynchronous", False):
+            raise TypeError("executor: got an asynchronous Dask client; expected one made with Client(address)")
         self._client, self._owned = client, owned
-        self._executor = client.get_executor(pure=False)
         self.address = str(client.dashboard_link or "")
         self._known, self._asked = 0, -ASK
+        self._tasks: dict[Future[Any], Any] = {}
 
     def count(self) -> int:
         """Return the number of threads of all workers; the cluster may grow and shrink."""
         if time.monotonic() > self._asked + ASK:
-            self._known = sum(self._client.nthreads().values()) or self._known
+            with contextlib.suppress(OSError, TimeoutError):  # the scheduler does not answer now, but may do so later
+                self._known = sum(self._client.nthreads().values()) or self._known
             self._asked = time.monotonic()
         return max(1, self._known)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Start a task."""
-        future: Future[Any] = self._executor.submit(function, *arguments)
+        """Start a task. Dask would take the result of an earlier task with equal arguments if it were called pure."""
+        try:
+            task = self._client.submit(function, *arguments, pure=False)
+        except Exception as error:
+            raise ConnectionError(
+                f"executor: the connection to the Dask scheduler is lost ({error}). Finished cells are kept in the folder, if "
+                "one was given: call taut.sweep again with the same arguments to go on."
+            ) from error
+        future: Future[Any] = Future()
+        self._tasks[future] = task
+        task.add_done_callback(lambda done: self._finish(done, future))
         return future
+
+    def _finish(self, task: Any, future: Future[Any]) -> None:
+        self._tasks.pop(future, None)
+        try:
+            if task.status == "finished":
+                future.set_result(task.result())
+            elif task.status == "error":
+                future.set_exception(task.exception())
+            else:
+                raise RuntimeError("cancelled")
+        except Exception:  # the result lay on a worker that was lost, or the task was cancelled
+            if future.cancel():
+                future.set_running_or_notify_cancel()
 
     def lost(self, error: BaseException) -> bool:
         """Return whether an error means that workers died while they ran the task."""
@@ -59,7 +87,29 @@ class DaskWorkers(Workers):
 
         return isinstance(error, KilledWorker) or super().lost(error)
 
+    def kill(self, future: Future[Any]) -> bool:
+        """Cancel a task and end the worker that runs it, since a compiled loop does not notice that it is cancelled.
+
+        Dask's nanny starts a new worker in its place.
+        """
+        task = self._tasks.get(future)
+        if task is None:
+            return False
+        busy = [address for address, keys in self._client.processing().items() if task.key in keys]
+        task.cancel(force=True)
+        if busy:
+            with contextlib.suppress(OSError):  # the worker cannot answer any more
+                self._client.run(_end_process, workers=busy, wait=False, on_error="ignore")
+        return True
+
     def close(self) -> None:
-        """Close the client, if it is ours."""
+        """Cancel what is left, and close the client if it is ours."""
+        for task in list(self._tasks.values()):
+            task.cancel()
         if self._owned:
             self._client.close()
+
+
+async def _end_process() -> None:
+    """Run by the event loop of a worker, also while its threads are busy. Dask waits for other functions, not for coroutines."""
+    os.kill(os.getpid(), signal.SIGKILL)

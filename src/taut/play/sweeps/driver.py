@@ -27,10 +27,11 @@ UNKNOWN = 64
 """Cells of a task, at most, while it is not known how long they take. A worker returns those that it has no time for."""
 ATTEMPTS = 2
 """How often a cell is played alone after the process that played it had died, before it counts as failed."""
-LOST = 5
-"""How often in a row all workers may be lost before the sweep ends with an error."""
-GRACE = 30.0
-"""Seconds beyond twice the time limit after which the process of a cell is ended, if the executor can do that."""
+LOST, AGAIN = 5, 1.0
+"""How often in a row all workers may be lost before the sweep ends with an error, and seconds between two such losses."""
+GRACE = 120.0
+"""Seconds beyond twice the time limit after which the process of a cell is ended, if the executor can do that. A new process
+may need most of them to import JAX and to compile."""
 TICK = 0.5
 
 
@@ -82,7 +83,7 @@ class Driver:
         self.environments: list[dict[str, Any]] = []
         self.blobs = Blobs()
         self.losses = 0
-        self.serial = 0
+        self.last_loss = -AGAIN
 
     def run(self) -> None:
         """Play all cells."""
@@ -113,7 +114,8 @@ class Driver:
     def _next(self) -> list[int]:
         """Choose the cells of the next task."""
         if not self.waiting:
-            return [self.suspects.popleft()] if self.suspects else []
+            alone = self.workers.isolates or not self.running  # or it could take the worker of another cell with it
+            return [self.suspects.popleft()] if self.suspects and alone else []
         running = {self.cells[task.cells[0]].program() for task in self.running.values()}
         program = next((key for key in self.waiting if key not in running), next(iter(self.waiting)))
         group = self.waiting[program]
@@ -140,10 +142,8 @@ class Driver:
             part, blobs = self.blobs.part(number, self.cells[number], self.identities.get(number))
             parts.append(part)
             contents |= blobs
-        self.serial += 1  # Dask would return the result of an earlier task with equal arguments
-        wanted = {**self.settings, "task": self.serial}
         folder = None if self.store is None else str(self.store.folder.absolute())
-        return self.workers.submit(play_task, wanted, folder, self.timeout, contents, parts)
+        return self.workers.submit(play_task, self.settings, folder, self.timeout, contents, parts)
 
     def _collect(self, future: Future[Any]) -> None:
         task = self.running.pop(future)
@@ -162,7 +162,7 @@ class Driver:
             self._note(outcome)
         left = [outcome.cell for outcome in outcomes if outcome.played is None and outcome.error is None]
         if left:
-            self.waiting.setdefault(self.cells[left[0]].program(), deque()).extendleft(reversed(left))
+            self._wait(left)
 
     def _note(self, outcome: Outcome) -> None:
         if outcome.played is None and outcome.error is None:
@@ -175,26 +175,40 @@ class Driver:
         self.done(outcome)
 
     def _lose(self, task: Task, error: BaseException) -> None:
-        """A task ended without a result: keep the cells that were written, and play the others alone."""
+        """A task ended without a result: keep the cells that were written, and play the others again.
+
+        If a process died, its cells are played alone, because one of them may have killed it. If the executor cancelled the
+        task, as a cluster does whose scheduler was lost, nobody is suspected.
+        """
         self.workers.renew()
-        lost = isinstance(error, CancelledByWorkers) or self.workers.lost(error)
-        self.losses += 1
-        if isinstance(error, CancelledByWorkers) and self.losses > LOST * max(1, self.workers.count()):
-            raise RuntimeError(
-                "executor: all workers were lost several times. Finished cells are kept in the folder, if one was given: "
-                "call taut.sweep again with the same arguments to go on."
+        cancelled = isinstance(error, CancelledByWorkers) and not task.killed
+        if cancelled and time.monotonic() > self.last_loss + AGAIN:
+            self.losses, self.last_loss = self.losses + 1, time.monotonic()
+        if self.losses > LOST:
+            raise ConnectionError(
+                "executor: all workers were lost several times. Finished cells are kept in the folder, if one was given: call "
+                "taut.sweep again with the same arguments to go on."
             ) from error
+        alone = len(task.cells) == 1
         for number in task.cells:
             played = self._written(number)
             if played is not None:
                 self.done(Outcome(number, played))
-                continue
-            alone = len(task.cells) == 1
-            self.attempts[number] = self.attempts.get(number, 0) + alone
-            if alone and (not lost or self.attempts[number] >= ATTEMPTS or task.killed):
+            elif cancelled:
+                self._wait([number])
+            elif alone and self._is_failure(number, task, error):
                 self.done(Outcome(number, error=_described(error, task, self.timeout)))
             else:
                 self.suspects.append(number)
+
+    def _is_failure(self, number: int, task: Task, error: BaseException) -> bool:
+        """Return whether a cell that was played alone, and whose task had no result, counts as failed."""
+        self.attempts[number] = self.attempts.get(number, 0) + 1
+        return task.killed or not self.workers.lost(error) or self.attempts[number] >= ATTEMPTS
+
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Put cells of one program back to those that wait."""
+        self.waiting.setdefault(self.cells[numbers[0]].program(), deque()).extendleft(reversed(numbers))
 
     def _written(self, number: int) -> Played | None:
         if self.store is None or number not in self.identities:
@@ -207,7 +221,7 @@ class Driver:
         if self.timeout is None:
             return
         for future, task in self.running.items():
-            allowed = 2 * self.timeout * len(task.cells) + GRACE
+            allowed = self.workers.ahead * (2 * self.timeout * len(task.cells) + GRACE)  # a task may wait for another
             if not task.killed and time.monotonic() - task.begun > allowed:
                 task.killed = self.workers.kill(future)
 
@@ -235,9 +249,6 @@ def _described(error: BaseException, task: Task, timeout: float | None) -> Error
     if task.killed:
         text = f"The process was ended because the cell took far longer than the time limit of {timeout:g} s."
         return Error("TimeoutError", text, "", exception=TimeoutError(text))
-    if isinstance(error, CancelledByWorkers):
-        text = "The workers were lost while they played this cell."
-        return Error("RuntimeError", text, "", exception=RuntimeError(text))
     described = Error.of(error, "", pickled=False)
     prefix = "The process that played this cell alone ended, more than once. "
     return Error(described.kind, prefix + described.message, described.traceback, "", error)

@@ -25,6 +25,8 @@ class Workers:
     """Whether cells are played in other processes, so that they must be pickled."""
     ahead = 2
     """Tasks per worker that are submitted at a time. One that waits keeps the worker busy while its result travels."""
+    isolates = False
+    """Whether a process that dies takes only its own task with it."""
     address = ""
     """Where a person can watch the workers, if anywhere."""
 
@@ -85,6 +87,7 @@ class Processes(Workers):
     """
 
     ahead = 1
+    isolates = True
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -156,7 +159,7 @@ class Given(Workers):
     def renew(self) -> None:
         """Go on with processes of our own: a pool of which one process died takes no further tasks."""
         if isinstance(self._executor, ProcessPoolExecutor) and self._own is None:
-            self._own, self.ahead = Processes(self.count()), 1
+            self._own, self.ahead, self.isolates = Processes(self.count()), 1, True
 
     def kill(self, future: Future[Any]) -> bool:
         """End the process that runs a task, if it is one of ours."""
