@@ -220,6 +220,7 @@ def test_whatever_changes_the_result_changes_the_identity():
         {}, {"learner": taut.ClippedOGD(np.nextafter(0.1, 1), 5.0)}, {"problem": problem(1e-16, 0.0)},
         {"problem": problem(0.0, 1e-300)}, {"stream": other}, {"stream": targets()[:-1]}, {"x1": np.full(2, 0.1)},
         {"record": ("loss",)}, {"measure": last_excess}, {"score": problem(0.5, 0.0)},
+        {"feedback": taut.Noisy(values=0.1)}, {"feedback": taut.Noisy(values=0.2)}, {"key": jax.random.key(3)},
         {"stream": functools.partial(targets, seed=1)}, {"stream": functools.partial(targets, seed=2)},
         {"stream": lambda: targets() + 1.0}, {"stream": lambda: targets() + 2.0},
     ]  # fmt: skip
@@ -259,6 +260,17 @@ def test_functions_and_constants_of_the_same_module_belong_to_a_recipe(monkeypat
     json.dumps(before)
     with pytest.raises(TypeError, match="object of class object"):
         described(functools.partial(draw, object()))
+
+
+def test_feedback_is_part_of_a_cell(tmp_path):
+    options = {"feedback": taut.Noisy(values=0.1), "unproven": True, "key": jax.random.key(5)}
+    cell = taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, targets(), name="noisy", **options)
+    expected = taut.simulate(cell.learner, GAME, targets(), record=(), **options)
+    for folder in (None, tmp_path):
+        found = taut.sweep([cell], folder=folder)["noisy"]
+        assert_bit_equal(found, expected)
+        assert found.feedback == expected.feedback
+        assert jax.random.key_data(found.key).tolist() == jax.random.key_data(expected.key).tolist()
 
 
 def test_equal_cells_are_played_once(tmp_path):

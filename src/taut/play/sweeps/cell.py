@@ -14,6 +14,7 @@ from ...engine import random_key
 from ...learners import Card, Learner
 from ...learners.registry import as_learner
 from ...problem.compatibility import first_decision
+from ...problem.feedback import Feedback, as_feedback
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream, required_arguments
 from ..run import RECORDS, Run
@@ -44,9 +45,11 @@ class Cell:
         tags: further columns of the table, for example {"eta": 0.1}. They do not affect the result.
         score: another problem that scores the decisions.
         x1: first decision.
-        key: random key of an adversary.
+        key: random key of an adversary, the feedback or the learner.
         record: what to keep of every round; by default totals only.
         every: keep decisions and multipliers of every so many rounds only.
+        feedback: what the learner sees of a round.
+        unproven: whether to play with feedback that no guarantee of the learner covers.
         measure: `measure(run)` is called where the cell is played and returns further results by name: numbers, or arrays
             whose first axis is the seed. Names do not begin with "total_".
     """
@@ -64,6 +67,8 @@ class Cell:
     key: jax.Array | None = None
     record: Sequence[str] = ()
     every: int = 1
+    feedback: Feedback | None = None
+    unproven: bool = False
     measure: Callable[[Run], Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
@@ -112,6 +117,8 @@ class Ready:
     key: jax.Array | None
     record: tuple[str, ...]
     every: int
+    feedback: Feedback | None
+    unproven: bool
     measure: Callable[[Run], Mapping[str, Any]] | None
 
     @property
@@ -124,7 +131,16 @@ class Ready:
     def program(self) -> tuple[Any, ...]:
         """Return a key that is equal for cells which one compiled program can play, in this process."""
         shapes = tuple(map(np.shape, jax.tree.leaves(self.learner)))
-        return id(self.problem), id(self.score), jax.tree.structure(self.learner), shapes, self.seeds, self.record
+        return (
+            id(self.problem),
+            id(self.score),
+            jax.tree.structure(self.learner),
+            shapes,
+            self.seeds,
+            self.record,
+            self.every,
+            self.feedback is None,
+        )
 
 
 def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
@@ -162,6 +178,8 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
         key=None if cell.key is None else random_key("key", cell.key),
         record=tuple(sorted({arguments.one_of("record", name, RECORDS) for name in record})),
         every=arguments.count("every", cell.every),
+        feedback=as_feedback(cell.feedback),
+        unproven=bool(cell.unproven),
         measure=cell.measure,
     )
 

@@ -52,6 +52,7 @@ class Identities:
             "key": None if cell.key is None else described(cell.key),
             "record": cell.record,
             "every": cell.every,
+            "feedback": None if cell.feedback is None else [described(cell.feedback), _code_of(cell.feedback)],
             "measure": None if cell.measure is None else [described(cell.measure), files.pack(cell.problem.constants)],
             "float": str(default_float()),
             "versions": [VERSION, jax.__version__],

@@ -179,10 +179,11 @@ def _attached(run: Run, cell: Ready) -> Run:
     import jax
 
     from ..simulate import random_keys
+    from ..with_feedback import through
 
     data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
     problem = cell.problem.for_data(data)
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
-    keys: jax.Array | None = random_keys(cell.key, stream, cell.learner.random)
+    keys: jax.Array | None = random_keys(cell.key, stream, through(cell.learner, cell.feedback).random)
     score = None if cell.score is None else cell.score.for_data(data)
     return replace(run, learner=cell.learner, problem=score or problem, played=problem, stream=stream, key=keys)

@@ -255,6 +255,8 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any]) ->
             record=cell.record,
             every=cell.every,
             score=cell.score,
+            feedback=cell.feedback,
+            unproven=cell.unproven,
         )
         seconds = time.perf_counter() - begun
         header, arrays = run_arrays(run, measured(run, cell.measure))
