@@ -20,6 +20,7 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from . import assumptions as _assumptions
 from . import tables
+from .announced import ANNOUNCED_VIOLATION, AnnouncedRun
 from .assumptions import GIVEN, Assumption
 from .guarantees import (
     SCORED_SLATER,
@@ -215,7 +216,7 @@ def certify(
     source = _source(run, played, stream, seeds, data)
     notes = coverage(learner, run.feedback)
     comparator = _best(scored, source, run, notes) if best is None else best
-    count = run.totals.excess.shape[-1]
+    count, fixed = run.totals.excess.shape[-1], [comparator]
     memory: RecordedRun | None = None
     regrets = (
         {} if comparator is None else {POLICY_REGRET if scored.previous else "regret": metrics.regret(run, comparator)}
@@ -223,10 +224,10 @@ def certify(
     shown: dict[str, Array | None] = dict.fromkeys((ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else ("regret",))
     if (played.previous or scored.previous) and source is not None:
         memory = RecordedRun.of(run, played, scored, source)
-        if scored.previous:
-            own = _best(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
-            regrets |= {} if own is None else {ADAPTIVE_REGRET: metrics.regret(run, own)}
+        fixed = _own_comparator(run, memory, comparator, regrets, notes) if scored.previous else fixed
         run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
+    announced = None if source is None else AnnouncedRun.of(run, played, scored, source)
+    count -= 0 if announced is None or announced.count == count else announced.count
     tightened = margin_between(played, scored, count) > 0
     if tightened and source is not None:
         of_played = _best(played, source, run, notes, "the played problem")
@@ -238,6 +239,7 @@ def certify(
         seen = observe(run, played, source, getattr(comparator, "decision", None))
         key = jax.random.key(0) if key is None else key
         checks = _checks(run, played, scored, source, seen, key)
+        checks += () if announced is None else announced.checks(fixed)
     refuted = {assumption.name for assumption in checks if assumption.refuted}
     setting = setting_of(played, run.first, None if seen is None else seen.observed)
     promised = tuple(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback))
@@ -249,12 +251,29 @@ def certify(
     if memory is not None:
         of_row[POLICY_REGRET] = memory.policy_guarantees(promised)
         about_scored = memory.scored_guarantees(promised, about_scored)
+    if announced is not None:
+        shown[ANNOUNCED_VIOLATION], of_row[ANNOUNCED_VIOLATION] = announced.peak, announced.guarantees()
     rows = _rows(shown, of_row, about_scored, refuted, limits, sizes)
+    checks = _that_matter(checks, rows)
+    return Certificate(repr(learner), run.horizon, run.seeds, rows, checks, comparator, tuple(notes))
+
+
+def _own_comparator(
+    run: Run, memory: RecordedRun, policy: Any, regrets: dict[str, Array], notes: list[str]
+) -> list[Hindsight | None]:
+    """Add adaptive-adversary regret; return the decisions from which announced constraints must not lead away."""
+    own = _best(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
+    if own is not None:
+        regrets[ADAPTIVE_REGRET] = metrics.regret(run, own)
+    return [policy, own] if memory.only_announced else [own]
+
+
+def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple[Assumption, ...]:
+    """Leave out special assumptions on which no bound rests, and add those that were not checked."""
     rests = {name for row in rows if row.guarantee for name in row.guarantee.assumptions}
     named = {assumption.name for assumption in checks}
-    checks = tuple(a for a in checks if a.name in rests or a.name not in ONLY_IF_NEEDED)
-    checks += tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
-    return Certificate(repr(learner), run.horizon, run.seeds, rows, checks, comparator, tuple(notes))
+    shown = tuple(a for a in checks if a.name in rests or a.name not in ONLY_IF_NEEDED)
+    return shown + tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
 
 
 def _rows(
@@ -269,8 +288,9 @@ def _rows(
     rows = []
     for name, values in shown.items():
         quantity = "regret" if name in (PLAYED_REGRET, ADAPTIVE_REGRET, POLICY_REGRET) else name
+        quantity = "peak violation" if name == ANNOUNCED_VIOLATION else quantity
         candidates = of_row.get(name, about_scored)
-        limit = None if name == POLICY_REGRET else limits.get(quantity)
+        limit = None if name in (POLICY_REGRET, ANNOUNCED_VIOLATION) else limits.get(quantity)
         for expected in (False, True):
             chosen = standing((g for g in candidates if g.expected == expected), refuted)[quantity]
             if not expected or chosen.guarantee is not None:

@@ -48,6 +48,7 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
         constants, diameter, fixed, None if excess is None else max(excess, 0.0), initial_excess=excess,
         constraints_affine=affine, half_spaces=constants.constraint_count if affine else None, observed=observed,
         size=centre.size,
+        announced=problem.announced is not None,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ..play.chunks import replayed
 from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.memory import is_steady, linked, recorded, steady, takes_previous
-from ..problem.problem import Problem
+from ..problem.problem import LossWithPrevious, Problem
 from ..problem.streams import Stream
 
 __all__ = ["ADAPTIVE_REGRET", "POLICY_REGRET", "RecordedRun", "decisions_of", "without_memory"]
@@ -36,6 +36,7 @@ def without_memory(problem: Problem, source: Stream, previous: Any, comparator: 
         previous: None for a comparator whose previous decision is itself; a run or its decisions for one that follows them.
         comparator: "fixed" or the name of a comparator that moves.
     """
+    problem = problem.whole()
     if not problem.previous:
         if previous is not None:
             raise ValueError("previous: got decisions for a problem without memory; expected None")
@@ -59,6 +60,10 @@ def without_memory(problem: Problem, source: Stream, previous: Any, comparator: 
     return recorded(problem), linked(problem, source, decisions, decisions[0, 0] if first is None else first)
 
 
+def _forgets(loss: Any) -> bool:
+    return isinstance(loss, LossWithPrevious) and not loss.takes_previous
+
+
 def decisions_of(run: Run, problem: Problem | None = None, source: Stream | None = None) -> Array:
     """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played again."""
     if run.decisions is not None and run.every == 1:
@@ -80,6 +85,8 @@ class RecordedRun:
     """Whether the problem that was played is the scored one with the previous decision set to the decision itself."""
     remembering: Constraints | None
     """The scored constraints if they depend on the previous decision."""
+    only_announced: bool
+    """Whether nothing but announced constraints depends on the previous decision: both regrets then have the same losses."""
 
     @classmethod
     def of(cls, run: Run, played: Problem, scored: Problem, stream: Stream) -> RecordedRun:
@@ -93,7 +100,8 @@ class RecordedRun:
             scored=views[0] if played is scored else views[1],
             stream=linked(remembers, stream, decisions, run.first),
             steady=is_steady(played, scored),
-            remembering=scored.constraints if takes_previous(scored.constraints) else None,
+            remembering=scored.scored_constraints if takes_previous(scored.scored_constraints) else None,
+            only_announced=played is scored and _forgets(scored.loss) and not takes_previous(scored.constraints),
         )
 
     def cost_of_moving(self) -> Array:
@@ -111,6 +119,8 @@ class RecordedRun:
     def policy_guarantees(self, promised: Iterable[Guarantee]) -> tuple[Guarantee, ...]:
         """Return bounds on policy regret, as bounds on regret, given those for the problem that was played."""
         of_regret = [one for one in promised if one.quantity == "regret"]
+        if self.only_announced:
+            return tuple(of_regret)
         if not self.steady:
             why = (
                 "guarantees of learners are about adaptive-adversary regret; simulate(learner, taut.steady(problem), stream, "

@@ -23,7 +23,7 @@ from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Feedback
-from ..problem.rounds import Round
+from ..problem.rounds import FullInformation, Round
 from .bounds.theorem import OutsideTheorem
 
 __all__ = [
@@ -103,6 +103,10 @@ class Learner(ABC):
 
     request_first: ClassVar[bool] = False
     """Whether the round is revealed before the decision. Its card has the same flag."""
+    heeds_announced: ClassVar[bool] = False
+    """Whether `heed` moves a decision into constraints that are announced before it is played."""
+    steps_from_decision: ClassVar[bool] = False
+    """Whether the next decision is a step from `state.x`, whatever that is, so that another decision can be put in its place."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -142,6 +146,23 @@ class Learner(ABC):
         """
         return f"the guarantees of {type(self).__name__} are proven for full information only"
 
+    def heed(self, state: Any, round: FullInformation) -> Any:
+        """Return the state with a decision that satisfies announced constraints; only with `heeds_announced = True`.
+
+        The round's constraints are the announced ones; its loss is not known yet. If the problem depends on the previous
+        decision, `round.data.previous` is it.
+        """
+        raise TypeError(f"{type(self).__name__} does not look at announced constraints")
+
+    def moved(self, state: Any, x: jax.Array) -> Any:
+        """Return the state as if `x` had been the decision; `step` then goes on from there."""
+        if not self.steps_from_decision:
+            raise TypeError(
+                f"played: {type(self).__name__} does not go on from a decision that is not its own; expected a learner whose next "
+                "decision is a step from the last one, such as half-space"
+            )
+        return state._replace(x=x)
+
     def multiplier(self, state: Any, round: Round) -> jax.Array:
         """Return lambda_t, one entry per constraint; zero for a learner that has none."""
         return jnp.zeros_like(round.constraints(state.x).values)
@@ -174,6 +195,9 @@ class Assumes(StrEnum):
     IDLE = "a decision that earns and uses nothing"
     NOISE = "zero-mean errors"
     """Errors of one round have mean zero given all earlier rounds, and are sub-Gaussian with the learner's sigma."""
+    ANNOUNCED_HOLD = "announced constraints hold in all rounds"
+    ANNOUNCED_TOWARDS = "enforcing announced constraints does not lead away from the comparator"
+    STANDING_STILL = "the previous decision satisfies the announced constraints"
 
 
 BASE = (Assumes.CONVEX_LOSSES, Assumes.CONVEX_CONSTRAINTS, Assumes.DOMAIN)
@@ -256,6 +280,8 @@ class Setting:
     """What a finished run observed; `None` before a run."""
     size: int = 1
     """The number of entries of a decision."""
+    announced: bool = False
+    """Whether some constraints are announced, and enforced before a decision is played."""
     path_length: float | None = None
     """Sum of |u_{t+1} - u_t| of a moving comparator; `None` for a fixed one."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +51,8 @@ class ClippedOGD(Learner):
     >>> taut.ClippedOGD.tuned(known, horizon=20_000)
     ClippedOGD(eta=Constant(value=0.005), sigma=4.000000000000001)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     eta: Schedule | Any
     sigma: Any

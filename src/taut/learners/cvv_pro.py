@@ -10,7 +10,7 @@ violation then grows like T), so it must not be played on `taut.max_of(problem)`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,8 @@ class CVVPro(Learner):
     >>> taut.learner("cvv-pro", taut.Constants(radius=1.0, loss_lipschitz=1.0))
     CVVPro(rate=1.0)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     rate: Any
 

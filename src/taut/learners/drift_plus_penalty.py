@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,8 @@ class DriftPlusPenalty(Learner):
     >>> taut.DriftPlusPenalty.tuned(taut.Constants(), horizon=10_000)
     DriftPlusPenalty(penalty=100.0, proximity=10000.0)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     penalty: Any
     proximity: Any

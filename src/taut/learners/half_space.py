@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,9 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
-from ..problem.rounds import Round
+from ..problem.rounds import FullInformation, Round
 from . import bounds, half_space_guarantees
+from .announced import enforced
 from .base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
 from .cuts import Cuts, Rows, first_largest, no_cuts, remember, sweep
@@ -95,6 +96,9 @@ class HalfSpace(Learner):
     >>> taut.learner("half-space", toy, memory=4)
     HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0), diameter=2.0, margin=0.0, memory=4, sweeps=2, joint=False, rows='largest')
     """
+
+    heeds_announced: ClassVar[bool] = True
+    steps_from_decision: ClassVar[bool] = True
 
     eta: Schedule | Any
     diameter: Any
@@ -240,6 +244,10 @@ class HalfSpace(Learner):
         if self.joint:
             y = project_jointly(project, y, normal, lambda u: distance + jnp.sum(normal * (u - start)))
         return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
+
+    def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
+        """Move the decision into the half-spaces of the announced constraints, see `announced.py`."""
+        return state._replace(x=enforced(state.x, round))
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these parameters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,9 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         yield Guarantee.none("regret", "half-space", rule)
         return
     found = [*_regret(learner, setting, horizon, rule), *_general(learner, setting, horizon, rule)]
+    if setting.announced:
+        yield from _announced(found, float(learner.margin))
+        return
     if setting.constraints_fixed and float(learner.margin) == 0:
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
@@ -47,6 +50,22 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         yield one
         if one.quantity == "violation":
             yield one.become("excess")  # a signed sum is never above the clipped one
+
+
+def _announced(found: list[Guarantee], margin: float) -> Iterator[Guarantee]:
+    """A1: what needs distances to the comparator only holds if announced constraints are enforced before each round."""
+    for one in found:
+        if one.bound is None:
+            yield one
+        elif margin > 0:
+            yield Guarantee.none(one.quantity, one.source, "with announced constraints a bound needs margin=0")
+        else:
+            more = (Assumes.ANNOUNCED_TOWARDS, *(() if one.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)))
+            rests = (*one.assumptions, *map(str, more))
+            made = replace(one, source=f"{one.source} and A1", assumptions=rests)
+            yield made
+            if made.quantity == "violation":
+                yield made.become("excess")
 
 
 def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:

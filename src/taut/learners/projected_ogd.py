@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 import jax
 
@@ -39,6 +40,8 @@ class ProjectedOGD(Learner):
     >>> taut.ProjectedOGD.zinkevich(known, taut.L1Ball(1.0, shape=2)).eta
     InverseRoot(scale=2.0, shift=0.0)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     eta: Schedule
     feasible: Domain

@@ -9,7 +9,7 @@ It minimises <df_t, u> + Q_t gamma_t [g_t(x_t) + s_t.(u - x_t)]_+ + alpha_t |u -
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +55,8 @@ class Recoo(Learner):
     >>> taut.learner("recoo", taut.Constants(radius=1.0, loss_lipschitz=1.0))
     Recoo(scale=1.0)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     scale: Any
 

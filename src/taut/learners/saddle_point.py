@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,8 @@ class SaddlePoint(Learner):
     >>> taut.SaddlePoint.jenatton(known).theta
     InverseRoot(scale=6.0, shift=0.0)
     """
+
+    steps_from_decision: ClassVar[bool] = True
 
     eta: Schedule
     mu: Schedule

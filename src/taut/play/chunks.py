@@ -19,6 +19,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Adversary, Arrays, Stream
+from .before_round import check_announced
 from .buffers import BUFFERS, is_aligned
 from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry, play
 from .nonfinite import raise_first_nonfinite
@@ -64,25 +65,29 @@ class Layout(NamedTuple):
         ready = [as_arrays(through(learner, feedback), first.dtype) for learner in learners]
         count = count_constraints(problem, first, problem.given(example, first), "stream")
         start = shared_start(problem, score, first)
+        check_announced(learners, problem, stream, feedback)
+        apart = problem if score is None and problem.announced is not None else score  # scored by other constraints
         inputs = Inputs(
             constraints=problem.constraints,
-            scored_constraints=None if score is None else score.constraints,
+            scored_constraints=None if apart is None else apart.scored_constraints,
             domain=problem.domain,
             learner=jax.tree.map(lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready),
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
             adversary=adversary_state(stream, first.dtype),
+            announced=problem.announced,
         )
         batch = BatchShape(
             learners=len(learners),
             seeds=stream.seeds,
             played=count,
-            scored=count if score is None else count_constraints(score, first, score.given(example, first), "stream"),
+            scored=count if apart is None else _count_scored(apart, first, example),
         )
         packing = Packing.of(inputs, np.dtype(first.dtype))
         plan = programs.get((_plan, packing, batch), lambda: _plan(packing, batch))
         thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
         sizes = {"loss": 1, "excess": 1, "data": _size(example), "decisions": _size(first), "multipliers": count}
+        sizes["proposals"] = sizes["decisions"]
         always = sum(sizes[name] for name in record if not RECORDS[name].thinned)
         thinned = sum(sizes[name] for name in record if RECORDS[name].thinned)
         revealed = 0 if stream.reacts else _size(example)
@@ -285,7 +290,8 @@ def replayed(
         run: of one learner.
         problem: the problem that was played, for a run that was loaded from a file.
         stream: its data, in the same case, or what an adversary revealed.
-        record: "decisions", or "data" alone for what an adversary revealed.
+        record: "decisions"; "data" alone for what an adversary revealed; or "proposals" for decisions before announced
+            constraints were enforced.
 
     Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not computed again.
     """
@@ -306,7 +312,7 @@ def replayed(
         random_keys=_keys_again(run, learner, stream),
         chunk=None,
     )
-    known = run.decisions if run.every == 1 and not stream.reacts else None
+    known = run.decisions if run.every == 1 and not stream.reacts and "proposals" not in record else None
     carry = simulation.begin()
     for start in range(0, run.horizon, simulation.key.length):
         count = min(simulation.key.length, run.horizon - start)
@@ -316,7 +322,13 @@ def replayed(
             continue
         carry, records = simulation.play_chunk(carry, data, start, count)
         first = jax.tree.map(lambda a: a[0], records)  # the axis `learner`
-        yield first.get("decisions"), first["data"] if stream.reacts else data
+        yield first.get("decisions", first.get("proposals")), first["data"] if stream.reacts else data
+
+
+def _count_scored(problem: Problem, x: jax.Array, example: Any) -> int:
+    """Return the number of constraints that score a decision, announced ones included."""
+    whole = problem.whole()
+    return count_constraints(whole, x, whole.given(example, x), "stream")
 
 
 def _signature(

@@ -115,7 +115,8 @@ def parts_of(problem: Problem, score: Problem | None, stream: Stream, dtype: Any
     functions = Functions(problem.loss, scored.loss, reveal, (problem.previous, scored.previous))
     starts = [one.start for one in (problem, scored) if one.start is not None]
     state = adversary_state(stream, dtype)
-    return functions, (problem.constraints, scored.constraints, problem.domain, state, starts)
+    trees = (problem.constraints, scored.scored_constraints, problem.domain, state, problem.announced, starts)
+    return functions, trees
 
 
 def program_digest(functions: Functions, trees: Any, first: jax.Array, example: Any) -> str:
@@ -154,7 +155,7 @@ def _numbers(program: Any) -> list[Any]:
 def _probe(functions: Functions, problems: Any, points: jax.Array, data: Any, key: jax.Array) -> Any:
     """Return values and gradients of the played problem, and values of the scored one, at a few decisions."""
     loss, scored_loss, reveal, previous = functions
-    constraints, scored_constraints, domain, state, _ = problems
+    constraints, scored_constraints, domain, state, announced, _ = problems
 
     def probe(x: jax.Array) -> Any:
         z, first = data, jnp.asarray(1, jnp.int32)
@@ -164,6 +165,10 @@ def _probe(functions: Functions, problems: Any, points: jax.Array, data: Any, ke
         played = FullInformation(loss, constraints, domain, with_previous(z, before, previous[0]))
         scored = FullInformation(scored_loss, scored_constraints, domain, with_previous(z, before, previous[1]))
         values, pull, _ = played.constraints(x)
-        return played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
+        enforced = None
+        if announced is not None:
+            enforced = announced.values(x, with_previous(data, before, previous[0]))
+        results = played.loss(x), played.gradient(x), pull(values), values, scored.loss(x), scored.constraints(x).values
+        return results, enforced
 
     return jax.vmap(probe)(points)

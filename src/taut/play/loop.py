@@ -22,6 +22,7 @@ from ..learners import Learner
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.programs import Programs
+from .before_round import heeded
 from .packing import Packed, Packing
 from .step import (
     CheckedRound,
@@ -74,6 +75,7 @@ RECORDS = {
         thinned=True,
     ),
     "data": Record(lambda played, z: z, thinned=False),
+    "proposals": Record(lambda played, z: played.proposed, thinned=False),
 }
 
 
@@ -128,6 +130,8 @@ class Inputs(NamedTuple):
     """The decision before round 1, for problems that depend on it."""
     adversary: Any = None
     """The adversary's state before round 1, if it has one."""
+    announced: Constraints | None = None
+    """Constraints that are known before a decision is played, if there are any."""
 
 
 class Carry(NamedTuple):
@@ -198,7 +202,7 @@ def play_chunk(
     given = key.state.unpack(state, key.header)
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape))
-    one_round = partial(_round, key, fixed.constraints, fixed.scored_constraints, domain, start)
+    one_round = partial(_round, key, fixed, start)
 
     def some_learners(learner: Learner, carry: Carry, swept: bool) -> Any:
         chunk = partial(_chunk, key, one_round, rounds, skipped, learner, swept)
@@ -349,20 +353,24 @@ def _pad_seeds(tree: Any, axis: int, by: int) -> Any:
 
 
 def _round(
-    key: CompileKey, constraints: Constraints, scored_constraints: Constraints | None, domain: Domain, start: jax.Array,
-    learner: Learner, carry: Carry, data: Any, random_key: Any, i: jax.Array,
+    key: CompileKey, fixed: Inputs, start: jax.Array, learner: Learner, carry: Carry, data: Any, random_key: Any,
+    i: jax.Array,
 ) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
     """Play one round of one learner and one seed. Returns the carry after it, and what to record."""
     (state, previous, adversary), totals = Remembered.parts(carry.state), carry.totals
+    domain, proposed = fixed.domain, None
+    if fixed.announced is not None:
+        proposed = state.x
+        state = heeded(learner, state, fixed.announced, domain, with_previous(data, previous, key.previous[0]))
     x, z = state.x, data
     if key.reveal is not None:
         adversary, z = _ask(key.reveal, adversary, (start + i + 1).astype(jnp.int32), x, random_key)
-    round = CheckedRound(key.loss, constraints, domain, with_previous(z, previous, key.previous[0]))
+    round = CheckedRound(key.loss, fixed.constraints, domain, with_previous(z, previous, key.previous[0]))
     scored = None
-    if scored_constraints is not None:
+    if fixed.scored_constraints is not None:
         seen = with_previous(z, previous, key.previous[1])
-        scored = CheckedRound(key.scored_loss, scored_constraints, domain, seen)
-    played = play_round(learner, state, round, scored)
+        scored = CheckedRound(key.scored_loss, fixed.scored_constraints, domain, seen)
+    played = play_round(learner, state, round, scored)._replace(proposed=proposed)
     after, unmarked_data = mark_nonfinite_data(played.after, z)
     played = played._replace(loss=played.loss + nan_unless_finite(unmarked_data, x.dtype))
     row = {name: record.value(played, z) for name, record in key.records().items()}

@@ -23,6 +23,15 @@ from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
+from ..problem.tables import plain
+from .before_round import (
+    announced_needs_data,
+    check_announced,
+    check_announced_count,
+    count_announced,
+    heeded_step,
+    moved_step,
+)  # fmt: skip
 from .history import History
 from .packing import Packing, as_arrays
 from .step import FAULTS, Remembered, header, measured_step, revealed_step
@@ -48,6 +57,7 @@ class Player(Displayed):
         problem: loss, constraints and domain.
         x1: the first decision; by default the centre of the domain. All computations use its float type.
         count: the number of constraints, needed only when they depend on the round's data.
+        announced_count: the number of announced constraints, likewise.
         feedback: what the learner sees of a round whose data `z` are observed, as in `taut.simulate`; totals are those of the
             true loss and constraints. Measurements that have errors already need no feedback: pass them to `observe`.
         unproven: whether to play with feedback that no guarantee of the learner covers.
@@ -73,6 +83,7 @@ class Player(Displayed):
         *,
         x1: Any = None,
         count: int | None = None,
+        announced_count: int | None = None,
         feedback: Feedback | None = None,
         unproven: bool = False,
         key: jax.Array | None = None,
@@ -90,14 +101,19 @@ class Player(Displayed):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
         self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
         check_covered(learner, self.feedback, unproven)
-        self._count = _count(problem, count)
+        check_announced((learner,), problem, feedback=self.feedback)
+        self._learned = _count(problem, count)  # constraints that the learner sees
+        self._announced = count_announced(problem, announced_count)
+        self._count = self._announced + (0 if problem.scored_constraints is problem.announced else self._learned)
         first = first_decision(problem, x1)
         check_feasible(problem)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
         ready = as_arrays(through(learner, self.feedback), self._dtype)
         before = shared_start(problem, None, first)
-        fixed, begun = (problem.constraints, problem.domain, ready), ready.init(first, self._count)
+        scored = None if problem.announced is None else problem.scored_constraints
+        fixed = problem.constraints, problem.domain, ready, scored, problem.announced
+        begun = ready.init(first, self._learned)
         if ready.random:
             begun = ready.seeded(begun, jax.random.key(0) if key is None else random_key("key", key))
         state = Remembered.around(begun, before)
@@ -105,6 +121,8 @@ class Player(Displayed):
         programs = programs_of(problem)
         self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._played.stop)
         self._measure = measured_step(programs, packing, self._packing, self._played.stop)
+        self._heed = heeded_step(programs, packing, self._packing, self._played.stop)
+        self._move = moved_step(programs, packing, self._packing, self._played.stop)
         self._fixed = packing.pack_traced(fixed)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
@@ -112,6 +130,7 @@ class Player(Displayed):
         self._array_type: LeafType | None = None  # shape and type of the data if they are one array
         self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
         self._asked: tuple[Any, Array, Any] | None = None  # the round of a request that was not observed yet
+        self._begun: tuple[Any, Array] | None = None  # the state with a decision that satisfies announced constraints
         self._lock = threading.RLock()
         self._set_state(state)
 
@@ -119,18 +138,23 @@ class Player(Displayed):
         nothing = jnp.zeros(self._count, self._dtype)
         self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, jnp.asarray(state.x, self._dtype)))
         self._report = np.asarray(self._arrays[0])
+        self._begun = None
 
     @property
     def decision(self) -> Any:
         """x_t, the decision to play now, as a NumPy array that the caller may change.
 
         For a problem written in CVXPY with several variables, a dict of them by name. For a learner that sees requests
-        first, the decision for the last request.
+        first, the decision for the last request. If announced constraints depend on data, call `announce` before.
         """
         asked = self._asked
-        report = (
-            self._report if asked is None else asked[1]
-        )  # one read: another thread's observation cannot come in between
+        if self.problem.announced is not None:
+            with self._lock:
+                report = self._before_round()[1]
+        else:
+            report = (
+                self._report if asked is None else asked[1]
+            )  # one read: another thread's observation cannot come in between
         return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     @property
@@ -210,14 +234,66 @@ class Player(Displayed):
             raise TypeError(f"decide: {kind} decides before a round is revealed; read player.decision instead")
         require_jax()
         with self._lock:
-            self._asked = self._revealed(z)
+            self._asked = self._revealed(z, self._arrays)
             decision = self._asked[1][self._played].reshape(self._shape).copy()
         return self.problem.present(decision)
+
+    def announce(self, z: Any) -> Any:
+        """Reveal the data of announced constraints before the round; return the decision, which satisfies them if possible.
+
+        Arguments:
+            z: data with which `announced(x, z)` or `announced(x, z, previous)` can be computed; other data of the round may be
+                missing. `observe(z)` gets all of them.
+
+        It may be called again before the round is observed. A player that is loaded from a file needs it again.
+        """
+        if self.problem.announced is None:
+            raise TypeError(
+                "announce: the problem has no announced constraints; expected taut.Problem(..., announced=...)"
+            )
+        require_jax()
+        with self._lock:
+            data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), plain(z))
+            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+                raise ValueError(f"z: got a value that is not finite in round {self.round}; expected finite numbers")
+            self._begun = self._heeded(data)
+            return self.problem.present(self._begun[1][self._played].reshape(self._shape).copy())
+
+    def _before_round(self) -> tuple[Any, Array]:
+        """Return the state with which the round is played, and its header."""
+        if self.problem.announced is None:
+            return self._arrays, self._report
+        if self._begun is None:
+            if announced_needs_data(self.problem):
+                raise TypeError(
+                    f"decision: the announced constraints of round {self._running.rounds + 1} are not known; call "
+                    "player.announce(z) before"
+                )
+            self._begun = self._heeded(None)
+        return self._begun
+
+    def _heeded(self, data: Any) -> tuple[Any, Array]:
+        arrays = self._heed(*self._fixed, *self._arrays, data)
+        return arrays, np.asarray(arrays[0])
+
+    def _as_played(self, played: Any) -> tuple[Any, Array]:
+        """Return the state with which the round is played, with the decision that was really played, and its header."""
+        given = arguments.finite("played", self.problem.assemble(played))
+        if given.shape != self._shape:
+            raise ValueError(f"played: got shape {given.shape}; expected {self._shape}, that of a decision")
+        x = jnp.asarray(given, self._dtype)
+        if not np.asarray(self.problem.domain.contains(x, 1e-9)):
+            raise ValueError(
+                f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside"
+            )
+        arrays = self._move(*self._fixed, *self._arrays, x)
+        return arrays, np.asarray(arrays[0])
 
     def observe(
         self,
         z: Any = None,
         *,
+        played: Any = None,
         gradient: Any = None,
         excess: Any = None,
         jacobian: Any = None,
@@ -231,43 +307,50 @@ class Player(Displayed):
             excess: the constraint values g(x_t), shape (m,) or a number if m = 1.
             jacobian: their gradients, shape (m, *decision) or that of the decision if m = 1.
             loss: the loss itself, for the totals; optional.
+            played: what was really played, if an operator or an actuator changed the decision: a point of the domain. The
+                round is scored there, and the learner goes on from there. Guarantees are about a learner's own decisions.
 
         After `decide(z)`, for a learner that sees the request first, call it without arguments.
         """
         measured = gradient is not None or excess is not None or jacobian is not None
         if self.learner.request_first:
             with self._lock:
-                self._finish(measured or z is not None or loss is not None)
+                self._finish(measured or z is not None or loss is not None or played is not None)
             return
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
         require_jax()
         with self._lock:
-            self._observe(z, measured, gradient, excess, jacobian, loss)
+            before = self._before_round() if played is None else self._as_played(played)
+            self._observe(before, z, measured, gradient, excess, jacobian, loss)
 
-    def _observe(self, z: Any, measured: bool, gradient: Any, excess: Any, jacobian: Any, loss: float | None) -> None:
+    def _observe(
+        self, before: tuple[Any, Array], z: Any, measured: bool, gradient: Any, excess: Any, jacobian: Any, loss: Any
+    ) -> None:
         if not measured:
             if loss is not None:
                 raise TypeError("loss: got a value beside z; expected it only beside gradient, excess and jacobian")
-            self._accept(*self._revealed(z))
+            self._accept(*self._revealed(z, before[0]), before[1])
             return
+        if self.problem.announced is not None:
+            raise TypeError("excess: got measurements for a problem with announced constraints; expected z")
         numbers = self._measured(gradient, excess, jacobian, 0.0 if loss is None else loss)
-        arrays = self._measure(*self._fixed, *self._arrays, *numbers)
+        arrays = self._measure(*self._fixed, *before[0], *numbers)
         report = self._report_of(arrays)
         scored = report[1 : self._played.start]
         if loss is None:
             scored = np.concatenate([[np.nan], scored[1:]])
-        self._history.add(scored, self._report[self._played])
+        self._history.add(scored, before[1][self._played])
         self._arrays, self._report = arrays, report
         self._running.add(scored)
 
-    def _revealed(self, z: Any) -> tuple[Any, Array, Any]:
+    def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the player stays as it is."""
         z = self.problem.arrange(z)
         if type(z) is not np.ndarray or (z.shape, z.dtype) != self._array_type:  # rarely: walking a tree takes time
             z = self._checked(z)
-        arrays = self._reveal(*self._fixed, *self._arrays, z)
+        arrays = self._reveal(*self._fixed, *before, z)
         return arrays, self._report_of(arrays), z
 
     def _report_of(self, arrays: Any) -> Array:
@@ -276,10 +359,10 @@ class Player(Displayed):
             self._refuse(int(report[0]))
         return report
 
-    def _accept(self, arrays: Any, report: Array, z: Any) -> None:
-        scored, first = report[1 : self._played.start], self.learner.request_first
-        self._history.add(scored, (report if first else self._report)[self._played])
-        self._arrays, self._report = arrays, report
+    def _accept(self, arrays: Any, report: Array, z: Any, before: Array) -> None:
+        scored = report[1 : self._played.start]
+        self._history.add(scored, before[self._played])
+        self._arrays, self._report, self._begun = arrays, report, None
         self._running.add(scored)
         if self._data_type is None:
             self._remember(z)
@@ -291,7 +374,7 @@ class Player(Displayed):
             raise TypeError(f"observe: {kind} sees the request first; call player.decide(z), then player.observe()")
         if self._asked is None:
             raise TypeError(f"observe: no request was made; {kind} needs player.decide(z) before player.observe()")
-        self._accept(*self._asked)
+        self._accept(*self._asked, self._asked[1])
         self._asked = None
 
     def _refuse(self, faults: int) -> None:
@@ -311,10 +394,11 @@ class Player(Displayed):
             data = jax.tree.unflatten(structure, arrays)
             decision = self._report[self._played].reshape(self._shape)
             found = count_constraints(self.problem, decision, self.problem.given(data, decision), "z")
-            if found != self._count:
+            if found != self._learned:
                 raise ValueError(
-                    f"z: got data with which constraints(x, z) returns {found} values; expected {self._count}"
+                    f"z: got data with which constraints(x, z) returns {found} values; expected {self._learned}"
                 )
+            check_announced_count(self.problem, decision, data, self._announced)
             return data
         expected, types = self._data_type
         shapes = [shape for shape, _ in types]
@@ -367,7 +451,8 @@ class Player(Displayed):
                 "version": VERSION,
                 "learner": files.pack(self.learner),
                 "domain": self.problem.domain.to_dict(),
-                "count": self._count,
+                "count": self._learned,
+                **({} if self.problem.announced is None else {"announced_count": self._announced}),
                 "dtype": str(self._dtype),
                 "data": self._described_data(),
             }
@@ -491,7 +576,15 @@ def _revived(
 ) -> Player:
     """Return the player whose file has these contents."""
     centre = jnp.asarray(problem.domain.centre, saved["dtype"])
-    player = Player(learner, problem, x1=centre, count=saved["count"], feedback=feedback, unproven=True)
+    player = Player(
+        learner,
+        problem,
+        x1=centre,
+        count=saved["count"],
+        announced_count=saved.get("announced_count"),
+        feedback=feedback,
+        unproven=True,
+    )
     player._restore(saved, arrays)
     return player
 

@@ -97,6 +97,8 @@ class PlayedRound(NamedTuple):
     loss: jax.Array
     excess: jax.Array
     """The values of all scored constraints."""
+    proposed: jax.Array | None = None
+    """The decision before announced constraints were enforced, if there are any."""
 
 
 def play_round(learner: Learner, state: Any, round: Round, scored: Round | None = None) -> PlayedRound:
@@ -166,10 +168,11 @@ def _revealed(
     loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int, *arrays: Any
 ) -> tuple[jax.Array, ...]:
     *given, z = arrays
-    (constraints, domain, learner), before = _unpacked(fixed, state, header_size, given)
+    (constraints, domain, learner, scored, _), before = _unpacked(fixed, state, header_size, given)
     floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
     z = with_previous(z, Remembered.parts(before).previous)
-    return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state)
+    whole = None if scored is None else CheckedRound(loss, scored, domain, z)
+    return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state, whole)
 
 
 def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
@@ -180,7 +183,7 @@ def measured_step(programs: Programs, fixed: Packing, state: Packing, header_siz
 
 def _measured(fixed: Packing, state: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
     *given, loss, gradient, excess, jacobian = arrays
-    (_, domain, learner), before = _unpacked(fixed, state, header_size, given)
+    (_, domain, learner, _, _), before = _unpacked(fixed, state, header_size, given)
     return _live(learner, before, MeasuredRound(loss, gradient, excess, jacobian, domain), jnp.asarray(True), state)
 
 
@@ -189,10 +192,10 @@ def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax
 
 
 def _live(
-    learner: Learner, carried: Any, round: Round, data_finite: jax.Array, packing: Packing
+    learner: Learner, carried: Any, round: Round, data_finite: jax.Array, packing: Packing, scored: Round | None = None
 ) -> tuple[jax.Array, ...]:
     state, previous, _ = Remembered.parts(carried)
-    played = play_round(learner, state, round)
+    played = play_round(learner, state, round, scored)
     after, gradient = played.after, round.gradient(state.x)
     finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
     faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))

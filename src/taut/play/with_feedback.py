@@ -65,6 +65,10 @@ class WithFeedback(Learner):
         )
         return FeedbackState(inner.x, state.t + 1, inner, memory, state.key)
 
+    def moved(self, state: FeedbackState, x: jax.Array) -> FeedbackState:
+        """Let the learner go on from another decision, if it can."""
+        return state._replace(x=x, inner=self.learner.moved(state.inner, x))
+
     def multiplier(self, state: FeedbackState, round: Round) -> jax.Array:
         """Return the multiplier that the learner would have with the true round."""
         return self.learner.multiplier(self._playing(state), round)

@@ -18,7 +18,7 @@ from ..engine import register_dataclass
 from .constants import Constants
 from .round_data import data_of
 
-__all__ = ["Constraints", "Linearisation", "Parts", "UserConstraints"]
+__all__ = ["Constraints", "JoinedConstraints", "Linearisation", "Parts", "UserConstraints"]
 
 
 class Linearisation(NamedTuple):
@@ -84,9 +84,9 @@ class UserConstraints(Constraints):
     """Whether the function is one of x, z and the previous decision."""
 
     @classmethod
-    def of(cls, function: Any, previous: bool = False) -> UserConstraints:
+    def of(cls, function: Any, previous: bool = False, name: str = "constraints") -> UserConstraints:
         """Wrap a user's function; its signature says whether it takes the round's data, and the previous decision."""
-        count = _argument_count(function, 3 if previous else 2)
+        count = _argument_count(function, 3 if previous else 2, name)
         return cls(function, count >= 2, count == 3)
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
@@ -124,23 +124,41 @@ class UserConstraints(Constraints):
         return [array for array in arrays if array.size]
 
 
-def _argument_count(function: Any, most: int) -> int:
+@register_dataclass
+@dataclass(frozen=True)
+class JoinedConstraints(Constraints):
+    """The values of two kinds of constraints in one vector."""
+
+    first: Constraints
+    second: Constraints
+
+    @property
+    def takes_data(self) -> bool:  # type: ignore[override]
+        """Whether one of them depends on the round's data."""
+        return self.first.takes_data or self.second.takes_data
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        """The values of the first, then those of the second."""
+        return jnp.concatenate([self.first.values(x, z), self.second.values(x, z)])
+
+
+def _argument_count(function: Any, most: int, name: str) -> int:
     if not callable(function):
         listed = isinstance(function, (list, tuple)) and function and callable(function[0])
         mend = ". Join several functions in one: lambda x: (g1(x), g2(x))" if listed else ""
         parts = function if isinstance(function, (list, tuple)) else [function]
         if any(type(part).__module__.startswith("cvxpy") for part in parts):
             mend = ". CVXPY constraints become a problem with taut.from_cvxpy(loss, constraints)"
-        raise TypeError(f"constraints: got {arguments.shown(function)}; expected a function of x, or of x and z{mend}")
+        raise TypeError(f"{name}: got {arguments.shown(function)}; expected a function of x, or of x and z{mend}")
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        raise TypeError("constraints: got a function whose signature cannot be read; wrap it in a lambda") from None
+        raise TypeError(f"{name}: got a function whose signature cannot be read; wrap it in a lambda") from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     named = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
     if 1 <= len(required) <= most and not named:
         return len(required)
     expected = "one (x) or two (x, z)" if most == 2 else "one (x), two (x, z) or three (x, z, previous)"
-    mend = ". With previous=True constraints may take (x, z, previous)" if len(required) == 3 and not named else ""
-    raise TypeError(f"constraints: got a function with {len(required)} required arguments; expected {expected}{mend}")
+    mend = f". With previous=True {name} may take (x, z, previous)" if len(required) == 3 and not named else ""
+    raise TypeError(f"{name}: got a function with {len(required)} required arguments; expected {expected}{mend}")

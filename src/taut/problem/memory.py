@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array, register_dataclass
-from .constraints import Constraints
+from .constraints import Constraints, JoinedConstraints
 from .problem import Problem
 from .round_data import RoundData
 from .streams import Arrays, Stream
@@ -64,6 +64,8 @@ class _LossOfData:
 
 def _steady_constraints(constraints: Constraints) -> Constraints:
     """Replace the user's constraints inside all transforms, so that hindsight still sees the transforms."""
+    if isinstance(constraints, JoinedConstraints):
+        return JoinedConstraints(_steady_constraints(constraints.first), _steady_constraints(constraints.second))
     inner = getattr(constraints, "inner", None)
     if isinstance(inner, Constraints):
         wrapper: Any = constraints
@@ -91,7 +93,7 @@ def steady(problem: Problem) -> Problem:
         raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
     if not problem.previous:
         raise ValueError("problem: got a problem without memory; expected taut.Problem(..., previous=True)")
-    return problem.at_rest(_SteadyLoss(problem.loss), _steady_constraints(problem.constraints))
+    return problem.at_rest(_SteadyLoss(problem.loss), _steady_constraints(problem.scored_constraints))
 
 
 def recorded(problem: Problem) -> Problem:

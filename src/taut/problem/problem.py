@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from .. import arguments
 from ..display import Displayed, Grid, Summary, number
 from ..engine import default_float, random_key
 from .constants import SYMBOLS, Constants
-from .constraints import Constraints, UserConstraints
+from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
 from .round_data import RoundData
 from .rounds import FullInformation
@@ -48,6 +48,10 @@ class Problem(Displayed):
             `loss(x, z, previous)`, convex in x and previous together, and constraints may take `(x, z, previous)` too; both may
             leave out trailing arguments that they do not use. Learners see the previous decision as data of the round.
         start: with `previous=True`, the decision before round 1; by default the first decision itself.
+        announced: constraints that are known before a round's decision is played, with the same arguments as `constraints`: ramp
+            limits around the previous decision, or a capacity that is announced. Learners of the half-space family move into
+            them before they play; other learners are refused. They are scored like all constraints, after the others. All
+            constraints may be announced: `constraints` is then None.
 
     Gradients come from automatic differentiation.
 
@@ -65,13 +69,15 @@ class Problem(Displayed):
     """Whether loss and constraints depend on the previous decision; their data are then `RoundData(z, previous)`."""
     start: np.ndarray[Any, Any] | None = None
     """The decision before round 1, for a problem that depends on it; by default the first decision."""
+    announced: Constraints | None = None
+    """Constraints that are known before a round's decision is played."""
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are freed with it."""
 
     def __init__(
         self,
         loss: Callable[..., Any],
-        constraints: Callable[..., Any] | Constraints,
+        constraints: Callable[..., Any] | Constraints | None,
         domain: Domain,
         constants: Constants | None = None,
         domain_binds: bool = False,
@@ -80,6 +86,7 @@ class Problem(Displayed):
         coordinate_names: Sequence[str] | None = None,
         previous: bool = False,
         start: Any = None,
+        announced: Callable[..., Any] | None = None,
     ) -> None:
         if not isinstance(previous, bool):
             raise TypeError(
@@ -96,6 +103,9 @@ class Problem(Displayed):
             raise TypeError(f"domain_binds: got {arguments.shown(domain_binds)}; expected True or False")
         self.previous = previous
         self.loss: Callable[[jax.Array, Any], Any] = LossWithPrevious(loss, taken == 3) if previous else loss
+        self.announced = None if announced is None else UserConstraints.of(announced, previous, "announced")
+        if constraints is None and announced is not None:
+            constraints = _NOTHING
         self.constraints = (
             constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints, previous)
         )
@@ -116,13 +126,33 @@ class Problem(Displayed):
         """Return what loss and constraints take as their second argument: the data, with the previous decision if needed."""
         return RoundData(data, previous) if self.previous else data
 
+    @property
+    def scored_constraints(self) -> Constraints:
+        """All constraints by which decisions are scored: `constraints`, then the announced ones."""
+        if self.announced is None:
+            return self.constraints
+        return self.announced if self.constraints is _NOTHING else JoinedConstraints(self.constraints, self.announced)
+
+    def whole(self) -> Problem:
+        """Return the problem in which announced constraints are like all others. Constants of constraints are dropped."""
+        if self.announced is None:
+            return self
+        twin = copy.copy(self)
+        twin.constraints, twin.announced, twin.programs = self.scored_constraints, None, None
+        names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness", "slater", "error_bound", "gap")
+        known: Any = self.constants
+        changed: dict[str, Any] = {n: 0.0 if n == "gap" else None for n in (*names, "constraint_count")}
+        twin.constants = _completed(twin, replace(known, **changed))
+        twin.constraint_names = None
+        return twin
+
     def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
         """Return the problem without memory that `taut.steady` describes, with these functions."""
         twin = copy.copy(self)
         twin.loss, twin.constraints = loss, constraints
-        twin.previous, twin.start, twin.programs = False, None, None
-        kept = {name: getattr(self.constants, name) for name in ("radius", "constraint_count")}
-        twin.constants = _completed(twin, Constants(**kept))
+        twin.previous, twin.start, twin.announced, twin.programs = False, None, None, None
+        count = None if self.announced is not None else self.constants.constraint_count
+        twin.constants = _completed(twin, Constants(radius=self.constants.radius, constraint_count=count))
         return twin
 
     def arrange(self, data: Any) -> Any:
@@ -197,6 +227,8 @@ class Problem(Displayed):
             ("constraints", ("unknown number" if count is None else str(count)) + names + changing),
             ("domain", repr(self.domain)),
         ]
+        if self.announced is not None:
+            facts.append(("announced", "some constraints are known before a decision is played"))
         if self.previous:
             facts.append(("memory", "depends on the decision of the round before"))
         if self.coordinate_names:
@@ -245,6 +277,14 @@ def _completed(problem: Problem, given: Constants) -> Constants:
 
 def _implied(known: Constants, name: str, value: float, source: str) -> Constants:
     return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source not in known.estimated)
+
+
+def _satisfied(x: jax.Array) -> float:
+    return -1.0
+
+
+_NOTHING = UserConstraints.of(_satisfied)
+"""What learners see of the constraints if all of them are announced: one that always holds."""
 
 
 @dataclass(frozen=True)

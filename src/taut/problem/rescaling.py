@@ -101,6 +101,8 @@ class Rescaled(Problem):
             constraint_names=problem.constraint_names,
             coordinate_names=problem.coordinate_names,
         )
+        if problem.announced is not None:
+            self.announced = _RescaledConstraints(problem.announced, units.decision, units.constraint)
         self.previous = problem.previous  # the functions above take the previous decision as part of the data
         self.start = None if problem.start is None else problem.start / units.decision
 
