@@ -19,7 +19,7 @@ from ..learners.registry import as_learner
 from ..play import metrics
 from ..play.run import Run
 from ..play.simulate import simulate
-from ..play.threads import simulate_all
+from ..play.sweeps import Cell, sweep
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
@@ -255,6 +255,7 @@ def compare(
     best: Any = None,
     timing: bool = True,
     threads: int | None = None,
+    executor: Any = None,
     progress: bool = False,
 ) -> Comparison:
     """Play several learners on the same problem and data, and compare regret, all violations and time per round.
@@ -267,6 +268,7 @@ def compare(
             `previous=True` the regret against it is policy regret.
         timing: whether to play every learner a second time, when its program is compiled, to measure the time per round.
         threads: how many learners are played at a time; by default one, so that they do not disturb each other's timing.
+        executor: where learners are played if not in threads: processes or a cluster, as in `taut.sweep`.
         progress: show a progress bar.
 
     >>> import numpy as np, taut
@@ -289,8 +291,11 @@ def compare(
                 f"learners: got {arguments.shown(learner)} for {label!r}; expected a learner, a card or the name of a method"
             )
     seen: dict[str, Any] = {"feedback": feedback, "unproven": unproven}
-    jobs = [partial(simulate, learner, problem, source, score=score, **seen) for learner in made.values()]
-    runs = dict(zip(made, _all(jobs, threads, progress), strict=True))
+    record = ("loss", "excess")
+    cells = [Cell(learner, problem, source, score=score, record=record, **seen) for learner in made.values()]
+    where = executor if executor is not None else 1 if threads is None else arguments.count("threads", threads)
+    played = sweep(cells, where, progress=progress).check()
+    runs = {label: played[name] for label, name in zip(made, played, strict=True)}
     notes: list[str] = []
     if best is None and not isinstance(source, Adversary):
         try:
@@ -303,8 +308,9 @@ def compare(
     for label, run in runs.items():
         values[label] = {"mean loss": metrics.loss(run) / run.horizon, **metrics.measured(run, best)}
     if timing:
-        for (label, run), job in zip(runs.items(), jobs, strict=True):
-            values[label]["microseconds per round"] = np.array([_seconds(job) / run.horizon / run.seeds * 1e6])
+        for label, run in runs.items():
+            again = partial(simulate, run.learner, problem, source, score=score, **seen)
+            values[label]["microseconds per round"] = np.array([_seconds(again) / run.horizon / run.seeds * 1e6])
     return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes))
 
 
@@ -320,22 +326,6 @@ def _labelled(learners: Any) -> dict[str, Any]:
     if not found:
         raise ValueError("learners: got none; expected at least one learner")
     return found
-
-
-def _all(jobs: Sequence[Callable[[], Run]], threads: int | None, progress: bool) -> list[Run]:
-    if not progress:
-        return simulate_all(jobs, 1 if threads is None else threads)
-    from rich.progress import Progress
-
-    with Progress() as bar:
-        task = bar.add_task("learners", total=len(jobs))
-
-        def counted(job: Callable[[], Run]) -> Run:
-            run = job()
-            bar.advance(task)
-            return run
-
-        return simulate_all([partial(counted, job) for job in jobs], 1 if threads is None else threads)
 
 
 def _seconds(job: Callable[[], Run]) -> float:

@@ -15,7 +15,7 @@ from ..learners.base import smallest
 from ..learners.registry import DEFAULT, as_learner
 from ..play import metrics
 from ..play.run import Run
-from ..play.simulate import simulate
+from ..play.sweeps import Cell, sweep
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
 from .guarantees import setting_of, translated
@@ -107,6 +107,7 @@ def rates(
     seeds: int | None = None,
     score: Problem | None = None,
     theory: Mapping[str, float] | None = None,
+    executor: Any = None,
 ) -> Rates:
     """Growth exponents of regret and of each violation: `rates(learner, family, horizons)` or `rates(family, horizons)`.
 
@@ -119,6 +120,7 @@ def rates(
         score: the problem to score by, if the one played is a transform of it.
         theory: growth exponents to compare with, by quantity; by default those of the learner's own bounds over the
             same horizons.
+        executor: where horizons are played, as in `taut.sweep`; by default in threads.
     """
     given = [one for one in (learner, family, horizons) if one is not None]
     if horizons is None and len(given) == 2:
@@ -128,8 +130,7 @@ def rates(
     grid = tuple(arguments.count("horizons", horizon) for horizon in horizons)
     if len(grid) < 2 or list(grid) != sorted(set(grid)):
         raise ValueError(f"horizons: got {list(horizons)}; expected at least two, increasing")
-    columns: list[dict[str, Array]] = []
-    limits: list[dict[str, float]] = []
+    cells: list[Cell] = []
     for horizon in grid:
         if not isinstance(family, tuple) and not callable(family):
             raise TypeError(
@@ -145,7 +146,13 @@ def rates(
         made = as_learner(learner, problem, horizon)
         made = made if isinstance(made, Learner) else made(horizon)
         source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-        run = simulate(made, problem, source, horizon=horizon, record=(), score=score)
+        cells.append(Cell(made, problem, source, score=score))
+    played = sweep(cells, executor, progress=False).check()
+    columns: list[dict[str, Array]] = []
+    limits: list[dict[str, float]] = []
+    for horizon, cell, name in zip(grid, cells, played, strict=True):
+        problem, source, made, run = cell.problem, cell.stream, played[name].learner, played[name]
+        assert isinstance(made, Learner)
         found = metrics.measured(run, hindsight(score or problem, source, horizon=horizon))
         columns.append(_without_rounding(found, run))
         promised = made.guarantees(setting_of(problem), horizon)

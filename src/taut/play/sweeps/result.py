@@ -82,6 +82,8 @@ class Sweep(Displayed):
         if failed is not None:
             raise failed.exception or RuntimeError(str(failed))
         played = self._played[name]
+        if played.kept is not None:
+            return played.kept
         if self.folder is not None:
             played = Store(self.folder).read(self._identities[name]) or played
         return _attached(played.run(), self._ready[name])

@@ -29,8 +29,22 @@ MEASURE = "measure/"
 class Played:
     """What is known of a cell that was played: its totals, its measures, the seconds it took, and perhaps its run."""
 
-    def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float) -> None:
+    def __init__(
+        self, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float, kept: Run | None = None
+    ) -> None:
         self.header, self.arrays, self.seconds = dict(header), dict(arrays), seconds
+        self.kept = kept
+        """The run itself, if it was played in this process and not written to a file."""
+
+    @classmethod
+    def here(cls, run: Run, measures: Mapping[str, Array], seconds: float) -> Played:
+        """Return what is known of a run that stays in this process. Its learner need not fit into a file."""
+        header = {
+            "learners": [{"kind": files.class_name(type(run.learner))}],
+            "horizon": run.horizon,
+            "seeds": run.seeds,
+        }
+        return cls(header, _totals(run) | _measures(measures), seconds, run)
 
     @property
     def measures(self) -> dict[str, Array]:
@@ -59,9 +73,15 @@ def run_arrays(run: Run, measures: Mapping[str, Array]) -> tuple[dict[str, Any],
     for name in (*run_file.RECORDS, "first"):
         if getattr(run, name) is not None:
             arrays[name] = np.asarray(getattr(run, name))
-    arrays |= {f"total_{entry.name}": np.asarray(getattr(run.totals, entry.name)) for entry in fields(Totals)}
-    arrays |= {f"{MEASURE}{name}": array for name, array in measures.items()}
-    return run_file.header(run), arrays
+    return run_file.header(run), arrays | _totals(run) | _measures(measures)
+
+
+def _totals(run: Run) -> dict[str, Array]:
+    return {f"total_{entry.name}": np.asarray(getattr(run.totals, entry.name)) for entry in fields(Totals)}
+
+
+def _measures(measures: Mapping[str, Array]) -> dict[str, Array]:
+    return {f"{MEASURE}{name}": array for name, array in measures.items()}
 
 
 def measured(run: Run, measure: Any) -> dict[str, Array]:

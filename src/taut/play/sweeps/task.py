@@ -231,7 +231,7 @@ def play_cells(
             outcomes.append(Outcome(number, error=cell))
             continue
         try:
-            played = _play(cell, timeout, streams)
+            played = _play(cell, timeout, streams, here=store is None and not pickled)
             if store is not None and identity is not None:
                 store.write(identity, played.header, played.arrays, played.seconds)
                 played = played.brief()
@@ -241,7 +241,7 @@ def play_cells(
     return outcomes
 
 
-def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any]) -> Played:
+def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
     begun = time.perf_counter()
     with deadline(timeout):
         run = simulate(
@@ -259,8 +259,8 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any]) ->
             unproven=cell.unproven,
         )
         seconds = time.perf_counter() - begun
-        header, arrays = run_arrays(run, measured(run, cell.measure))
-    return Played(header, arrays, seconds)
+        found = measured(run, cell.measure)
+    return Played.here(run, found, seconds) if here else Played(*run_arrays(run, found), seconds)
 
 
 def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:
