@@ -9,7 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SHORTER = {"ad_budget": {"HOURS": 24 * 10}, "portfolio": {"DAYS": 240}, "dispatch": {}}
+SHORTER = {
+    "ad_budget": {"HOURS": 24 * 10},
+    "conversions": {"DAYS": 120, "SEEDS": 2},
+    "portfolio": {"DAYS": 240},
+    "dispatch": {},
+}
 
 
 @pytest.fixture(autouse=True, scope="module")

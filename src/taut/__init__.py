@@ -24,6 +24,7 @@ from .learners import (  # noqa: E402
     Averaged,
     Card,
     ClippedOGD,
+    DelayTolerant,
     Doubling,
     DriftPlusPenalty,
     Growth,
@@ -45,7 +46,7 @@ from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
-from .problem.feedback import FullInformation, Noisy  # noqa: E402
+from .problem.feedback import Delayed, FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
@@ -63,6 +64,8 @@ __all__ = [
     "ClippedOGD",
     "Comparison",
     "Constants",
+    "DelayTolerant",
+    "Delayed",
     "Domain",
     "Doubling",
     "DriftPlusPenalty",

@@ -20,6 +20,7 @@ from .block_frank_wolfe import BlockFrankWolfe
 from .bounded_game import BoundedGame
 from .card import Card, Growth
 from .clipped_ogd import ClippedOGD
+from .delay_tolerant import DelayTolerant
 from .doubling import Doubling
 from .drift_plus_penalty import DriftPlusPenalty
 from .dual_mirror import DualMirror
@@ -33,7 +34,8 @@ from .surrogate import ExponentialPotential, OptimisticSurrogate, QuadraticPoten
 from .yu_neely import YuNeely
 
 __all__ = [
-    "LEARNERS", "QUANTITIES", "Assumes", "Averaged", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD", "Doubling",
+    "LEARNERS", "QUANTITIES", "Assumes", "Averaged", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD",
+    "DelayTolerant", "Doubling",
     "DriftPlusPenalty", "DualMirror", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState",
     "NoSlater",
     "Observed", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",

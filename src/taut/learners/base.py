@@ -139,6 +139,20 @@ class Learner(ABC):
         """Return the state before round 1 with the random key of one seed; only for learners with `random = True`."""
         return state
 
+    # Under delayed feedback a round is sent when it was played and arrives later, or never within the run.
+
+    def send(self, state: Any) -> tuple[Any, jax.Array]:
+        """Return the state after a decision was played whose round will arrive later, and a tag for the round."""
+        return state, jnp.zeros((), jnp.int32)
+
+    def arrived(self, state: Any, round: Round, tag: jax.Array) -> Any:
+        """Return the state after a delayed round arrived. By default a step is taken with it."""
+        return self.step(state, round)
+
+    def advance(self, state: Any) -> Any:
+        """Return the state at the end of a round, after all arrivals, with the next decision as `state.x`."""
+        return state
+
     def uncovered(self, feedback: Feedback) -> str:
         """Say why the guarantees do not hold under this feedback; empty if they do.
 

@@ -60,9 +60,7 @@ class WithFeedback(Learner):
     def step(self, state: FeedbackState, round: Round) -> FeedbackState:
         """Let the learner take its steps with what the feedback shows of the round."""
         key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.t)
-        inner, memory = self.feedback.deliver(
-            self.learner.step, self._playing(state), state.memory, round, key, state.t
-        )
+        inner, memory = self.feedback.deliver(self.learner, self._playing(state), state.memory, round, key, state.t)
         return FeedbackState(inner.x, state.t + 1, inner, memory, state.key)
 
     def moved(self, state: FeedbackState, x: jax.Array) -> FeedbackState:

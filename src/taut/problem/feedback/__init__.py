@@ -1,9 +1,10 @@
 """Feedback: what a learner gets to see of a round. Decisions are always scored with the true loss and constraints.
 
-Read `base` first (the contract and full information), then one file per kind of feedback.
+Read `base` first (the contract and full information), then `noisy` (an example), then the other kinds, such as `delayed`.
 """
 
 from .base import Feedback, FullInformation, as_feedback
+from .delayed import Delayed
 from .noisy import Noisy
 
-__all__ = ["Feedback", "FullInformation", "Noisy", "as_feedback"]
+__all__ = ["Delayed", "Feedback", "FullInformation", "Noisy", "as_feedback"]

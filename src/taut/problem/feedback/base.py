@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, dataclass_transform
 
@@ -50,16 +49,10 @@ class Feedback(ABC):
         return round
 
     def deliver(
-        self,
-        step: Callable[[Any, Round], Any],
-        state: Any,
-        memory: Any,
-        round: Round,
-        key: jax.Array,
-        t: jax.Array,
+        self, learner: Any, state: Any, memory: Any, round: Round, key: jax.Array, t: jax.Array
     ) -> tuple[Any, Any]:
         """Let the learner take its steps at the end of round t; return the learner's state and the memory after it."""
-        return step(state, self.seen(round, key, t)), memory
+        return learner.step(state, self.seen(round, key, t)), memory
 
 
 @dataclass_transform(frozen_default=True)
