@@ -55,12 +55,13 @@ def test_mathematics_is_marked_outside_code():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("H_t contains every decision (with margin rho), so", r"$H_t$ contains every decision (with margin $\rho $), so"),
+        ("H_t contains every decision (with margin rho), so", r"$H_t$ contains every decision (with margin $\rho$), so"),
         ("G_b bounds |g|, D is the diameter", "$G_b$ bounds $|g|$, $D$ is the diameter"),
         ("The scales are b_f = 1 / (2 G_f D) and", "The scales are $b_f = 1 / (2 G_f D)$ and"),
         ("steps on V f_t + Phi'(Q_t) [g_t]_+, where", r"steps on $V f_t + \Phi '(Q_t) [g_t]_+$, where"),
         ("constraints A x <= b.", r"constraints $A x \le  b$."),
         ("A cut is a set: see `cuts.py` and [a_b](c_d.md).", "A cut is a set: see `cuts.py` and [a_b](c_d.md)."),
+        ("regret is O(T^max(beta, 1-beta)).", r"regret is $O(T^{\max (\beta , 1-\beta )})$."),
         ("m constraint values, 1 projection", "$m$ constraint values, 1 projection"),
         ("eta_t = 1 / (2 alpha_t (1 + t))", r"$\eta _t = 1 / (2 \alpha _t (1 + t))$"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 
 QUESTIONS = (
     ("Are the data of a round known before its decision, with a budget for all rounds?", "yes", "dual-mirror"),
@@ -13,35 +14,45 @@ QUESTIONS = (
     ("Do you need the smallest proven bound for a known number of rounds?", "yes", "taut.recommend(problem, T)"),
     ("Otherwise", "", "half-space (the default)"),
 )
-WIDTH, STEP = 760, 92
+WIDTH, STEP, BOX = 560, 92, 58
+QUESTION, LEARNER = (8, 300), (352, 200)
+"""Left edge and width of the boxes with questions and with learners."""
 
 
 def decision_chart() -> str:
-    """Return the chart: one question per row, the learner to its right."""
+    """Return the chart: one question per row, the learner to its right. It is narrow enough for a phone."""
     height = STEP * len(QUESTIONS) + 10
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="14" '
-        'role="img"><title>Which learner to choose</title>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" font-family="sans-serif" '
+        'font-size="14" role="img"><title>Which learner to choose</title>'
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>'
         '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#444"/></marker></defs>'
     ]
+    left, right = QUESTION[0] + QUESTION[1], LEARNER[0]
     for i, (question, answer, learner) in enumerate(QUESTIONS):
         y = 10 + STEP * i
-        words, lines = question.split(), [""]
-        for word in words:
-            lines = [*lines[:-1], f"{lines[-1]} {word}".strip()] if len(lines[-1]) + len(word) < 42 else [*lines, word]
-        parts.append(f'<rect x="8" y="{y}" width="330" height="58" rx="6" fill="#eef2fb" stroke="#3f51b5"/>')
-        for k, line in enumerate(lines):
-            offset = y + 34 + 18 * k - 9 * (len(lines) - 1)
-            parts.append(f'<text x="173" y="{offset}" text-anchor="middle" fill="#222">{html.escape(line)}</text>')
-        parts.append(f'<line x1="338" y1="{y + 29}" x2="428" y2="{y + 29}" stroke="#444" marker-end="url(#a)"/>')
-        parts.append(f'<text x="380" y="{y + 22}" text-anchor="middle" fill="#444">{answer}</text>')
-        parts.append(f'<rect x="430" y="{y + 6}" width="322" height="46" rx="6" fill="#e8f5ec" stroke="#2e7d32"/>')
-        parts.append(f'<text x="591" y="{y + 34}" text-anchor="middle" fill="#222">{html.escape(learner)}</text>')
+        parts += [
+            _box(*QUESTION, y, question, 40, "#eef2fb", "#3f51b5"),
+            _box(*LEARNER, y, learner, 26, "#e8f5ec", "#2e7d32"),
+            f'<line x1="{left}" y1="{y + 29}" x2="{right - 2}" y2="{y + 29}" stroke="#444" marker-end="url(#a)"/>',
+            f'<text x="{(left + right) / 2 - 3}" y="{y + 22}" text-anchor="middle" fill="#444">{answer}</text>',
+        ]
         if i + 1 < len(QUESTIONS):
+            middle = QUESTION[0] + QUESTION[1] / 2
             parts.append(
-                f'<line x1="173" y1="{y + 58}" x2="173" y2="{y + STEP - 2}" stroke="#444" marker-end="url(#a)"/>'
+                f'<line x1="{middle}" y1="{y + BOX}" x2="{middle}" y2="{y + STEP - 2}" stroke="#444" marker-end="url(#a)"/>'
+                f'<text x="{middle + 13}" y="{y + 78}" fill="#444">no</text>'
             )
-            parts.append(f'<text x="186" y="{y + 78}" fill="#444">no</text>')
     return "".join(parts) + "</svg>"
+
+
+def _box(x: float, width: float, y: float, text: str, letters: int, fill: str, stroke: str) -> str:
+    lines = textwrap.wrap(text, letters)
+    shown = [
+        f'<text x="{x + width / 2}" y="{y + 34 + 18 * k - 9 * (len(lines) - 1)}" text-anchor="middle" fill="#222">'
+        f"{html.escape(line)}</text>"
+        for k, line in enumerate(lines)
+    ]
+    box = f'<rect x="{x}" y="{y}" width="{width}" height="{BOX}" rx="6" fill="{fill}" stroke="{stroke}"/>'
+    return box + "".join(shown)

@@ -69,6 +69,9 @@ def figure(card: Card, folder: Path) -> dict[str, str]:
     """
     runs: list[tuple[str, taut.Run, Any]] = []
     reasons: dict[str, str] = {}
+    if card.request_first:
+        reason = "it decides after the data of a round are revealed, and they have no budget for all rounds"
+        return {title: reason for title, *_ in streams()}
     for title, problem, data, best in streams():
         try:
             learner = card.build(problem, ROUNDS if card.needs_horizon else None, feasible=taut.L1Ball(1.0, shape=2))

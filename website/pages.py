@@ -123,7 +123,7 @@ def _copied(target: Path, name: str, execute: bool = False) -> None:
     page = target / name
     page.parent.mkdir(exist_ok=True)
     text = _rewritten((DOCS / name).read_text())
-    text = re.sub(r"(!\[[^\]]*\]\((?:\w+\.png|\w+\.svg)\))", r"\1{ .wide }", text)
+    text = re.sub(r"(!\[[^\]]*\]\((?!chart)(?:\w+\.png|\w+\.svg)\))", r"\1{ .wide }", text)
     _write(page, execute_page(text, page) if execute else text)
 
 
@@ -148,7 +148,7 @@ def _landing(report: Path | None) -> str:
     speed = _speed_table()
     assert example is not None
     return "\n\n".join([
-        "# taut", first,
+        "# taut", with_formulas(first),
         "[Start here](start.md){ .md-button .md-button--primary } [Choose a learner](guides/choosing.md){ .md-button }",
         _picture(report, "", "dispatch.png", "Economic dispatch: earlier methods exceed the emission cap, Clipped-OGD hardly does"),
         "*Economic dispatch under an emission cap. Earlier methods exceed the cap; Clipped-OGD hardly does. The figure is drawn by "
@@ -186,6 +186,9 @@ FIGURES = {
 """Pictures of the repository, the figures of the reproduction that show the same, and their captions."""
 
 
+VERDICTS = ("holds", "not asymptotic yet", "holds in part", "fails")
+
+
 def _report(target: Path, small: bool) -> Path | None:
     """Return the folder of the reproduction; it is run now if there are no results yet. A small site goes without it."""
     folder = ROOT / "reproduction"
@@ -221,10 +224,12 @@ def _reproduction(target: Path, report: Path | None) -> str:
     if report is not None:
         shutil.copy(report / "report.html", target / "report.html")
         claims = json.loads((report / "claims.json").read_text())["claims"]
-        counts = ", ".join(f"{count} {word}" for word, count in Counter(one["verdict"] for one in claims).items())
+        verdicts = Counter(one["verdict"] for one in claims)
+        counts = ", ".join(f'"{word}" {verdicts[word]}' for word in VERDICTS if word in verdicts)
         lines += [
             "[Open the full report](report.html){ .md-button .md-button--primary }", "",
-            f"The report has all figures, the criterion of each claim and what the paper leaves open. Verdicts: {counts}.", "",
+            "The report has all figures, the criterion of each claim and what the paper leaves open. Verdicts of the "
+            f"{len(claims)} claims: {counts}.", "",
             "| claim | verdict |", "|---|---|",
         ]  # fmt: skip
         rows = ((one["claim"].replace("|", "/"), one["verdict"]) for one in claims)

@@ -36,7 +36,7 @@ def _marked(text: str) -> str:
             out.append("".join(run.pop(0)))
         if run and any(_strong(word) for word, _ in run):
             words = "".join(word + space for word, space in run[:-1]) + run[-1][0]
-            out.append(f"${line(words)}${run[-1][1]}")
+            out.append(f"${line(words).strip()}${run[-1][1]}")
         else:
             out.extend(word + space for word, space in run)
         out.extend(word + space for word, space in spare)
@@ -46,7 +46,7 @@ def _marked(text: str) -> str:
     spare: list[tuple[str, str]] = []
     for word, space in re.findall(r"(\S+)(\s*)", text):
         lead, core, tail = _peeled(word, run)
-        if not (_strong(core) or core in OPERATORS or WEAK.match(core)):
+        if not (_strong(core) or core in OPERATORS or WEAK.match(core) or _open(run) > 0):
             close()
             out.append(word + space)
             continue
@@ -67,13 +67,20 @@ def _peeled(word: str, run: list[tuple[str, str]]) -> tuple[str, str, str]:
     found = re.match(r"^(.*?)([.,;:]*)$", word)
     core, tail = (found[1], found[2]) if found else (word, "")
     lead = ""
-    open_before = "".join(one for one, _ in run)
-    depth = open_before.count("(") - open_before.count(")")
+    depth = _open(run)
     if core.startswith("(") and core.count("(") > core.count(")") and not re.match(r"^\(\d", core):
         lead, core = "(", core[1:]
+    if depth + core.count("(") > core.count(")") and (depth or _strong(core)):
+        return "", word, ""  # the comma belongs to the formula, as in max(a, b)
     if core.endswith(")") and depth + core.count("(") < core.count(")"):
         core, tail = core[:-1], ")" + tail
     return lead, core, tail
+
+
+def _open(run: list[tuple[str, str]]) -> int:
+    """Return how many round brackets of a formula are not closed yet."""
+    text = "".join(word for word, _ in run)
+    return text.count("(") - text.count(")") if any(_strong(word) for word, _ in run) else 0
 
 
 def _strong(word: str) -> bool:

@@ -132,7 +132,7 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
     shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd"))] + ours
     days, rounds = data["hours"].values / 24, np.arange(1, data.sizes["round"] + 1)
     panels[0].plot(days, data["demand"].values, color="#333333", linewidth=1.2)
-    panels[0].set(ylabel="demand d\u209c, as the learner sees it")
+    panels[0].set(ylabel="demand d\u209c (scaled)")
     for axes, group in ((panels[1], shown), (panels[2], ours)):
         peak = 0.0
         for name in group:
