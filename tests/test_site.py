@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from website import check, equations
+from website import check, equations, pages
 from website.learners import _paragraphs, _source
 from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
@@ -110,6 +110,33 @@ def test_every_page_and_every_public_name_has_a_place():
     assert len(names) == len(set(names))
     public = {f"taut.{name}" for name in taut.__all__ if callable(getattr(taut, name))}
     assert public - {"taut.LEARNERS"} <= set(names)
+
+
+def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
+    def made(experiment, folder, quiet):
+        assert (experiment, quiet) == ("all", True)
+        (folder / "figures").mkdir(parents=True)
+        for name, _ in pages.FIGURES.values():
+            for ending in (".png", "-narrow.png"):
+                (folder / "figures" / f"{name}{ending}").write_bytes(b"")
+        (folder / "report.html").write_text("<p>report</p>")
+        claims = [
+            {"claim": "Regret is O(T^max(beta, 1-beta)).", "verdict": "holds"},
+            {"claim": "B | C", "verdict": "fails"},
+        ]
+        (folder / "claims.json").write_text(json.dumps({"claims": claims}))
+
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr("taut.paper.pipeline.run_all", made)
+    assert pages._report(tmp_path / "site", small=True) is None
+    (tmp_path / "site").mkdir()
+    report = pages._report(tmp_path / "site", small=False)
+    text = pages._reproduction(tmp_path / "site", report)
+    assert 'claims: "holds" 1, "fails" 1.' in text
+    assert "| B / C | fails |" in text
+    assert (tmp_path / "site" / "report.html").read_text() == "<p>report</p>"
+    assert '<img src="../figures/theory-clipped.png"' in text
+    assert (tmp_path / "site" / "figures" / "theory-clipped-narrow.png").exists()
 
 
 def test_the_check_of_links_sees_what_it_looks_for(tmp_path):

@@ -88,6 +88,9 @@ def draw_runs(
     for axes, symbol in zip(panels, symbols, strict=True):
         axes.set(xlabel="round t", ylabel=symbol)
         axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
+        if len(runs) > 1 and axes.texts:  # room for what is written above the curves
+            low, high = axes.get_ylim()
+            axes.set_ylim(low, high + (0.04 + 0.1 * len(axes.texts)) * (high - low))
     label_panels(panels, ["loss" if regrets is None else "regret", "clipped violation", "signed violation"])
 
 
