@@ -122,7 +122,7 @@ def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
         (folder / "report.html").write_text("<p>report</p>")
         claims = [
             {"claim": "Regret is O(T^max(beta, 1-beta)).", "verdict": "holds"},
-            {"claim": "B | C", "verdict": "fails"},
+            {"claim": "Left | right", "verdict": "fails"},
         ]
         (folder / "claims.json").write_text(json.dumps({"claims": claims}))
 
@@ -133,7 +133,7 @@ def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
     report = pages._report(tmp_path / "site", small=False)
     text = pages._reproduction(tmp_path / "site", report)
     assert 'claims: "holds" 1, "fails" 1.' in text
-    assert "| B / C | fails |" in text
+    assert "| Left / right | fails |" in text
     assert (tmp_path / "site" / "report.html").read_text() == "<p>report</p>"
     assert '<img src="../figures/theory-clipped.png"' in text
     assert (tmp_path / "site" / "figures" / "theory-clipped-narrow.png").exists()
