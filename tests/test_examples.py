@@ -14,6 +14,8 @@ SHORTER = {
     "conversions": {"DAYS": 120, "SEEDS": 2},
     "portfolio": {"DAYS": 240},
     "dispatch": {},
+    "ramps": {"DAYS": 2},
+    "battery": {"DAYS": 3},
 }
 
 
@@ -24,15 +26,29 @@ def compile_quickly():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+def loaded(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    return example
+
+
 def test_the_examples_are_there():
     assert [path.stem for path in EXAMPLES] == sorted(SHORTER)
 
 
+def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(tmp_path, capsys, monkeypatch):
+    example = loaded(ROOT / "examples" / "ramps.py")
+    monkeypatch.setattr(example, "DAYS", 2)
+    example.main(tmp_path / "figure.png")
+    enforced, free = capsys.readouterr().out.splitlines()[:2]
+    assert "of the ramps 0;" in enforced
+    assert "of the ramps 0;" not in free
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_ends_in_a_figure(path, tmp_path, capsys, monkeypatch):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = loaded(path)
     for name, value in SHORTER[path.stem].items():
         monkeypatch.setattr(example, name, value)
     figure = tmp_path / "figure.png"

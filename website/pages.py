@@ -30,7 +30,7 @@ TUTORIALS = (
     "noisy-constraints",
     "certificate",
 )
-GUIDES = ("choosing", "constants", "checkpoints", "troubleshooting")
+GUIDES = ("choosing", "constants", "memory", "checkpoints", "troubleshooting")
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 PLACED = ("start.md", "theory.md", "glossary.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
