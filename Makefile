@@ -2,10 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test lint drill fuzz mutants floors newest docs bench chromium format readme clean
+.PHONY: reproduce arena test lint drill fuzz mutants floors newest docs bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
+
+# Every learner on every stream (less than 30 minutes on two cores), then the page and the leaderboard in the documentation.
+arena: .venv/ready
+	$(BIN)/taut arena run --out arena-results
+	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
 test: lint chromium
 	$(BIN)/pytest -n 2 --dist loadfile

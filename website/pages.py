@@ -32,7 +32,7 @@ TUTORIALS = (
 )
 GUIDES = ("choosing", "constants", "memory", "checkpoints", "troubleshooting")
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
-PLACED = ("start.md", "theory.md", "glossary.md")
+PLACED = ("start.md", "theory.md", "arena.md", "glossary.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
 MODULES = {
     "problems": ("taut.Problem", "taut.Constants", "taut.Domain", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex",
@@ -81,6 +81,7 @@ def assemble(target: Path, small: bool) -> list[Any]:
     _write(target / "index.md", _landing(report))
     _copied(target, "start.md", execute=True)
     _copied(target, "theory.md")
+    _copied(target, "arena.md")
     _copied(target, "glossary.md")
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
         _write(target / name.lower(), _rewritten((ROOT / name).read_text()))
@@ -112,6 +113,7 @@ def assemble(target: Path, small: bool) -> list[Any]:
         {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
         {"Guides": guide_pages()},
         {"Learners": ["learners/index.md", *(f"learners/{card.name}.md" for card in cards)]},
+        {"Arena": "arena.md"},
         {"Theory": "theory.md"},
         {"Reference": [f"reference/{title.replace(' ', '-')}.md" for title in modules]},
         {"Reproduction": "reproduction.md"},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import arguments, commands
+from . import arena_commands, arguments, commands
 
 if TYPE_CHECKING:
     from .learners import Card
@@ -326,6 +326,7 @@ def _bench_parts(suite: Path) -> tuple[str, ...]:
 
 for _command in (commands.run, commands.compare, commands.certify, commands.plot):
     app.command()(_command)
+app.add_typer(arena_commands.app)
 
 
 def _prepare() -> None:

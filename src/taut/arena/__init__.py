@@ -1,11 +1,14 @@
 """Standard streams and the contest of all learners on them.
 
 Read `stream` first (what a stream is), then `registry` (`STREAMS` has every stream by name), `streams` (one file per stream) and
-`comparators` (the losses that regret is measured against). `contest` simulates several learners on one problem and stream; the
-reproduction of the paper (`taut.paper`) uses it.
+`comparators` (the losses that regret is measured against). The contest: `entries` (which learners play on which stream), `run`
+(plays them and checks their bounds), `results` (the files), `score` (scores, ranks, Pareto fronts) and `report`. `contest`
+simulates several learners on one problem and stream for the reproduction of the paper (`taut.paper`).
 """
 
 from .registry import STREAMS
+from .results import Result
+from .run import Played, play
 from .stream import Missing, Stream
 
-__all__ = ["STREAMS", "Missing", "Stream"]
+__all__ = ["STREAMS", "Missing", "Played", "Result", "Stream", "play"]

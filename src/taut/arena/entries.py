@@ -1,0 +1,217 @@
+"""Which learners play on which stream, with which parameters, and why the others do not."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..learners import LEARNERS, Card, Learner
+from ..play import metrics
+from ..play.run import Run
+from ..problem.problem import Problem
+from .registry import STREAMS
+from .stream import Stream
+
+__all__ = ["FACTORS", "THEORY", "Entry", "card_of", "entries", "reason_against", "stream_of"]
+
+THEORY = "theory"
+"""The parameters that the method's theory gives."""
+FACTORS = (1 / 16, 1 / 4, 4, 16)
+"""The grid: one number that a method is told is multiplied by these. All methods have the same budget of four further runs."""
+TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
+"""The number that is multiplied: the first of these constants that the method needs, or its option `start_up`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One learner with its parameters on one stream for a number of rounds."""
+
+    stream: Stream
+    card: Card
+    variant: str
+    """`THEORY`, or what was changed, such as "loss_lipschitz x 4"."""
+    horizon: int
+    seeds: int
+    learner: Learner
+
+    @property
+    def name(self) -> str:
+        """A name that differs from those of all other entries."""
+        return f"{self.stream.name} / {self.card.name} / {self.variant} / {self.horizon} / {self.seeds}"
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that is played: constraints one by one, or their maximum, as the card says."""
+        return self.stream.rows if self.card.separate else self.stream.problem
+
+    @property
+    def score(self) -> Problem | None:
+        """The problem that scores the decisions, if it is another one."""
+        return None if self.problem is self.stream.rows else self.stream.rows
+
+    def cell(self) -> Any:
+        """The simulation, for `taut.sweep`."""
+        from ..play.sweeps import Cell
+
+        data = partial(stream_data, self.stream.name, self.stream.version, self.seeds, self.horizon)
+        return Cell(
+            self.learner, self.problem, data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
+            horizon=self.horizon, seeds=self.seeds, name=self.name, score=self.score, measure=measured,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=24)
+def stream_data(name: str, version: int, seeds: int, rounds: int) -> Any:
+    """The data of a registered stream. The version is part of the arguments, so that results of other versions are not reused."""
+    found = STREAMS[name]
+    if found.version != version:
+        raise ValueError(f"version: got {version} of the stream {name!r}; expected {found.version}, the installed one")
+    return found.data(seeds, rounds)
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """All quantities of a run that theorems bound, except for regret, by seed."""
+    return {f"arena {name}": values for name, values in metrics.measured(run).items()}
+
+
+def stream_of(name: str) -> Stream:
+    """Return a stream by its name."""
+    from .. import arguments
+
+    if name not in STREAMS:
+        raise ValueError(
+            f"streams: got {name!r}; expected one of {', '.join(STREAMS)}{arguments.did_you_mean(name, STREAMS)}"
+        )
+    return STREAMS[name]
+
+
+def card_of(name: str) -> Card:
+    """Return the card of a registered learner, or of "package.module:Name": a card, a learner class or a constructor.
+
+    A class is built by its constructor `tuned` if it has one.
+    """
+    if name in LEARNERS:
+        return LEARNERS[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        from .. import arguments
+
+        raise ValueError(
+            f"learners: got {name!r}; expected a registered name (see taut learners) or package:Name"
+            f"{arguments.did_you_mean(name, LEARNERS)}"
+        )
+    here = str(Path.cwd())
+    sys.path.insert(0, here)  # a module in the folder where the command is run
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as error:
+        raise ValueError(f"learners: got {name!r}, but {module!r} cannot be imported: {error}") from error
+    finally:
+        sys.path.remove(here)
+    if isinstance(found, Card):
+        return found
+    if callable(found):
+        make: Any = getattr(found, "tuned", found) if isinstance(found, type) else found
+        return Card(name=name, make=make)
+    raise ValueError(
+        f"learners: got {name!r}, which is {found!r}; expected a taut.Card, a learner class or a constructor"
+    )
+
+
+def reason_against(card: Card, stream: Stream) -> str:
+    """Why a method does not apply to a stream; empty if it does."""
+    known = stream.rows.constants
+    if card.request_first != stream.request_first:
+        return "it needs the request first" if card.request_first else "requests are revealed before the decision"
+    if "full" not in card.feedback:
+        return f"it is for other feedback: {', '.join(card.feedback)}"
+    if card.losses == "strongly convex" and known.strong_convexity == 0:
+        return "the losses are not strongly convex"
+    if card.needs_feasible and stream.feasible is None:
+        return "the feasible set has no exact projection"
+    if card.fixed_constraints and stream.rows.constraints.takes_data:
+        return "the constraints change"
+    if "fixed affine constraints" in card.assumptions and known.constraint_smoothness != 0:
+        return "the constraints are not affine"
+    if "Slater's condition" in card.assumptions and known.slater is None:
+        return "no Slater point is known"
+    if not stream.feasible_rounds and "excess" not in card.growth:
+        return "no decision is feasible in every round, and the method has no bound on the signed sum"
+    missing = [name for name in card.needs if getattr(known, name) is None]
+    return f"the constant {missing[0]} is not known" if missing else ""
+
+
+def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[tuple[str, Learner]]:
+    """The learner with theory's parameters, and with `grid` those of the grid."""
+    problem = stream.rows if card.separate else stream.problem
+    feasible = stream.feasible if card.needs_feasible else None
+    yield THEORY, card.build(problem, horizon, feasible=feasible)
+    if not grid:
+        return
+    constant = next((name for name in TUNED if name in card.needs), None)
+    option = "start_up" if "start_up" in card.options else None
+    for factor in FACTORS:
+        if constant is not None:
+            changed = _told(stream, card.separate, constant, factor)
+            yield f"{constant} x {factor:g}", card.build(changed, horizon, feasible=feasible)
+        elif option is not None:
+            value = card.options[option] * factor
+            yield f"{option} x {factor:g}", card.build(problem, horizon, feasible=feasible, **{option: value})
+
+
+@lru_cache(maxsize=256)  # every learner is told the same wrong constants, and a new problem is traced again
+def _told(stream: Stream, separate: bool, constant: str, factor: float) -> Problem:
+    """The problem of a stream with one constant multiplied."""
+    problem = stream.rows if separate else stream.problem
+    return problem.with_constants(
+        problem.constants.with_values(**{constant: factor * getattr(problem.constants, constant)})
+    )
+
+
+def entries(
+    streams: Iterable[Stream], cards: Iterable[Card], horizons: Sequence[int], seeds: int, grid: bool = False
+) -> tuple[list[Entry], list[tuple[str, str, str]]]:
+    """Return what is played, and (stream, learner, reason) for what is not; the learner is empty if no learner plays.
+
+    The grid is played for the largest number of rounds only.
+    """
+    found: list[Entry] = []
+    left_out: list[tuple[str, str, str]] = []
+    cards = list(cards)
+    for stream in streams:
+        why = stream.missing()
+        lengths = () if why else stream.horizons(tuple(horizons))
+        if not lengths:
+            asked = ", ".join(map(str, horizons))
+            left_out.append((stream.name, "", why or f"it has at most {stream.longest} rounds, asked for were {asked}"))
+            continue
+        for card in cards:
+            reason = reason_against(card, stream)
+            made: list[Entry] = []
+            try:
+                for T in () if reason else lengths:
+                    for variant, learner in variants(card, stream, T, grid and max(lengths) == T):
+                        made.append(Entry(stream, card, variant, T, stream.seeds_of(seeds), learner))
+            except ValueError as error:
+                reason = str(error)
+            if reason:
+                left_out.append((stream.name, card.name, reason))
+            else:
+                found += made
+    return found, left_out
+
+
+def described(learner: Learner) -> str:
+    """The parameters of a learner in one line, the same in every process."""
+    if inspect.isclass(learner):
+        raise TypeError(f"learner: got the class {learner!r}; expected a learner")
+    with np.printoptions(precision=8, threshold=8):
+        return repr(learner)

@@ -1,0 +1,9 @@
+"""The report of the arena: an interactive page, a page for the documentation, a figure, and a table for a paper.
+
+Read `page` (what the interactive page contains), then `tables` (Markdown, LaTeX and the figure).
+"""
+
+from .page import payload, write_page
+from .tables import figure, latex, markdown
+
+__all__ = ["figure", "latex", "markdown", "payload", "write_page"]

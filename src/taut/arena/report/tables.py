@@ -1,0 +1,211 @@
+"""The leaderboard as Markdown for the documentation, as LaTeX for a paper, and the Pareto fronts as a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import storage
+from ...engine import VERSION
+from ...judge.compare import Interval
+from .. import results as stored
+from ..results import Result
+from ..score import Board, Standing, boards_of, front, leaderboard
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["figure", "latex", "markdown", "text", "write_docs"]
+
+GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
+"""The settings to which nearly every method applies; the first table is about them."""
+
+
+def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
+    """The streams by setting, those to which nearly every method applies together."""
+    ranked = [one for one in boards if one.stream.ranked]
+    general = tuple(one for one in ranked if one.stream.setting in GENERAL)
+    found = [("convex losses, fixed and changing constraints", general)] if general else []
+    for setting in dict.fromkeys(one.stream.setting for one in ranked if one.stream.setting not in GENERAL):
+        found.append((setting, tuple(one for one in ranked if one.stream.setting == setting)))
+    return found
+
+
+def text(folder: Path) -> str:
+    """Return the leaderboards for a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=120, color_system=None)
+    with console.capture() as capture:
+        for title, boards in groups(boards_of(stored.read_all(folder))):
+            table = Table(title=f"{title}: {', '.join(one.stream.name for one in boards)}", title_justify="left")
+            for name in ("rank", "learner", "score", "regret part", "violation part", "streams"):
+                table.add_column(name, justify="left" if name == "learner" else "right", no_wrap=True)
+            for one in leaderboard(boards):
+                table.add_row(*_cells(one, len(boards)))
+            console.print(table)
+    return capture.get()
+
+
+def markdown(folder: Path, picture: str = "arena.png") -> str:
+    """Return the page for the documentation, without its introduction: leaderboards, the best of the grid, and streams."""
+    results = stored.read_all(folder)
+    boards, tuned = boards_of(results), boards_of(results, tuned=True)
+    seeds = max(one.seeds for one in results.values())
+    longest = max(one.horizon for one in boards)
+    broken = sum(len(one.broken) for one in results.values())
+    bounded = sum(len(one.bounds) for one in results.values())
+    lines = [
+        f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, {seeds} seeds. "
+        f"{bounded} bounds were checked, {broken} were exceeded.",
+        "", f"![Mean regret against mean clipped violation for every stream; the Pareto front is drawn as a line]({picture})", "",
+    ]  # fmt: skip
+    best = dict(groups(tuned))
+    for title, group in groups(boards):
+        names = ", ".join(f"`{one.stream.name}`" for one in group)
+        lines += [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
+        lines += [
+            "| rank | learner | score | regret part | violation part | streams |",
+            "|---:|---|---:|---:|---:|---:|",
+        ]
+        lines += [_row(one, len(group)) for one in leaderboard(group)]
+        found = [one for one in leaderboard(best[title]) if one.rank is not None][:5]
+        shown = ", ".join(f"`{one.learner}` {one.score}" for one in found)
+        lines += ["", f"With the best of the grid, chosen in hindsight: {shown}.", ""]
+    lines += [
+        "## Streams",
+        "",
+        "| stream | what is decided | rounds | comparator | known | source |",
+        "|---|---|---:|---|---|---|",
+    ]
+    for one in boards:
+        stream = one.stream
+        known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
+        lines.append(
+            f"| `{stream.name}` | {stream.title} | {one.horizon} | {stream.comparator} | {known} | {stream.source} |".replace(
+                "|x", "&#124;x"
+            ).replace("x_2| ", "x_2&#124; ")
+        )
+    return "\n".join(lines) + "\n"
+
+
+BEGIN, END = "<!-- arena: begin -->", "<!-- arena: end -->"
+"""What `taut arena report --docs` writes is between these lines."""
+
+
+def write_docs(folder: Path, page: Path) -> list[Path]:
+    """Renew the generated part of a page of the documentation, and the figure beside it; return both files."""
+    content = page.read_text("utf-8")
+    if content.count(BEGIN) != 1 or content.count(END) != 1:
+        raise ValueError(f"--docs: got {page} without the lines {BEGIN} and {END}; expected docs/arena.md")
+    before, rest = content.split(BEGIN)
+    _, after = rest.split(END)
+    picture = page.with_suffix(".png")
+    storage.write_atomically(page, f"{before}{BEGIN}\n{markdown(folder, picture.name)}{END}{after}".encode())
+    figure(folder).savefig(picture, dpi=110)
+    return [page, picture]
+
+
+def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
+    """Return a table for a paper: regret and violation with their intervals by stream, the smallest score in bold.
+
+    Arguments:
+        folder: the results.
+        learners: the rows; by default all learners that played on every stream, or all if none did.
+    """
+    boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked]
+    every = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
+    complete = [name for name in every if all(name in {line.learner for line in one.lines} for one in boards)]
+    names = list(learners) or complete or every
+    lines = [r"\begin{tabular}{l" + "rr" * len(boards) + "}", r"\hline"]
+    lines.append(" & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{_tex(one.stream.name)}}}" for one in boards)]) + r" \\")
+    lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
+    for name in names:
+        cells = []
+        for one in boards:
+            found = [line for line in one.lines if line.learner == name]
+            winner = bool(found) and one.lines[0].learner == name
+            cells += [_tex_cell(line.result, quantity, winner) for line in found for quantity in ("regret", one.stream.scored)] or [
+                "", ""
+            ]  # fmt: skip
+        lines.append(" & ".join([_tex(name), *cells]) + r" \\")
+    rounds = ", ".join(f"{one.stream.name}: {one.horizon}" for one in boards)
+    caption = f"% mean and half the 95 % interval over seeds; rounds: {rounds}"
+    return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", ""])
+
+
+def figure(folder: Path, narrow: bool = False) -> Figure:
+    """Draw mean regret against mean clipped violation, both divided by their scale and by sqrt(T), one panel per stream."""
+    from matplotlib.figure import Figure
+
+    from ...play.style import styled
+
+    boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked and not one.stream.request_first]
+    columns = 2 if narrow else 5
+    rows = -(-len(boards) // columns)
+
+    @styled
+    def drawn() -> Any:
+        made = Figure(figsize=(2.7 * columns, 2.3 * rows + 0.3), layout="constrained")
+        panels = np.ravel(made.subplots(rows, columns, squeeze=False))
+        for axes in panels[len(boards) :]:
+            axes.set_axis_off()
+        for axes, one in zip(panels, boards, strict=False):
+            _panel(axes, one)
+        made.supxlabel("clipped violation / ($G_g D \\sqrt{T}$)")
+        made.supylabel("regret / ($G_f D \\sqrt{T}$)")
+        return made
+
+    found: Figure = drawn()
+    return found
+
+
+def _panel(axes: Any, one: Board) -> None:
+    loss, constraint = one.stream.scale
+    root = np.sqrt(one.horizon)
+    best = front(one.lines)
+    points = {
+        line.learner: (
+            max(line.interval("violation").mean / (constraint * root), 1e-6), line.interval("regret").mean / (loss * root),
+        )
+        for line in one.lines
+    }  # fmt: skip
+    reach = max(0.05, float(np.quantile([abs(y) for _, y in points.values()], 0.7)) * 1.5)
+    for name, (x, y) in points.items():
+        ours, paper = name.startswith("half-space"), name.startswith("clipped-ogd")
+        colour = "#D55E00" if ours else "#0072B2" if paper else "0.65"
+        inside = float(np.clip(y, -reach, reach))
+        marker = "o" if inside == y else "^" if y > 0 else "v"
+        axes.scatter(
+            x, inside, s=26 if name in best else 12, color=colour, marker=marker, lw=0, zorder=3 if ours else 2
+        )
+    walk = sorted(points[name] for name in best)
+    axes.plot([x for x, _ in walk], [float(np.clip(y, -reach, reach)) for _, y in walk], color="0.4", lw=0.8, zorder=1)
+    axes.axhline(0, color="0.85", lw=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_xlim(5e-7, None)
+    axes.set_ylim(-1.15 * reach, 1.15 * reach)
+    axes.set_title(f"{one.stream.name}, T = {one.horizon}", fontsize=8)
+    axes.tick_params(labelsize=7)
+
+
+def _cells(one: Standing, streams: int) -> tuple[str, ...]:
+    rank = "" if one.rank is None else str(one.rank)
+    return rank, one.learner, str(one.score), f"{one.regret:.3g}", f"{one.violation:.3g}", f"{one.streams} of {streams}"
+
+
+def _row(one: Standing, streams: int) -> str:
+    rank, learner, *rest = _cells(one, streams)
+    return f"| {rank} | `{learner}` | {' | '.join(rest)} |"
+
+
+def _tex_cell(result: Result, quantity: str, winner: bool) -> str:
+    shown = str(Interval.of(np.asarray(result.values[quantity]))).replace("±", r"\pm")
+    return rf"$\mathbf{{{shown}}}$" if winner else f"${shown}$"
+
+
+def _tex(name: str) -> str:
+    return name.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")

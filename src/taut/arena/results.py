@@ -1,0 +1,204 @@
+"""Results of the arena on disk: one small file per cell, written once, and a table of all of them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import arguments, storage
+from ..learners.base import QUANTITIES
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["FORMAT", "Result", "add_from_csv", "index", "read", "read_all", "seconds_of", "write"]
+
+FORMAT = 1
+"""The version of the file format."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one learner with given parameters measured on one stream for a number of rounds, by seed."""
+
+    stream: str
+    stream_version: int
+    learner: str
+    variant: str
+    horizon: int
+    values: Mapping[str, tuple[float, ...]]
+    """By quantity ("regret", "violation", "squared violation", "peak violation", "excess"), the value of each seed."""
+    parameters: str = ""
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    """The bounds that apply, by quantity."""
+    broken: tuple[str, ...] = ()
+    """Bounds that the measured values exceed; there must be none."""
+    origin: str = "taut"
+    """ "taut" for what `taut arena run` played, else who reported it."""
+    version: str = ""
+    """The version of taut, or of what was played elsewhere."""
+
+    def __post_init__(self) -> None:
+        for name in ("stream", "learner", "variant"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
+        arguments.count("horizon", self.horizon)
+        missing = [name for name in ("regret", "violation") if name not in self.values]
+        if missing:
+            raise ValueError(f"values: got none for {missing[0]!r}; expected at least regret and violation, by seed")
+        sizes = set()
+        for name, values in self.values.items():
+            arguments.one_of("values", name, QUANTITIES)
+            sizes.add(len(values))
+            if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
+                raise ValueError(f"values: got {values!r} for {name!r}; expected a finite number per seed")
+            if name not in {"regret", "excess"} and min(values) < 0:
+                raise ValueError(f"values: got {min(values)} for {name!r}; expected numbers that are not negative")
+        if len(sizes) > 1:
+            raise ValueError(f"values: got {sorted(sizes)} seeds; expected the same number for all quantities")
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds."""
+        return len(self.values["regret"])
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What a table shows one result for: stream, learner, variant, horizon."""
+        return self.stream, self.learner, self.variant, self.horizon
+
+    @property
+    def file(self) -> str:
+        """The file's name, which says what was played and with which versions, but not what was measured."""
+        facts = (FORMAT, *self.key, self.stream_version, self.parameters, self.seeds, self.origin, self.version)
+        short = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
+        safe = "".join(c if c.isalnum() or c in "-." else "_" for c in self.learner)
+        return f"{self.stream}/{safe}-{self.horizon}-{short}.json"
+
+
+def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
+    """Write a result once; return whether it is new. A result that differs from a stored one of the same name is refused.
+
+    The time per round in seconds is stored apart, because it differs from run to run.
+    """
+    path = folder / "results" / result.file
+    content = json.dumps({"format": FORMAT, **asdict(result)}, indent=1).encode()
+    if seconds is not None and not (times := folder / "times" / result.file).exists():
+        storage.write_atomically(times, json.dumps({"seconds per round": seconds}).encode())
+    if path.exists():
+        if path.read_bytes() != content:
+            raise ValueError(
+                f"{path}: got other numbers than the stored ones for the same cell and versions; results are never "
+                "overwritten. Use another folder, or find out why they differ"
+            )
+        return False
+    storage.write_atomically(path, content)
+    return True
+
+
+def read(path: Path) -> Result:
+    """Read one file."""
+    try:
+        entries = json.loads(path.read_bytes())
+        if entries.pop("format") != FORMAT:
+            raise ValueError("it has another format")
+        values = {name: tuple(column) for name, column in entries.pop("values").items()}
+        return Result(values=values, broken=tuple(entries.pop("broken")), **entries)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: got a damaged or foreign file ({error}); expected a result of the arena") from error
+
+
+def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
+    """Return the results by (stream, learner, variant, horizon); of several versions the newest, then that with most seeds."""
+    found: dict[tuple[str, str, str, int], Result] = {}
+    for path in sorted((folder / "results").glob("*/*.json")):
+        result = read(path)
+        known = found.get(result.key)
+        if known is None or _order(result) >= _order(known):
+            found[result.key] = result
+    if not found:
+        raise FileNotFoundError(f"{folder}: got a folder without results; expected one that `taut arena run` wrote")
+    return found
+
+
+def seconds_of(folder: Path, result: Result) -> float | None:
+    """The time per round of a result, if it was measured."""
+    try:
+        return float(json.loads((folder / "times" / result.file).read_bytes())["seconds per round"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _order(result: Result) -> tuple[Any, ...]:
+    number = tuple(int(part) if part.isdigit() else 0 for part in result.version.split("."))
+    return result.stream_version, number, result.seeds
+
+
+def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
+    """Return one row per result and seed, and write it to index.parquet if a package for Parquet is installed."""
+    import pandas as pd
+
+    rows = [
+        {
+            "stream": one.stream, "learner": one.learner, "variant": one.variant, "horizon": one.horizon, "seed": seed,
+            **{name: values[seed] for name, values in one.values.items()}, "origin": one.origin, "version": one.version,
+            "stream version": one.stream_version, "parameters": one.parameters, "file": one.file,
+        }
+        for one in results
+        for seed in range(one.seeds)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    try:
+        content = table.to_parquet(None, index=False)
+    except ImportError:  # pyarrow is optional; the files are the truth
+        return table
+    storage.write_atomically(folder / "index.parquet", content)
+    return table
+
+
+def add_from_csv(folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any) -> Result:
+    """Store what a method measured elsewhere: a CSV file with one row per seed and the quantities as columns.
+
+    The file needs the columns seed, regret and violation. Names of learners and of the origin must not be those of taut's own
+    results.
+    """
+    from ..learners import LEARNERS
+    from .entries import stream_of
+
+    known = stream_of(stream)
+    if learner in LEARNERS or origin == "taut" or not origin:
+        what, got = ("learner", learner) if learner in LEARNERS else ("origin", origin)
+        raise ValueError(
+            f"{what}: got {got!r}; expected a name that taut does not use, so that results are not confused"
+        )
+    if not known.horizons((facts["horizon"],)):
+        raise ValueError(
+            f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to {known.longest} rounds"
+        )
+    try:
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"file: got {file}, which cannot be read ({error}); expected a CSV file") from error
+    names = [name for name in QUANTITIES if rows and name in rows[0]]
+    try:
+        seeds = [int(row["seed"]) for row in rows]
+        values = {name: tuple(float(row[name]) for row in rows) for name in names}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"file: got {file} with a missing or wrong entry ({error}); expected a number per seed"
+        ) from error
+    if not rows or seeds != list(range(len(rows))):
+        raise ValueError(f"file: got the seeds {seeds}; expected 0, 1, 2, ... in this order, one row each")
+    if known.seeds is not None and len(seeds) > known.seeds:
+        raise ValueError(f"file: got {len(seeds)} seeds; expected at most {known.seeds}, as the stream {stream!r} has")
+    result = Result(stream=stream, stream_version=known.version, learner=learner, values=values, origin=origin, **facts)
+    write(folder, result)
+    index(folder, read_all(folder).values())
+    return result

@@ -1,0 +1,181 @@
+"""Play the arena: every learner that applies on every stream, resumable cell by cell, with bounds checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import arguments, storage
+from ..engine import VERSION, Array
+from ..judge.certificate import Row
+from ..judge.compare import Interval
+from ..judge.guarantees import setting_of, standing, translated
+from ..learners import LEARNERS, Card, Guarantee
+from ..learners.base import Assumes
+from . import results
+from .comparators import comparator_loss
+from .entries import THEORY, Entry, card_of, described, entries, stream_data, stream_of
+from .registry import STREAMS
+from .results import Result
+from .stream import Stream
+
+__all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
+
+HORIZONS = tuple(2**k for k in range(8, 16))
+SEEDS = 10
+QUICK: Mapping[str, Any] = {
+    "horizons": (256, 512, 1024),
+    "seeds": 3,
+    "streams": ("toy", "toy-strong", "polytope", "pool-random", "nested-spheres", "ad-pacing"),
+    "learners": (
+        "half-space", "half-space-anytime", "clipped-ogd", "clipped-ogd-strong", "surrogate", "yu-neely", "dual-mirror",
+        "drift-plus-penalty",
+    ),
+}  # fmt: skip
+"""What `--quick` plays: less than two minutes on two cores, compilation included."""
+ROUNDING = 1e-9
+"""Relative error that rounding may have in a measured value, against the size of what is added up."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a call of `play` did."""
+
+    folder: Path
+    cells: int
+    new: int
+    """Results that were not there before."""
+    left_out: tuple[tuple[str, str, str], ...]
+    """(stream, learner, reason)"""
+    failed: tuple[str, ...]
+    broken: tuple[str, ...]
+    """Bounds that were exceeded; there must be none."""
+
+
+def play(
+    folder: str | Path,
+    *,
+    learners: Sequence[str | Card] | None = None,
+    streams: Sequence[str | Stream] | None = None,
+    horizons: Sequence[int] = HORIZONS,
+    seeds: int = SEEDS,
+    grid: bool = True,
+    executor: Any = None,
+    retry: bool = False,
+    progress: bool | None = None,
+) -> Played:
+    """Play every learner that applies on every stream, and store one small file per cell.
+
+    Arguments:
+        folder: where results are kept. The same call continues where it was interrupted; other learners, streams, numbers of
+            rounds and seeds are added.
+        learners: names of registered learners, "package:Name" for others, or cards; by default all.
+        streams: names of streams, or streams; by default all.
+        horizons: numbers of rounds; a stream plays those that it has.
+        seeds: number of seeds; a stream of real data has one.
+        grid: whether to play the grid of parameters as well, for the largest number of rounds.
+        executor, retry, progress: as in `taut.sweep`.
+    """
+    from ..play.sweeps import sweep
+
+    folder = Path(folder)
+    grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
+    if not grid_of:
+        raise ValueError("horizons: got none; expected at least one number of rounds")
+    cards = [one if isinstance(one, Card) else card_of(one) for one in (LEARNERS if learners is None else learners)]
+    chosen = [one if isinstance(one, Stream) else stream_of(one) for one in (STREAMS if streams is None else streams)]
+    wanted, left_out = entries(chosen, cards, grid_of, arguments.count("seeds", seeds), grid)
+    if not wanted:
+        return Played(folder, 0, 0, tuple(left_out), (), ())
+    done = sweep([one.cell() for one in wanted], executor, folder=folder / "runs", retry=retry, progress=progress)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in done.rows():
+        rows.setdefault(row["name"], []).append(row)
+    best: dict[tuple[str, int], Array] = {}
+    new, broken = 0, []
+    for entry in wanted:
+        if entry.name not in rows:
+            continue
+        result = _result(entry, rows[entry.name], _best(entry, best))
+        broken += [f"{entry.name}: {text}" for text in result.broken]
+        spent = rows[entry.name][0].get("seconds")
+        new += results.write(folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds)
+    _keep_reasons(folder, left_out)
+    if rows:
+        results.index(folder, results.read_all(folder).values())
+    failed = tuple(str(one) for one in done.failed)
+    return Played(folder, len(wanted), new, tuple(left_out), failed, tuple(broken))
+
+
+def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
+    """Add the reasons why learners did not play to those of earlier calls."""
+    path = folder / "left_out.json"
+    known = {(s, name): why for s, name, why in json.loads(path.read_text())} if path.is_file() else {}
+    known |= {(s, name): why for s, name, why in left_out}
+    storage.write_atomically(path, json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode())
+
+
+def _best(entry: Entry, known: dict[tuple[str, int], Array]) -> Array:
+    """The comparator's total loss, by seed."""
+    at = entry.stream.name, entry.horizon
+    if at not in known:
+        stream = entry.stream
+        registered = stream.name in STREAMS
+        data = (
+            stream_data(stream.name, stream.version, entry.seeds, entry.horizon)
+            if registered
+            else stream.data(entry.seeds, entry.horizon)
+        )
+        known[at] = comparator_loss(stream, data, (entry.horizon,))[:, 0]
+    return known[at]
+
+
+def _result(entry: Entry, rows: list[dict[str, Any]], best: Array) -> Result:
+    values = {"regret": np.array([row["loss"] for row in rows]) - best}
+    for name in ("violation", "squared violation", "peak violation", "excess"):
+        values[name] = np.array([row[f"arena {name}"] for row in rows])
+    applying = _bounds(entry)
+    sizes = {"regret": float(np.max(np.abs(best))) + entry.horizon * (entry.stream.rows.constants.loss_range or 1.0)}
+    broken = []
+    for name, guarantee in applying.items():
+        interval = Interval.of(values[name])
+        row = Row(
+            name, interval.mean, float(values[name].max()), guarantee,
+            rounding=ROUNDING * max(1.0, sizes.get(name, 0.0)),
+            half_interval=interval.high - interval.mean if len(rows) > 1 else np.inf,
+        )  # fmt: skip
+        if row.holds is False:
+            broken.append(f"{name} {row.worst:.6g} exceeds {guarantee.bound:.6g} ({guarantee.source})")
+    return Result(
+        stream=entry.stream.name, stream_version=entry.stream.version, learner=entry.card.name, variant=entry.variant,
+        horizon=entry.horizon, values={name: tuple(map(float, column)) for name, column in values.items()},
+        parameters=described(entry.learner), bounds={name: float(one.bound or 0.0) for name, one in applying.items()},
+        broken=tuple(broken), version=VERSION,
+    )  # fmt: skip
+
+
+def _bounds(entry: Entry) -> dict[str, Guarantee]:
+    """The smallest bound on each quantity whose assumptions hold on this stream.
+
+    Bounds of a learner with parameters of the grid are left out: its theory was told a wrong constant.
+    """
+    if entry.variant != THEORY:
+        return {}
+    stream, problem = entry.stream, entry.problem
+    count = stream.rows.constants.constraint_count or 1
+    found = entry.learner.guarantees(setting_of(problem), entry.horizon)
+    found = translated(found, problem, stream.rows, entry.horizon, count)
+    refuted = set(stream.refuted)
+    if stream.setting != "requests":  # losses rotate, drift or switch; only some streams are known to be stochastic
+        refuted.add(str(Assumes.STOCHASTIC))
+    standings = standing(found, refuted)
+    return {
+        name: one.guarantee
+        for name, one in standings.items()
+        if name in stream.bounded and one.guarantee is not None and not one.refuted and one.guarantee.bound is not None
+    }

@@ -1,0 +1,200 @@
+"""The contest: which learners play, results that do not depend on how they were computed, bounds, commands, others' learners."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import taut
+from taut.arena import STREAMS, play, results, run
+from taut.arena.entries import FACTORS, card_of, entries, reason_against, variants
+from taut.cli import app
+
+SMALL = {
+    "learners": ["half-space", "clipped-ogd"],
+    "streams": ["toy"],
+    "horizons": (32, 64),
+    "seeds": 2,
+    "progress": False,
+}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arena")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAUT_ARENA_CACHE", str(folder / "cache"))
+        return play(folder, **SMALL)
+
+
+def files(folder, kind="results"):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted((folder / kind).rglob("*.json"))}
+
+
+@pytest.mark.parametrize(
+    ("learner", "stream", "reason"),
+    [
+        ("half-space", "toy", ""),
+        ("yu-neely", "polytope", ""),
+        ("yu-neely", "toy", "not affine"),
+        ("yu-neely", "pool-random", "change"),
+        ("half-space-strong", "toy", "not strongly convex"),
+        ("half-space-strong", "toy-strong", ""),
+        ("projected-ogd", "toy", ""),
+        ("projected-ogd", "polytope", "no exact projection"),
+        ("dual-mirror", "ad-pacing", ""),
+        ("dual-mirror", "toy", "request first"),
+        ("half-space", "ad-pacing", "before the decision"),
+        ("drift-plus-penalty", "polytope", ""),
+        ("drift-plus-penalty", "polytope-flat", "Slater"),
+        ("clipped-ogd", "gradual-slater-0.3", "no decision is feasible in every round"),
+        ("clipped-ogd", "gradual-slater-0.7", ""),
+        ("drift-plus-penalty", "gradual-slater-0.3", ""),
+        ("bounded-game", "doubly-stochastic", "Slater"),
+    ],
+)
+def test_learners_play_where_they_apply_and_the_others_have_a_reason(learner, stream, reason):
+    found = reason_against(taut.LEARNERS[learner], STREAMS[stream])
+    assert reason in found
+    assert bool(found) == bool(reason)
+
+
+def test_every_learner_plays_somewhere_and_nothing_is_lost():
+    streams = [STREAMS[name] for name in ("toy", "toy-strong", "polytope", "ad-pacing")]
+    wanted, left_out = entries(streams, taut.LEARNERS.values(), (16, 32), 2)
+    assert {one.card.name for one in wanted} == {
+        name for name, card in taut.LEARNERS.items() if "full" in card.feedback
+    }
+    assert len({one.name for one in wanted}) == len(wanted)
+    played, reasons = {(one.stream.name, one.card.name) for one in wanted}, {(s, name) for s, name, _ in left_out}
+    assert played | reasons == {(stream.name, learner) for stream in streams for learner in taut.LEARNERS}
+    assert not played & reasons
+    tuned, _ = entries(streams[:1], [taut.LEARNERS["clipped-ogd"]], (16, 32), 2, grid=True)
+    assert [(one.variant == "theory", one.horizon) for one in tuned] == [(True, 16), (True, 32)] + [(False, 32)] * len(
+        FACTORS
+    )
+
+
+def test_the_grid_changes_one_number_that_the_learner_is_told():
+    made = dict(variants(taut.LEARNERS["clipped-ogd"], STREAMS["toy"], 100, grid=True))
+    assert list(made) == ["theory", *(f"loss_lipschitz x {factor:g}" for factor in FACTORS)]
+    known = STREAMS["toy"].problem.constants
+    told = known.with_values(loss_lipschitz=4 * known.loss_lipschitz)
+    assert made["loss_lipschitz x 4"] == taut.ClippedOGD.tuned(told, 100)
+    assert "start_up x 4" in dict(variants(taut.LEARNERS["half-space"], STREAMS["toy"], 100, grid=True))
+
+
+def test_regret_and_violation_are_those_of_a_simulation(played):
+    stream = STREAMS["toy"]
+    data = stream.data(2, 64)
+    single = taut.simulate("clipped-ogd", stream.problem, data, seeds=2)
+    totals = data.sum(axis=1)
+    best = -np.abs(totals).max(axis=1)  # the best vertex of the l1 ball
+    found = results.read_all(played.folder)["toy", "clipped-ogd", "theory", 64]
+    np.testing.assert_allclose(found.values["regret"], single.loss.sum(axis=1) - best, rtol=1e-7)
+    np.testing.assert_allclose(found.values["violation"], np.maximum(single.excess, 0).sum(axis=1), rtol=1e-12)
+    assert found.bounds["regret"] >= max(found.values["regret"])
+    assert played.broken == ()
+    assert played.cells == 2 * 2 + 2 * len(FACTORS)
+
+
+def test_the_same_call_continues_and_gives_the_same_files(played, tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
+    again = play(played.folder, **SMALL)
+    assert (again.cells, again.new) == (played.cells, 0)
+    first = files(played.folder)
+    other = play(tmp_path / "other", **SMALL)
+    assert files(other.folder) == first
+    # Interrupted: some runs and some results are missing, and one result was half written elsewhere.
+    for path in (
+        sorted((other.folder / "runs").rglob("*.npz"))[::3] + sorted((other.folder / "results").rglob("*.json"))[::2]
+    ):
+        path.unlink()
+    resumed = play(other.folder, **SMALL)
+    assert resumed.new > 0
+    assert files(other.folder) == first
+
+
+def test_a_bound_that_is_exceeded_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
+
+    def boastful(learner, setting, horizon):
+        return (taut.Guarantee("violation", 1e-6, "a wrong theorem"),)
+
+    monkeypatch.setattr(taut.ClippedOGD, "guarantees", boastful)
+    found = play(tmp_path, **SMALL | {"learners": ["clipped-ogd"], "horizons": (64,)}, grid=False)
+    assert len(found.broken) == 1
+    assert "a wrong theorem" in found.broken[0]
+    assert "exceeds 1e-06" in found.broken[0]
+
+
+def test_bounds_that_do_not_apply_to_a_stream_are_not_checked():
+    wanted, _ = entries(
+        [STREAMS["drifting-fast"], STREAMS["gradual-slater-0.7"], STREAMS["toy"]],
+        [taut.LEARNERS["clipped-ogd"]],
+        (64,),
+        1,
+    )
+    kinds = {one.stream.name: set(run._bounds(one)) for one in wanted}
+    assert "regret" in kinds["toy"]
+    assert "regret" not in kinds["drifting-fast"] | kinds["gradual-slater-0.7"]
+    assert "violation" in kinds["drifting-fast"] & kinds["gradual-slater-0.7"]
+
+
+MINE = """
+import taut
+
+@taut.learner_dataclass
+class Still(taut.Learner):
+    step_size: float = 0.0
+
+    def init(self, x1, count):
+        return taut.learners.State(x1, taut.learners.base.first_round())
+
+    def step(self, state, round):
+        return state._replace(t=state.t + 1)
+
+number = 3
+"""
+
+
+def test_a_learner_of_somebody_else_joins_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_package.py").write_text(MINE)
+    words = ["arena", "run", "-l", "my_package:Still", "-s", "toy", "-T", "2^5", "--seeds", "2", "-o", "out", "--json"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert (told["cells"], told["new"], told["failed"], told["broken"]) == (1, 1, [], [])
+    printed = CliRunner().invoke(app, ["arena", "report", "out", "--latex"], catch_exceptions=False).stdout
+    assert "my\\_package:Still" in printed
+    for name, text in (
+        ("my_package:Nothing", "which is None"),
+        ("no_package:X", "cannot be imported"),
+        ("half-spice", "half-space"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            card_of(name)
+    with pytest.raises(ValueError, match=r"expected a taut\.Card"):
+        card_of("my_package:number")
+
+
+def test_the_commands_say_what_is_skipped_and_what_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(STREAMS["toy"]), "missing", lambda self: "its data are elsewhere" if self.requires else "")
+    done = CliRunner().invoke(
+        app, ["arena", "run", "-s", "ad-clicks", "-o", str(tmp_path / "x")], catch_exceptions=False
+    )
+    assert "ad-clicks is skipped: its data are elsewhere" in done.stdout
+    listed = json.loads(CliRunner().invoke(app, ["arena", "streams", "--json"]).stdout)
+    assert [one["name"] for one in listed] == list(STREAMS)
+    assert "pool-random" in CliRunner().invoke(app, ["arena", "streams"]).stdout
+    for words, text in (
+        (["-T", "many"], "--horizons: got 'many'"),
+        (["-s", "toyy"], "streams: got 'toyy'"),
+        (["-T", "0"], "horizons: got 0"),
+        (["--seeds", "0"], "seeds: got 0"),
+    ):
+        wrong = CliRunner().invoke(app, ["arena", "run", *words, "-o", str(tmp_path / "x")])
+        assert text in str(wrong.exception)

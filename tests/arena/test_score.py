@@ -1,0 +1,200 @@
+"""Scores, ranks and fronts of results with known numbers, their files, and the tables made of them."""
+
+import json
+
+import made_results
+import numpy as np
+import pytest
+
+from taut.arena import STREAMS, results, score
+from taut.arena.report import tables
+from taut.arena.score import board, boards_of, exponents, front, leaderboard
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made_results.write(tmp_path_factory.mktemp("arena"))
+
+
+@pytest.fixture(scope="module")
+def stored(folder):
+    return results.read_all(folder)
+
+
+def test_the_score_is_the_geometric_mean_of_both_parts(stored):
+    boards = [board(stored, STREAMS[name]) for name in ("toy", "polytope")]
+    found = {one.learner: one for one in leaderboard(boards)}
+    wobble = 1 + 0.02 * np.sin(np.arange(4) + len("mine"))
+    root = np.sqrt(2048)
+    sums = []
+    for name in ("toy", "polytope"):
+        known, diameter = STREAMS[name].problem.constants, 2.0
+        values = np.array([8.0, 90.0]) * np.sqrt(2)
+        sums.append(
+            values[0] * wobble / (known.loss_lipschitz * diameter * root)
+            + values[1] * wobble / (known.constraint_lipschitz * diameter * root)
+        )
+    assert found["mine"].score.mean == pytest.approx(np.mean(np.sqrt(sums[0] * sums[1])), rel=1e-12)
+    assert found["clipped-ogd"].regret == 0  # negative regret earns nothing
+    assert found["clipped-ogd"].violation > 0
+    assert found["half-space"].violation < found["clipped-ogd"].violation
+
+
+def test_only_learners_that_played_everywhere_are_ranked_and_only_where_intervals_separate(stored):
+    found = leaderboard(boards_of(stored))
+    assert [(one.learner, one.rank) for one in found] == [
+        ("half-space", 1),
+        ("clipped-ogd", 2),
+        ("mine", 3),
+        ("poor", None),
+    ]
+    assert found[-1].streams == 2
+    rng = np.random.default_rng(0)
+    scores = {
+        "a": 1 + 0.1 * rng.normal(size=10),
+        "b": 1.01 + 0.1 * rng.normal(size=10),
+        "c": 3 + 0.1 * rng.normal(size=10),
+    }
+    assert score.ranks(scores) == {"a": 1, "b": 1, "c": 3}
+    assert score.ranks({"a": np.array([1.0]), "b": np.array([2.0])}) == {"a": 1, "b": 1}  # one seed says nothing
+
+
+def test_a_perfect_stream_does_not_decide_the_mean(stored):
+    perfect = made_results.made("toy", "mine", 4096, factor=0.0)
+    line = score.Line("mine", perfect, *score.parts(STREAMS["toy"], perfect))
+    assert np.all(line.score == score.SMALLEST)
+
+
+def test_the_front_holds_the_learners_that_no_other_one_beats_twice(stored):
+    lines = board(stored, STREAMS["toy"]).lines
+    assert front(lines) == {"half-space", "clipped-ogd"}
+    assert front([line for line in lines if line.learner != "half-space"]) == {"clipped-ogd"}
+
+
+def test_growth_is_measured_on_the_upper_half_of_the_horizons(stored):
+    rates = exponents(stored, "toy", "half-space")
+    assert rates["regret"].exponent == pytest.approx(0.5)
+    assert np.isnan(exponents(stored, "toy", "clipped-ogd")["regret"].exponent)  # negative regret has no exponent
+
+
+def test_the_grid_is_kept_apart_from_theory(stored):
+    theory, tuned = (board(stored, STREAMS["toy"], tuned=flag)["mine"] for flag in (False, True))
+    assert (theory.result.variant, tuned.result.variant) == ("theory", "loss_lipschitz x 4")
+    np.testing.assert_allclose(tuned.score, theory.score / 2)
+
+
+def test_results_are_written_once_and_never_changed(tmp_path):
+    first = made_results.made("toy", "mine", 256)
+    assert results.write(tmp_path, first) is True
+    assert results.write(tmp_path, first) is False
+    with pytest.raises(ValueError, match="never overwritten"):
+        results.write(tmp_path, made_results.made("toy", "mine", 256, factor=2.0))
+    newer = made_results.made("toy", "mine", 256, factor=3.0, version="0.2.0")
+    assert results.write(tmp_path, newer)
+    (found,) = results.read_all(tmp_path).values()
+    assert found == newer
+    assert len(list((tmp_path / "results" / "toy").iterdir())) == 2  # the older one is kept
+    with pytest.raises(FileNotFoundError, match="without results"):
+        results.read_all(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"format": 2}', b'{"format": 1, "stream": "toy"}', b"\xff"])
+def test_damaged_files_are_named(tmp_path, content):
+    path = tmp_path / "results" / "toy" / "x.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"x\.json: got a damaged or foreign file"):
+        results.read_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"values": {"regret": (1.0,)}}, "none for 'violation'"),
+        ({"values": {"regret": (1.0,), "violation": (-1.0,)}}, "not negative"),
+        ({"values": {"regret": (1.0, 2.0), "violation": (1.0,)}}, "the same number"),
+        ({"values": {"regret": (float("nan"),), "violation": (1.0,)}}, "finite number per seed"),
+        ({"values": {"regret": (1.0,), "violation": (1.0,), "speed": (1.0,)}}, "got 'speed'"),
+        ({"horizon": 0}, "horizon: got 0"),
+        ({"learner": ""}, "learner: got ''"),
+    ],
+)
+def test_results_check_what_they_are_given(changes, text):
+    given = {"stream": "toy", "stream_version": 1, "learner": "x", "variant": "theory", "horizon": 8}
+    given["values"] = {"regret": (1.0,), "violation": (1.0,)}
+    with pytest.raises((TypeError, ValueError), match=text):
+        results.Result(**{**given, **changes})
+
+
+def test_the_table_of_all_results_has_a_row_per_seed(folder, stored):
+    table = results.index(folder, stored.values())
+    assert len(table) == sum(one.seeds for one in stored.values())
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(folder / "index.parquet")["regret"].to_pylist() == list(table["regret"])
+
+
+def csv(tmp_path, text):
+    path = tmp_path / "theirs.csv"
+    path.write_text(text)
+    return path
+
+
+GIVEN = {"stream": "toy", "learner": "theirs", "origin": "their code", "horizon": 2048, "variant": "theory"}
+
+
+def test_results_from_elsewhere_join_the_leaderboard(tmp_path):
+    folder = made_results.write(tmp_path)
+    file = csv(tmp_path, "seed,regret,violation,excess\n0,1.5,0.5,-3\n1,1.6,0.4,-2\n")
+    added = results.add_from_csv(folder, file, **GIVEN)
+    assert (added.seeds, added.values["excess"]) == (2, (-3.0, -2.0))
+    found = board(results.read_all(folder), STREAMS["toy"])
+    assert found.lines[0].learner == "theirs"
+    assert found.lines[0].result.origin == "their code"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "error"),
+    [
+        ({"learner": "half-space"}, "seed,regret,violation\n0,1,1\n", "learner: got 'half-space'"),
+        ({"origin": "taut"}, "seed,regret,violation\n0,1,1\n", "origin: got 'taut'"),
+        ({"stream": "toi"}, "seed,regret,violation\n0,1,1\n", "streams: got 'toi'.*toy"),
+        ({"stream": "dispatch", "horizon": 4096}, "seed,regret,violation\n0,1,1\n", "horizon: got 4096"),
+        ({"stream": "dispatch"}, "seed,regret,violation\n0,1,1\n1,1,1\n", "at most 1"),
+        ({}, "seed,regret\n0,1\n", "none for 'violation'"),
+        ({}, "seed,regret,violation\n1,1,1\n", "expected 0, 1, 2"),
+        ({}, "seed,regret,violation\n0,one,1\n", "wrong entry"),
+        ({}, "seed,regret,violation\n0,1\n", "wrong entry"),
+        ({}, "", "got the seeds"),
+    ],
+)
+def test_mistakes_in_results_from_elsewhere_are_named(tmp_path, changes, text, error):
+    with pytest.raises(ValueError, match=error):
+        results.add_from_csv(tmp_path, csv(tmp_path, text), **{**GIVEN, **changes})
+    assert not (tmp_path / "results").exists()
+
+
+def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
+    page = tmp_path / "arena.md"
+    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    written = tables.write_docs(folder, page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| 1 | `half-space` |" in text
+    assert "0 were exceeded" in text
+    assert written[1].stat().st_size > 10_000
+    tables.write_docs(folder, page)
+    assert page.read_text() == text  # once more changes nothing
+    paper = tables.latex(folder)
+    assert r"\multicolumn{2}{c}{polytope}" in paper
+    assert "poor" not in paper  # it did not play on every stream
+    assert paper.count(r"\\") == 2 + 3
+    assert "poor" in tables.latex(folder, ("poor", "mine"))
+    assert "half-space" in tables.text(folder)
+    with pytest.raises(ValueError, match="without the lines"):
+        tables.write_docs(folder, folder / "left_out.json")
+
+
+def test_what_was_left_out_is_kept(folder):
+    assert json.loads((folder / "left_out.json").read_text())[0][1] == "yu-neely"
