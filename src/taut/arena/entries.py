@@ -139,7 +139,7 @@ def reason_against(card: Card, stream: Stream) -> str:
         return "the feasible set has no exact projection"
     if card.fixed_constraints and stream.rows.constraints.takes_data:
         return "the constraints change"
-    if "fixed affine constraints" in card.assumptions and known.constraint_smoothness != 0:
+    if {"fixed affine constraints", "affine constraints"} & set(card.assumptions) and known.constraint_smoothness != 0:
         return "the constraints are not affine"
     if "Slater's condition" in card.assumptions and known.slater is None:
         return "no Slater point is known"

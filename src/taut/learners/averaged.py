@@ -374,19 +374,19 @@ _ASSUMES = ("convex losses", "constraints that are the same in every round, obse
 CARDS = (
     Card(
         "averaged", Averaged.tuned, "Averaged rows", f"{_OURS}, N1", assumptions=(*_ASSUMES, "affine constraints"),
-        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, feedback=("full", "noisy"),
+        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, separate=True, feedback=("full", "noisy"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
         "averaged-smooth", Averaged.smooth, "Averaged rows, smooth", f"{_OURS}, N2",
         assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"), cost=_COST,
-        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, feedback=("full", "noisy"),
+        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, separate=True, feedback=("full", "noisy"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
     ),
     Card(
         "averaged-blocks", Averaged.blocks, "Averaged rows, blocks", f"{_OURS}, N3",
         assumptions=(*_ASSUMES, "exact gradients of the constraints"), cost=_COST, needs=("loss_lipschitz",),
-        fixed_constraints=True, feedback=("full", "noisy"),
+        fixed_constraints=True, separate=True, feedback=("full", "noisy"),
         growth={"regret": Growth("T^(2/3)", 2 / 3), "violation": Growth("T^(5/6)", 5 / 6)},
     ),
 )  # fmt: skip
