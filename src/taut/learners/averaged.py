@@ -374,13 +374,15 @@ _ASSUMES = ("convex losses", "constraints that are the same in every round, obse
 CARDS = (
     Card(
         "averaged", Averaged.tuned, "Averaged rows", f"{_OURS}, N1", assumptions=(*_ASSUMES, "affine constraints"),
-        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, separate=True, feedback=("full", "noisy"),
+        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, separate=True,
+        feedback=("full", "noisy"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
         "averaged-smooth", Averaged.smooth, "Averaged rows, smooth", f"{_OURS}, N2",
         assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"), cost=_COST,
-        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, separate=True, feedback=("full", "noisy"),
+        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, separate=True,
+        feedback=("full", "noisy"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
     ),
     Card(
