@@ -8,11 +8,14 @@ Every child process is forked before JAX has started, because JAX does not work 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pickle
 import random
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -21,10 +24,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray
 
 import taut
+from taut.paper.reproduce import Options, reproduce
 
 HORIZON, CHUNK, ROUNDS = 1500, 5, 400
 LEARNER = taut.ClippedOGD(0.3, 5.0)
@@ -40,11 +46,12 @@ def main() -> None:
     lost = 0
     compiled = tempfile.TemporaryDirectory()
     taut.engine.cache(compiled.name)  # children compile the same programs
-    for drill in (simulation, player, run_file, torn_files, full_disk, two_processes):
+    for drill in (simulation, player, run_file, reproduction, torn_files, limited_files, full_disk, two_processes):
         with tempfile.TemporaryDirectory() as folder:
             tries, failures = drill(Path(folder), asked.kills, random.Random(asked.seed))
         lost += len(failures)
-        print(f"{drill.__name__.replace('_', ' '):<15} {tries:>5} tries, {len(failures)} lost", flush=True)
+        said = f"{tries:>5} tries, {len(failures)} lost" if tries else "    0 tries, left out here"
+        print(f"{drill.__name__.replace('_', ' '):<15} {said}", flush=True)
         for failure in failures[:5]:
             print(f"    {failure}", flush=True)
     compiled.cleanup()
@@ -80,7 +87,9 @@ def simulation(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[
 def player(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
     """Kill a player that saves itself after every observation. All rounds that were saved must be in the file."""
     path, failures = folder / "player.npz", []
+    began = time.monotonic()
     expected = in_child(decisions)
+    took = time.monotonic() - began
 
     def play(saved: Callable[[int], None]) -> None:
         live = taut.Player.load(path, problem()) if path.exists() else taut.Player(LEARNER, problem())
@@ -95,7 +104,7 @@ def player(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]
 
     for attempt in range(1, kills + 1):
         acknowledged: list[int] = []
-        in_child(play, kill_after=rng.uniform(0.5, 3.0), heard=acknowledged)
+        in_child(play, kill_after=rng.uniform(0.5, 1.7) * took, heard=acknowledged)
         if not path.exists():
             continue
         now, decision = in_child(look)
@@ -112,20 +121,47 @@ def run_file(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[st
     """Kill a process that writes one run over another. The file must always be one of the two."""
     path, failures = folder / "run.nc", []
 
-    def write() -> None:
+    def write(times: int) -> None:
         runs = [taut.simulate(LEARNER, problem(), data(50) * scale, record=RECORD) for scale in (1, 2)]
-        while True:
+        for _ in range(times):
             for run in runs:
                 run.save(path)
 
+    began = time.monotonic()
+    in_child(lambda: write(1))
+    took = time.monotonic() - began
     for attempt in range(1, kills + 1):
-        in_child(write, kill_after=rng.uniform(1.0, 3.0))
+        in_child(lambda: write(10**9), kill_after=rng.uniform(0.7, 1.7) * took)
         if path.exists():
             try:
                 taut.Run.load(path)
             except ValueError as error:
                 failures.append(f"kill {attempt}: {error}")
     return kills, failures + leftovers(folder, {"run.nc"}, most=1)
+
+
+def reproduction(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+    """Kill the reproduction of an experiment. Finished results must stay, and the end must be that without kills."""
+    tries, failures, done = kills // 5, list[str](), dict[str, str]()
+    if not tries:  # it takes long
+        return 0, []
+    began = time.monotonic()
+    expected = in_child(lambda: reproduced(folder / "whole"))
+    took = time.monotonic() - began
+    for attempt in range(1, tries + 1):
+        in_child(lambda: reproduced(folder / "killed"), kill_after=rng.uniform(0.2, 0.9) * took)
+        now = in_child(lambda: results(folder / "killed"))
+        if not done.items() <= now.items():
+            failures.append(f"kill {attempt}: finished results were lost or changed")
+        if not now.items() <= expected[0].items():
+            failures.append(f"kill {attempt}: a file has other numbers than without kills")
+        done = now
+        if len(done) == len(expected[0]):
+            shutil.rmtree(folder / "killed")
+            done = {}
+    if in_child(lambda: reproduced(folder / "killed")) != expected:
+        failures.append("the resumed reproduction ended with other numbers or verdicts")
+    return tries, failures + [f"a draft was left over: {path}" for path in folder.rglob(".taut-*.part")][1:]
 
 
 def torn_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
@@ -171,7 +207,7 @@ def torn_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[
     return 4 * kills, in_child(tear)
 
 
-def full_disk(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def limited_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
     """Let writes fail at random sizes. The old file must stay, and the error must name it."""
     path = folder / "player.npz"
 
@@ -195,6 +231,64 @@ def full_disk(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[s
         return failures
 
     return kills, in_child(fill) + leftovers(folder, {"player.npz"}, most=0)
+
+
+def full_disk(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+    """Fill a small disk in memory, where it can be mounted (as root). Old files must stay, and errors must name the file."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        return 0, []
+    tries = max(1, kills // 10)
+    try:
+        return 3 * tries, in_child(lambda: _fill(folder, tries))
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _fill(folder: Path, tries: int) -> list[str]:
+    """Write a player, a run and a checkpoint to a disk that has no room left, and again when it has."""
+    live, run = taut.Player(LEARNER, problem()), taut.simulate(LEARNER, problem(), data(50), record=RECORD)
+    expected, failures = summary(run), []
+
+    def checkpointed() -> None:
+        found = taut.simulate(LEARNER, problem(), data(50), record=RECORD, chunk=10, checkpoint=folder / "checkpoint")
+        if summary(found) != expected:
+            failures.append("a simulation on a disk that was full ended with other numbers")
+
+    writes: dict[str, Callable[[], None]] = {
+        "player.npz": lambda: live.save(folder / "player.npz"),
+        "run.nc": lambda: run.save(folder / "run.nc"),
+        "checkpoint": checkpointed,
+    }
+    for _ in range(tries):
+        live.observe(data(1)[0])
+        for name, write in writes.items():
+            path = folder / name
+            before = path.read_bytes() if path.is_file() else None
+            filler = _filler(folder)
+            try:
+                write()
+                failures.append(f"{name} was written to a full disk")
+            except OSError as error:
+                if str(path) not in str(error) or "No space left" not in str(error):
+                    failures.append(f"{name}: {error}")
+            if (path.read_bytes() if path.is_file() else None) != before:
+                failures.append(f"{name}: the old file is gone")
+            filler.unlink()
+            write()
+        shutil.rmtree(folder / "checkpoint")
+    return failures + leftovers(folder, {"player.npz", "run.nc"}, most=0)
+
+
+def _filler(folder: Path) -> Path:
+    """Write a file that takes all room but less than a page."""
+    path = folder / "filler"
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1024))
+    return path
 
 
 def two_processes(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
@@ -243,6 +337,25 @@ def data(rounds: int) -> np.ndarray:
 def simulated(checkpoint: Path | None) -> taut.Run:
     """Simulate in many small chunks."""
     return taut.simulate(LEARNER, problem(), data(HORIZON), record=RECORD, chunk=CHUNK, checkpoint=checkpoint)
+
+
+def reproduced(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Run the shortest experiment. Returns what `results` does, and the verdicts."""
+    jax.config.update("jax_enable_x64", True)  # as the command line does
+    found = reproduce(["dispatch"], folder, Options(seeds=1, quick=True), progress=False)
+    return results(folder), [(claim["id"], claim["verdict"]) for claim in found["claims"]]
+
+
+def results(folder: Path) -> dict[str, str]:
+    """Return a checksum of the numbers of every result file."""
+    found = {}
+    for path in sorted(folder.rglob("*.nc")):
+        stored = xarray.load_dataset(path, engine="h5netcdf")
+        numbers = {
+            str(name): np.asarray(array) for name, array in stored.data_vars.items() if array.dtype.kind in "fiub"
+        }
+        found[path.relative_to(folder).as_posix()] = taut.storage.digest(numbers)
+    return found
 
 
 def decisions() -> list[list[float]]:

@@ -166,13 +166,12 @@ def _run(tests: tuple[str, ...], sources: Path) -> int:
 def preload() -> None:
     """Import what all tests need, but nothing of taut: the children are forked from this process."""
     import cvxpy
-    import hypothesis
     import jax
     import pytest
     import scipy.stats
     import xarray
 
-    assert all((cvxpy, hypothesis, jax, pytest, scipy.stats, xarray))
+    assert all((cvxpy, jax, pytest, scipy.stats, xarray))
     if "taut" in sys.modules:
         raise RuntimeError("taut is loaded already, so the changed sources would not be used")
 
