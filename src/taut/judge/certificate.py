@@ -124,7 +124,7 @@ class Certificate:
 
     @property
     def refuted(self) -> tuple[Assumption, ...]:
-        """The assumptions that a witness speaks against."""
+        """The assumptions for which a counterexample was found."""
         return tuple(assumption for assumption in self.assumptions if assumption.refuted)
 
     @property
@@ -210,7 +210,7 @@ def certify(
     scored = score or problem or run.problem
     played = problem or run.played or run.problem
     if played is None or scored is None:
-        raise ValueError("problem: got None; expected the game that was played, which a saved run does not hold")
+        raise ValueError("problem: got None; expected the problem that was played, which a saved run does not hold")
     held = stream if data is None else data
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)

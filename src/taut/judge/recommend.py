@@ -128,7 +128,7 @@ def recommend(
     """The learner with the least bound on regret plus `weight` times violation among those whose assumptions hold.
 
     Arguments:
-        problem: the game. Bounds are compared if its constants are known
+        problem: the problem. Bounds are compared if its constants are known
             (`problem.with_constants(problem.estimate_constants(...))`); otherwise the default learner is recommended.
         horizon: number of rounds, if it is known; without it only learners that need none are considered.
         per_round: whether every single round matters: then the peak violation counts instead of the sum.

@@ -34,7 +34,9 @@ RULES = ("scale-aware", "paper", "bound-optimal")
 
 @learner_dataclass
 class ClippedOGD(Learner):
-    r"""x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) ).
+    r"""Take a gradient step of the loss, and a step of the clipped constraints whose length does not depend on it.
+
+        x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) )
 
     Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded together (Theorem 1);
     see `taut.bounds`. Each round needs one loss gradient, m constraint values,

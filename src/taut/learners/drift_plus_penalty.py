@@ -26,7 +26,11 @@ __all__ = ["DriftPlusPenalty"]
 
 @learner_dataclass
 class DriftPlusPenalty(Learner):
-    r"""x_{t+1} = argmin_B V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2; queues take the linearised excess.
+    r"""Minimise the linear models of loss and constraints, weighted by queues, plus a proximal term.
+
+        x_{t+1} = argmin_{x in B} V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2
+
+    The queues Q_t add up the linearised excess.
 
     Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Negative excess offsets violations:
     the clipped sum can grow like T. Clipping g inside it would destroy Slater's condition, so there is no clipped form.

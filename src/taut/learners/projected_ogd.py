@@ -25,7 +25,9 @@ __all__ = ["ProjectedOGD"]
 
 @learner_dataclass
 class ProjectedOGD(Learner):
-    r"""x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) ), with an exact projection onto the feasible set S.
+    r"""Take a gradient step and project onto the feasible set S, exactly.
+
+        x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
 
     Guarantee: no violation in any round, because every decision lies in S. The constraint functions are not used.
 

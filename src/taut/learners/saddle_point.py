@@ -31,7 +31,10 @@ __all__ = ["SaddlePoint"]
 
 @learner_dataclass
 class SaddlePoint(Learner):
-    r"""x - eta_t (df + lambda dg), lambda <- [lambda + mu_t (g - theta_t lambda)]_+, simultaneously.
+    r"""Take a gradient step of the decision and one of the multiplier, both at once.
+
+        x <- Pi_B( x - eta_t (df + lambda dg) )
+        lambda <- [ lambda + mu_t (g - theta_t lambda) ]_+
 
     Guarantee: for the signed sum of g_i(x_t), or of [g_i(x_t)]_+ when `clipped`; see the constructors.
 

@@ -93,7 +93,7 @@ class Chunks(Stream):
 
 @dataclass(frozen=True)
 class Adversary(Stream):
-    """An adversary `reveal(round, decision, key) -> z`, compiled with the game. `round` counts from 1.
+    """An adversary `reveal(round, decision, key) -> z`, compiled together with the loop over the rounds. `round` counts from 1.
 
     With a state it is `reveal(state, round, decision, key) -> state, z`.
     """
@@ -139,7 +139,7 @@ def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
     >>> market = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0.0, 1.0, shape=2))
     >>> run = taut.simulate(taut.ClippedOGD(0.1, 4.0), market, taut.adversary(reveal, np.zeros(())), horizon=3)
     >>> run.loss.round(4).tolist()
-    [[0.0, -1.0, -2.0]]
+    [[0.0, -1.0, -2.64]]
     """
     if not callable(reveal) or required_arguments(reveal) != 4:
         raise TypeError(

@@ -51,7 +51,7 @@ def hindsight(
     "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the feasible set.
 
     Arguments:
-        problem: the game. Maxima and squares of constraints are unwrapped: the feasible set is the same.
+        problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is the same.
         stream: the data, as for `taut.simulate`; an adversary has none.
         horizon: number of rounds; by default all.
         seeds: number of independent streams.
