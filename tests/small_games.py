@@ -46,7 +46,8 @@ def targets(seeds=None, rounds=ROUNDS, seed=0):
 def learner(name, rounds=ROUNDS):
     card = taut.LEARNERS[name]
     unknown = {constant: 1.0 for constant in card.needs if getattr(GAME.constants, constant) is None}
-    return card.build(GAME.constants.with_values(**unknown), rounds, feasible=FEASIBLE)
+    known = GAME if card.name in ("one-point", "two-point") else GAME.constants.with_values(**unknown)
+    return card.build(known, rounds, feasible=FEASIBLE)
 
 
 def clipped_by_hand(z, eta, sigma, x=(0.0, 0.0)):

@@ -578,7 +578,7 @@ def test_registered_methods_refuse_a_horizon_of_zero(name):
         "horizon",
         "0",
         "at least 1",
-        lambda: taut.LEARNERS[name].build(GAME.constants, 0, feasible=FEASIBLE),
+        lambda: taut.LEARNERS[name].build(GAME, 0, feasible=FEASIBLE),
     )
 
 

@@ -31,9 +31,11 @@ from .learners import (  # noqa: E402
     Guarantee,
     HalfSpace,
     Learner,
+    OnePoint,
     ProjectedOGD,
     SaddlePoint,
     Setting,
+    TwoPoint,
     learner,
     learner_dataclass,
     register_learner,
@@ -46,7 +48,7 @@ from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
-from .problem.feedback import Delayed, FullInformation, Noisy  # noqa: E402
+from .problem.feedback import Bandit, Delayed, FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
@@ -57,6 +59,7 @@ __all__ = [
     "LEARNERS",
     "Averaged",
     "Ball",
+    "Bandit",
     "Box",
     "Card",
     "Cell",
@@ -78,6 +81,7 @@ __all__ = [
     "Learner",
     "NoFeasibleDecision",
     "Noisy",
+    "OnePoint",
     "Player",
     "Problem",
     "Product",
@@ -87,6 +91,7 @@ __all__ = [
     "Setting",
     "Simplex",
     "Sweep",
+    "TwoPoint",
     "__version__",
     "adversary",
     "bounds",

@@ -4,6 +4,7 @@ Read `base` first (the contract), then `clipped_ogd` (an example), then `registr
 """
 
 from .averaged import Averaged
+from .bandit import OnePoint, TwoPoint
 from .base import (
     QUANTITIES,
     Assumes,
@@ -38,7 +39,7 @@ __all__ = [
     "DelayTolerant", "Doubling",
     "DriftPlusPenalty", "DualMirror", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState",
     "NoSlater",
-    "Observed", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",
-    "Setting", "State", "StepExperts", "StrongSurrogate", "Surrogate", "YuNeely", "learner", "learner_dataclass",
+    "Observed", "OnePoint", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",
+    "Setting", "State", "StepExperts", "StrongSurrogate", "Surrogate", "TwoPoint", "YuNeely", "learner", "learner_dataclass",
     "register_learner",
 ]  # fmt: skip

@@ -153,6 +153,10 @@ class Learner(ABC):
         """Return the state at the end of a round, after all arrivals, with the next decision as `state.x`."""
         return state
 
+    def points(self, state: Any) -> tuple[jax.Array, ...]:
+        """Return the points that are played and scored in the round: `state.x`, unless a learner plays several."""
+        return (state.x,)
+
     def uncovered(self, feedback: Feedback) -> str:
         """Say why the guarantees do not hold under this feedback; empty if they do.
 
@@ -207,6 +211,8 @@ class Assumes(StrEnum):
     STOCHASTIC = "independent, identically distributed rounds"
     LINEAR = "linear losses and constraints"
     IDLE = "a decision that earns and uses nothing"
+    OBLIVIOUS = "data that do not depend on the decisions"
+    LOSS_VALUES = "losses between -F and F"
     NOISE = "zero-mean errors"
     """Errors of one round have mean zero given all earlier rounds, and are sub-Gaussian with the learner's sigma."""
     ANNOUNCED_HOLD = "announced constraints hold in all rounds"

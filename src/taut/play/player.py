@@ -158,6 +158,13 @@ class Player(Displayed):
         return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     @property
+    def points(self) -> Array:
+        """The points to play in this round, (k, *decision): the decision, or those around it that a bandit learner plays."""
+        with self._lock:
+            state = Remembered.parts(self._packing.unpack(self._arrays, self._played.stop)).learner
+        return np.stack([np.asarray(point) for point in through(self.learner, self.feedback).points(state)])
+
+    @property
     def totals(self) -> Totals:
         """Running totals of loss and violations. The total loss is NaN if a round was observed without its loss."""
         with self._lock:

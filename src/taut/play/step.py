@@ -116,7 +116,14 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round | None 
     if learner.request_first:
         state = learner.decide(state, round)
     after = learner.step(state, round)
-    return PlayedRound(learner, round, state, after, scored.loss(state.x), scored.constraints(state.x).values)
+    losses, values = [], []
+    for point in learner.points(state):  # one, except for bandit learners
+        losses.append(scored.loss(point))
+        values.append(scored.constraints(point).values)
+    loss, excess = losses[0], values[0]
+    if len(losses) > 1:
+        loss, excess = jnp.mean(jnp.stack(losses)), jnp.max(jnp.stack(values), axis=0)
+    return PlayedRound(learner, round, state, after, loss, excess)
 
 
 def mark_nonfinite_data(state: Any, z: Any) -> tuple[Any, list[jax.Array]]:

@@ -67,6 +67,10 @@ class WithFeedback(Learner):
         """Let the learner go on from another decision, if it can."""
         return state._replace(x=x, inner=self.learner.moved(state.inner, x))
 
+    def points(self, state: FeedbackState) -> tuple[jax.Array, ...]:
+        """Return the points that the learner plays."""
+        return self.learner.points(self._playing(state))
+
     def multiplier(self, state: FeedbackState, round: Round) -> jax.Array:
         """Return the multiplier that the learner would have with the true round."""
         return self.learner.multiplier(self._playing(state), round)

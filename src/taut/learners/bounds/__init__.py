@@ -17,6 +17,7 @@ from .averaged import (
     averaged_smooth_violation,
     averaged_violation,
 )
+from .bandit import bandit_expected_regret, bandit_expected_violation, two_point_moment
 from .block_frank_wolfe import (
     block_frank_wolfe_regret,
     block_frank_wolfe_squared_violation,
@@ -148,6 +149,8 @@ __all__ = [
     "averaged_margin",
     "averaged_smooth_violation",
     "averaged_violation",
+    "bandit_expected_regret",
+    "bandit_expected_violation",
     "block_frank_wolfe_regret",
     "block_frank_wolfe_squared_violation",
     "bounded_game_expected_excess",
@@ -226,6 +229,7 @@ __all__ = [
     "surrogate_regret",
     "surrogate_violation",
     "tightening_cost",
+    "two_point_moment",
     "violation_from_squared",
     "yu_neely_excess",
     "yu_neely_regret",

@@ -1,10 +1,12 @@
 """Feedback: what a learner gets to see of a round. Decisions are always scored with the true loss and constraints.
 
-Read `base` first (the contract and full information), then `noisy` (an example), then the other kinds, such as `delayed`.
+Read `base` first (the contract and full information), then `noisy` (an example), then `delayed`
+and `bandit`.
 """
 
+from .bandit import Bandit
 from .base import Feedback, FullInformation, as_feedback
 from .delayed import Delayed
 from .noisy import Noisy
 
-__all__ = ["Delayed", "Feedback", "FullInformation", "Noisy", "as_feedback"]
+__all__ = ["Bandit", "Delayed", "Feedback", "FullInformation", "Noisy", "as_feedback"]

@@ -1,0 +1,309 @@
+r"""Bandit learners: gradients are estimated from the values at the points that are played.
+
+    l_t = f_t + mu max_i [g_{t,i}]_+,   u uniform on the unit sphere
+    two points:  play x_t + delta u and x_t - delta u,   z = (d / (2 delta)) (l_t(x_t + delta u) - l_t(x_t - delta u)) u
+    one point:   play x_t + delta u,                     z = (d / delta) l_t(x_t + delta u) u
+    x_{t+1} = Pi( x_t - eta_t z )   onto the domain shrunk by 1 - delta / r, so that all points stay inside
+
+Constraints enter through an exact penalty, because only values are seen. The step is that of another learner, which gets z as
+the gradient of its loss and no constraint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments
+from ..problem.constants import Constants
+from ..problem.constraints import Linearisation
+from ..problem.domains import Ball, Box, Domain, L1Ball
+from ..problem.feedback import Bandit, Feedback
+from ..problem.rounds import Round
+from . import bounds
+from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
+from .card import Card, Growth
+from .half_space import HalfSpace
+from .schedules import Constant
+
+__all__ = ["BanditState", "OnePoint", "TwoPoint", "inner_radius"]
+
+
+class BanditState(NamedTuple):
+    """The state of a learner that sees values only."""
+
+    x: jax.Array
+    """The decision; with two points their middle, with one the point that is played."""
+    t: jax.Array
+    inner: Any
+    direction: jax.Array
+    """u."""
+    points: tuple[jax.Array, ...]
+    key: jax.Array
+
+
+class _ShrunkRound:
+    """What the inner learner sees: an estimated gradient, no constraint, and the shrunk domain."""
+
+    def __init__(self, round: Round, slope: jax.Array, value: jax.Array, centre: jax.Array, factor: jax.Array) -> None:
+        self.round, self.slope, self.value, self.centre, self.factor = round, slope, value, centre, factor
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return self.value
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        return self.slope
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        return Linearisation(
+            -jnp.ones((1,), x.dtype), lambda weights: jnp.zeros_like(x), lambda direction: jnp.zeros((1,), x.dtype)
+        )
+
+    def project(self, x: jax.Array) -> jax.Array:
+        # Pi onto c + s (B - c) is c + s (Pi_B(c + (x - c) / s) - c).
+        outside = self.centre + (x - self.centre) / self.factor
+        return self.centre + self.factor * (self.round.project(outside) - self.centre)
+
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        return self.centre + self.factor * (self.round.minimise(direction) - self.centre)
+
+
+class _BanditLearner(Learner):
+    """What both kinds have in common; subclasses say which points are played and how gradients are estimated."""
+
+    learner: Learner
+    delta: Any
+    penalty: Any
+    inner_radius: Any
+    centre: Any
+    count: ClassVar[int]
+    """The number of points per round."""
+
+    @property
+    def random(self) -> bool:
+        """Directions are drawn at random."""
+        return True
+
+    def init(self, x1: jax.Array, count: int) -> BanditState:
+        """Begin inside the shrunk domain, with a direction that `seeded` replaces."""
+        middle, factor = self._shrunk(x1)
+        inner = self.learner.init(middle + factor * (x1 - middle), 1)
+        return self._drawn(inner, first_round(), jax.random.key_data(jax.random.key(0)))
+
+    def seeded(self, state: BanditState, key: jax.Array) -> BanditState:
+        """Draw the first direction with the key of one seed."""
+        return self._drawn(state.inner, state.t, jax.random.key_data(key))
+
+    def points(self, state: BanditState) -> tuple[jax.Array, ...]:
+        """The points that are played."""
+        return state.points
+
+    def step(self, state: BanditState, round: Round) -> BanditState:
+        """Estimate the gradient of the penalised loss, let the inner learner step, and draw the next direction."""
+        penalty = jnp.asarray(self.penalty, state.x.dtype)
+        values = [
+            round.loss(point) + penalty * jnp.maximum(jnp.max(round.constraints(point).values), 0)
+            for point in state.points
+        ]
+        middle, factor = self._shrunk(state.x)
+        size, delta = state.x.size, jnp.asarray(self.delta, state.x.dtype)
+        change = values[0] if len(values) == 1 else (values[0] - values[1]) / 2
+        slope = size / delta * change * state.direction
+        seen = _ShrunkRound(round, slope, jnp.mean(jnp.stack(values)), middle, factor)
+        return self._drawn(self.learner.step(state.inner, seen), state.t + 1, state.key)
+
+    def _shrunk(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Centre and factor of the shrunk domain."""
+        delta, room = (jnp.asarray(one, x.dtype) for one in (self.delta, self.inner_radius))
+        return jnp.asarray(self.centre, x.dtype), 1 - delta / room
+
+    def _drawn(self, inner: Any, t: jax.Array, key: jax.Array) -> BanditState:
+        x = inner.x
+        normal = jax.random.normal(jax.random.fold_in(jax.random.wrap_key_data(key), t), x.shape, x.dtype)
+        length = jnp.sqrt(jnp.sum(jnp.square(normal)))
+        u = normal / jnp.where(length > 0, length, 1)
+        move = jnp.asarray(self.delta, x.dtype) * u
+        points = (x + move,) if self.count == 1 else (x + move, x - move)
+        return BanditState(points[0] if self.count == 1 else x, t, inner, u, points, key)
+
+    def uncovered(self, feedback: Feedback) -> str:
+        """Values at the points that this learner plays are covered."""
+        if not isinstance(feedback, Bandit):
+            return (
+                f"the guarantees of {type(self).__name__} cover full information and values only, not {feedback.kind}"
+            )
+        if feedback.points != self.count:
+            return f"{type(self).__name__} plays {self.count} point(s) per round, the feedback shows {feedback.points}"
+        return ""
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield B1 or B2 for a constant step: bounds on expectations."""
+        source = f"{type(self).__name__}, B{3 - self.count}"
+        eta = getattr(self.learner, "eta", None)
+        if not isinstance(self.learner, HalfSpace) or not isinstance(eta, Constant):
+            yield Guarantee.none("regret", source, "the inner learner must be HalfSpace with a constant step")
+            return
+        rests = (*BASE, Assumes.OBLIVIOUS, *((Assumes.LOSS_VALUES,) if self.count == 1 else ()))
+
+        def total(*, radius: float, loss_lipschitz: float, constraint_lipschitz: float, **known: float) -> float:
+            slope = loss_lipschitz + float(self.penalty) * constraint_lipschitz
+            return bounds.bandit_expected_regret(
+                horizon=horizon, eta=float(eta.value), delta=float(self.delta), inner_radius=float(self.inner_radius),
+                radius=radius, lipschitz=slope, second_moment=self._second_moment(setting.size, slope, **known),
+            )  # fmt: skip
+
+        def violation(*, loss_range: float, **known: float) -> float:
+            more = {"loss_range": loss_range} if self.count == 1 else {}
+            return bounds.bandit_expected_violation(
+                horizon=horizon, regret=total(**known, **more), penalty=float(self.penalty), loss_range=loss_range
+            )
+
+        needs = ("radius", "loss_lipschitz", "constraint_lipschitz")
+        extra = ("loss_range", "constraint_range") if self.count == 1 else ()
+        yield setting.evaluate("regret", total, source, (*needs, *extra), rests, expected=True)
+        wanted = tuple(dict.fromkeys((*needs, *extra, "loss_range")))
+        found = setting.evaluate("violation", violation, source, wanted, rests, expected=True)
+        yield found
+        if found.bound is not None:
+            yield found.become("excess")
+
+    def _second_moment(self, size: int, slope: float, **known: float) -> float:
+        if self.count == 2:
+            return bounds.two_point_moment(size=size) * slope**2
+        reach = known["loss_range"] + float(self.penalty) * known["constraint_range"]
+        return (size * reach / float(self.delta)) ** 2
+
+
+def _check(learner: Any) -> None:
+    if not isinstance(learner.learner, Learner):
+        raise TypeError(
+            f"learner: got {learner.learner!r}; expected a learner, as {type(learner).__name__}.tuned builds it"
+        )
+    for name in ("delta", "penalty", "inner_radius"):
+        value = getattr(learner, name)
+        if isinstance(value, (int, float)):
+            arguments.positive(name, value)
+    known = (learner.delta, learner.inner_radius)
+    if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
+        raise ValueError(f"delta: got {known[0]:g}; expected less than the inner radius of the domain, {known[1]:g}")
+
+
+@learner_dataclass
+class TwoPoint(_BanditLearner):
+    """A learner for two values per round: differences of values estimate gradients.
+
+    Guarantee, in expectation: regret at most G R sqrt(d^2 T / (d - 1)) + O(1) with G = G_f + mu G_g, and violation at most
+    (that + F T) / mu; mu = T^(1/4) G_f / G_g makes both O(sqrt(d) T^(3/4)). See `docs/theory.md`, B1.
+
+    Arguments:
+        learner: takes the steps on the penalised loss.
+        delta: the distance of the two points from the decision.
+        penalty: mu.
+        inner_radius: r, the radius of a ball around the centre that the domain contains.
+        centre: the centre of the domain.
+
+    >>> import taut
+    >>> taut.learner("two-point", taut.testing.PROBLEMS[0].problem, horizon=1000).delta
+    0.001
+    """
+
+    count: ClassVar[int] = 2
+
+    learner: Learner
+    delta: Any
+    penalty: Any
+    inner_radius: Any
+    centre: Any
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def tuned(cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None) -> TwoPoint:
+        """delta = r / T and eta = R / (G sqrt(d' T)), d' = d^2 / (d - 1)."""
+        rounds = arguments.count("horizon", horizon, 2)
+        weight, slope, room, size = _sizes(constants, rounds ** (1 / 4), domain, penalty)
+        eta = float(domain.radius) / (slope * math.sqrt(bounds.two_point_moment(size=size) * rounds))
+        step = HalfSpace(Constant(eta), float(domain.diameter))
+        return cls(step, room / rounds, weight, room, np.asarray(domain.centre))
+
+
+@learner_dataclass
+class OnePoint(_BanditLearner):
+    """A learner for a single value per round. It learns slowly: use two points if there is any way to.
+
+    Guarantee, in expectation: O(T^(7/8)) regret and violation. See `docs/theory.md`, B2. Growth is not visible below
+    about T = 1e5.
+
+    Arguments: as those of `TwoPoint`; losses must lie between -F and F.
+    """
+
+    count: ClassVar[int] = 1
+
+    learner: Learner
+    delta: Any
+    penalty: Any
+    inner_radius: Any
+    centre: Any
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def tuned(cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None) -> OnePoint:
+        """delta = r T^(-1/4) / 2, eta = R delta / (d max|l| sqrt T), mu = T^(1/8) G_f / G_g."""
+        rounds = arguments.count("horizon", horizon, 2)
+        weight, _, room, size = _sizes(constants, rounds ** (1 / 8), domain, penalty)
+        reach, height = constants.need("loss_range", "constraint_range")
+        delta = room * rounds ** (-1 / 4) / 2
+        eta = float(domain.radius) * delta / (size * (reach + weight * height) * math.sqrt(rounds))
+        return cls(HalfSpace(Constant(eta), float(domain.diameter)), delta, weight, room, np.asarray(domain.centre))
+
+
+def _sizes(
+    constants: Constants, growth: float, domain: Domain, penalty: float | None
+) -> tuple[float, float, float, int]:
+    """The penalty, G, the inner radius and the dimension."""
+    loss_slope, slope = constants.need("loss_lipschitz", "constraint_lipschitz")
+    steep = arguments.positive("loss_lipschitz", loss_slope)
+    weight = growth * steep / arguments.positive("constraint_lipschitz", slope) if penalty is None else penalty
+    return weight, steep + weight * slope, inner_radius(domain), math.prod(domain.shape)
+
+
+def inner_radius(domain: Domain) -> float:
+    """Return the radius of the largest ball around the centre that the domain contains; simplices contain none."""
+    if type(domain) is Ball:
+        return float(domain.radius)
+    if type(domain) is Box:
+        return float(np.min(np.asarray(domain.upper) - np.asarray(domain.lower))) / 2
+    if type(domain) is L1Ball:
+        return float(domain.radius) / math.sqrt(math.prod(domain.shape))
+    raise ValueError(
+        f"domain: got {type(domain).__name__}; expected a ball, a box or an l1 ball, inside which points can be played in every "
+        "direction. Build taut.TwoPoint(learner, delta, penalty, inner_radius, centre) by hand for other domains"
+    )
+
+
+_ORACLES = frozenset({"loss", "values", "project"})
+_NEEDS = ("loss_lipschitz", "constraint_lipschitz")
+CARDS = (
+    Card(
+        "two-point", TwoPoint.tuned, "Two-point bandit", "Shamir, JMLR 18, 2017, and docs/theory.md, B1", oracles=_ORACLES,
+        cost="1 projection, 2 losses, 2 m constraint values", needs=_NEEDS, needs_horizon=True, feedback=("full", "bandit"),
+        growth={"regret": Growth("sqrt(d) T^(3/4)", 0.75), "violation": Growth("sqrt(d) T^(3/4)", 0.75)},
+    ),
+    Card(
+        "one-point", OnePoint.tuned, "One-point bandit", "Flaxman, Kalai & McMahan, SODA 2005, and docs/theory.md, B2",
+        oracles=_ORACLES, cost="1 projection, 1 loss, m constraint values",
+        needs=(*_NEEDS, "loss_range", "constraint_range"), needs_horizon=True, feedback=("full", "bandit"),
+        growth={"regret": Growth("d T^(7/8)", 0.875), "violation": Growth("d T^(7/8)", 0.875)},
+        known_failures={
+            "check_constraint_matters": "in the rounds of the check its steps are too short to reach the toy's constraint"
+        },
+    ),
+)  # fmt: skip
