@@ -104,6 +104,7 @@ __all__ = [
     "log_sum_exp",
     "max_of",
     "metrics",
+    "previous",
     "rates",
     "recommend",
     "register_learner",
@@ -119,6 +120,7 @@ __all__ = [
 
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy
+    from .modelling.previous import previous
 
 
 def __dir__() -> list[str]:
@@ -131,6 +133,10 @@ def __getattr__(name: str) -> object:
         from .modelling.model import from_cvxpy
 
         return from_cvxpy
+    if name == "previous":
+        from .modelling.previous import previous
+
+        return previous
     if name == "testing":
         from importlib import import_module
 

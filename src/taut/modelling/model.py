@@ -33,6 +33,7 @@ from .inequalities import attribute_constraints, excesses, excesses_of
 from .parameters import Keys, Range, guess_notes
 from .per_round import chosen_parameters, fixed_with_data, refuse_unused
 from .presolve import stated_box, without_implied
+from .previous import RememberingModel, is_previous
 from .reading import parameters_of
 from .translate import translate, translate_all
 
@@ -52,7 +53,7 @@ def from_cvxpy(
     constants: Constants | None = None,
     per_round: Any = None,
     domain_binds: bool = False,
-) -> Model:
+) -> Any:
     """The problem whose loss and constraints are CVXPY expressions.
 
     Arguments:
@@ -73,7 +74,7 @@ def from_cvxpy(
     Convexity is proven: models that disciplined convex programming does not accept are refused.
     Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
     a dict by name in `taut.Player(...).decision` and `problem.present(...)`. `problem.notes` says how variable
-    attributes and the domain are treated.
+    attributes and the domain are treated. `taut.previous(x)` stands for the decision of the round before.
 
     >>> import cvxpy as cp, numpy as np
     >>> x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
@@ -81,7 +82,8 @@ def from_cvxpy(
     >>> game.domain.lower.tolist(), game.domain.upper.tolist(), round(game.constants.loss_lipschitz, 6)
     ([-1.0, -1.0], [1.0, 1.0], 1.414214)
     """
-    return Model(loss, constraints, domain, constants, per_round, domain_binds)
+    model = Model(loss, constraints, domain, constants, per_round, domain_binds)
+    return RememberingModel(model, Model) if any(map(is_previous, model.parameters)) else model
 
 
 class Model(Problem):

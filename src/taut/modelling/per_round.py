@@ -10,6 +10,7 @@ import numpy as np
 
 from ..problem.streams import Stream, required_arguments
 from ..problem.tables import plain
+from .previous import is_previous
 
 __all__ = ["chosen_parameters", "fixed_with_data", "refuse_unused"]
 
@@ -28,7 +29,7 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
         if not any(parameter is one for one in parameters):
             expected = ", ".join(by_name) or "none"
             raise ValueError(f"per_round: got {given}; expected parameters of the model: {expected}")
-    picked = [parameter for parameter in parameters if any(parameter is one for one in found)]
+    picked = [parameter for parameter in parameters if is_previous(parameter) or any(parameter is one for one in found)]
     for parameter in parameters:
         if not any(parameter is one for one in picked) and values[parameter.id] is None:
             raise ValueError(f"parameter {parameter.name()}: got no value; expected one, or the parameter in per_round")

@@ -1,0 +1,58 @@
+"""`taut.previous(x)` in CVXPY models: filled by the engine, replaced by the variable in hindsight."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import taut
+
+SEEDS, ROUNDS = 2, 30
+ALL = ("loss", "excess", "decisions")
+
+
+@pytest.fixture(scope="module")
+def model():
+    x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
+    before = taut.previous(x)
+    assert taut.previous(x) is before
+    return taut.from_cvxpy(c @ x + 0.1 * cp.sum_squares(x - before), [cp.sum(x) <= 1, x - before <= 0.2])
+
+
+def costs():
+    return np.random.default_rng(0).uniform(-1, 0.4, size=(SEEDS, ROUNDS, 2))
+
+
+def test_the_engine_fills_the_previous_decision(model):
+    run = taut.simulate("half-space", model, {"c": costs()}, seeds=SEEDS, record=ALL)
+    before = np.concatenate([np.broadcast_to(run.first, (SEEDS, 1, 2)), run.decisions[:, :-1]], axis=1)
+    losses = np.sum(costs() * run.decisions, axis=-1) + 0.1 * np.sum((run.decisions - before) ** 2, axis=-1)
+    np.testing.assert_allclose(run.loss, losses, atol=1e-12)
+    up = (run.decisions - before - 0.2).max(axis=-1)
+    np.testing.assert_allclose(run.excess, np.maximum(up, run.decisions.sum(axis=-1) - 1), atol=1e-12)
+    player = taut.Player(run.learner, model)
+    for t in range(5):
+        np.testing.assert_allclose(player.decision, run.decisions[0, t], atol=1e-13)
+        player.observe({"c": costs()[0, t]})
+
+
+def test_hindsight_and_certificates_use_the_model_at_rest(model):
+    best = taut.hindsight(model, {"c": costs()}, seeds=SEEDS)
+    total = costs().sum(axis=1)
+    np.testing.assert_allclose(best.loss, np.minimum(total.min(axis=1), 0), atol=1e-5)
+    run = taut.simulate("half-space", taut.steady(model), {"c": costs()}, seeds=SEEDS, score=model)
+    rows = {row.quantity: row for row in run.certificate(check=False).rows}
+    assert rows["policy regret"].holds
+    assert rows["violation"].bound is None  # the ramps were not seen
+    small = taut.tightened(model, 0.01)
+    values = taut.steady(small).constraints.values(np.zeros(2), (np.zeros(2),))
+    np.testing.assert_allclose(values, [-0.99, -0.19, -0.19], atol=1e-12)
+
+
+def test_mistakes_are_named(model):
+    x, y = cp.Variable(2, bounds=[0, 1]), cp.Variable(2, name="y")
+    with pytest.raises(ValueError, match=r"previous\(y\): got a variable that the model does not contain"):
+        taut.from_cvxpy(cp.sum_squares(x - taut.previous(y)), [cp.sum(x) <= 1])
+    with pytest.raises(TypeError, match=r"expected a cvxpy\.Variable"):
+        taut.previous(np.zeros(2))
+    with pytest.raises(ValueError, match="no parameter that changes"):
+        taut.simulate(model, {"c": costs(), "previous(x)": costs()}, seeds=SEEDS)
