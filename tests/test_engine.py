@@ -137,3 +137,32 @@ taut.cli.main()
     assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 4, done.stdout + done.stderr
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith(f"taut: {sentence}")
+
+
+SINGLE = """
+import jax, numpy as np, jax.numpy as jnp, taut
+weights = np.array([0.1, 0.2])
+def smooth(x, z):
+    return jnp.logaddexp(0.0, z @ x) + jax.nn.relu(weights @ x) + jnp.linalg.norm(x - weights)
+problem = taut.Problem(smooth, lambda x: jnp.sum(jnp.abs(x) * weights) - 0.1, taut.Ball(1.0, shape=2))
+data = np.random.default_rng(0).normal(size=(30, 2))
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: compiled.append(name))
+def all_of_it():
+    run = taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, data)
+    best = taut.hindsight(problem, data)
+    certificate = run.certificate(best=best)
+    player = taut.Player(taut.ClippedOGD(0.1, 4.0), problem)
+    player.observe(data[0])
+    kinds = run.loss.dtype, player.decision.dtype, best.decision.dtype
+    return [*map(str, kinds), repr(float(best.loss[0])), repr([row.worst for row in certificate.rows])]
+first = all_of_it()
+compiled.clear()
+again = all_of_it()
+print(*first[:3], first == again, sum(name.endswith("backend_compile_duration") for name in compiled))
+"""
+
+
+def test_single_precision_keeps_its_programs_through_hindsight_and_certificates():
+    """Hindsight computes in double precision; the simulation is not compiled again after it, and nothing mixes."""
+    assert run_in_single_precision(SINGLE).split() == ["float32", "float32", "float64", "True", "0"]

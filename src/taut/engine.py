@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.tree_util import GetAttrKey
 
-from .jax_internals import backend_started
+from .jax_internals import backend_started, forget_traces
 
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
@@ -136,18 +136,18 @@ def default_float() -> jax.numpy.dtype:
 def double_precision() -> Iterator[None]:
     """Return a context in which JAX computes in float64, whatever the user's configuration.
 
-    Compiled code is discarded when the precision changes, because JAX caches NumPy constants of a user's functions in the
-    precision of their first use and would mix the two.
+    Functions are traced anew when the precision changes, because JAX caches NumPy constants of a user's functions in the
+    precision of their first use and would mix the two. Compiled programs stay.
     """
     if jax.config.read("jax_enable_x64"):
         yield
         return
-    jax.clear_caches()
+    forget_traces()
     try:
         with _enable_x64(True):
             yield
     finally:
-        jax.clear_caches()
+        forget_traces()
 
 
 def _enable_x64(on: bool) -> Any:

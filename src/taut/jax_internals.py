@@ -18,7 +18,17 @@ try:
 except ImportError:  # another place in a later version
     ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "Literal", "backend_started", "bind", "is_tracer", "plain", "trace_state"]
+__all__ = [
+    "ClosedJaxpr",
+    "Jaxpr",
+    "Literal",
+    "backend_started",
+    "bind",
+    "forget_traces",
+    "is_tracer",
+    "plain",
+    "trace_state",
+]
 
 _forced = os.environ.get("TAUT_PLAIN_JAX", "") not in ("", "0")
 
@@ -55,6 +65,23 @@ def backend_started() -> bool:
         return bool(xla_bridge.backends_are_initialized())
     except (ImportError, AttributeError):
         return False
+
+
+def forget_traces() -> None:
+    """Make JAX trace functions anew, but keep compiled programs; as a fall-back, discard those too.
+
+    JAX keeps NumPy constants of a function in the precision in which it was first traced, and would mix the two.
+    """
+    try:
+        if _forced:
+            raise ImportError
+        from jax._src import pjit
+        from jax._src.interpreters import partial_eval
+
+        for cached in (partial_eval.trace_to_jaxpr, pjit._infer_params_cached):
+            cached.cache_clear()
+    except (ImportError, AttributeError):
+        jax.clear_caches()
 
 
 def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:

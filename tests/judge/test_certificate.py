@@ -280,6 +280,26 @@ def test_no_fixed_decision_is_feasible_in_all_rounds():
     assert 'comparator="per-round"' in note
 
 
+def test_certificates_take_comparators_that_move():
+    problem, data = toy(), np.repeat(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), 100, axis=1)
+    run = taut.simulate(taut.ClippedOGD(0.05, 4.0), problem, data, seeds=1)
+    moving = taut.hindsight(problem, data, seeds=1, comparator="shifting", breakpoints=[100])
+    certificate = run.certificate(best=moving)
+    first = certificate.rows[0]
+    assert first.quantity == "regret, shifting comparator"
+    assert first.worst == pytest.approx(float(run.totals.loss[0]) + 200)
+    fixed = row(run.certificate(), "regret")
+    assert first.bound == pytest.approx(fixed.bound + 2 * 2 / 0.05)  # D P / eta
+    assert "path is 2 long" in certificate.notes[0]
+    assert certificate.outcome == "holds"
+    other = taut.simulate(taut.learner("ogd", problem, horizon=200), problem, data, seeds=1).certificate(best=moving)
+    assert other.rows[0].bound is None
+    assert "fixed decision" in other.rows[0].reasons[0]
+    prefixes = taut.hindsight(problem, data, seeds=1, prefixes=[10, 200])
+    with pytest.raises(ValueError, match="best: got losses of shape"):
+        run.certificate(best=prefixes)
+
+
 def test_rounding_is_no_violation_of_a_bound_of_zero():
     size = 1e5
     problem = taut.Problem(

@@ -1,5 +1,8 @@
 """Functions evaluated in NumPy: every rule against the compiled program, and the choice between the two."""
 
+import gc
+import weakref
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,8 @@ import pytest
 
 import taut
 from taut.problem import interpreter
-from taut.problem.interpreter import CALLS, RULES, Evaluated, evaluated, supported
+from taut.problem.interpreter import CALLS, LOOPS, RULES, Evaluated, evaluated, owned_by, supported
+from taut.problem.programs import programs_of
 
 X = np.array([[0.3, -1.2, 0.7], [0.0, 0.25, -0.5]])
 Y = np.array([[1.5, 0.4, -0.7], [0.1, 0.25, 2.0]])
@@ -50,6 +54,16 @@ CASES = {
         jax.grad(lambda v: jnp.sum(jnp.logaddexp(v, y) * v[:1]))(x), jax.hessian(lambda v: jnp.sum(v[0] * v[1] ** 2))(x),
         jax.jacfwd(lambda v: jnp.stack([v[0, 0], v[1].max(), jnp.abs(v).sum()]))(x), lax.stop_gradient(x) * x,
     ),
+    "loops": lambda x, y: (
+        lax.while_loop(lambda v: jnp.sum(v) > 0.1, lambda v: v / 2, jnp.abs(x)), lax.map(jnp.sin, x),
+        jax.vmap(lambda v: lax.while_loop(lambda w: jnp.sum(w) > 0.1, lambda w: w / 2, jnp.abs(v)))(x),
+        lax.scan(lambda carry, v: (carry * 0.5 + v, carry.sum()), x[0], y, reverse=True),
+        lax.fori_loop(0, 3, lambda i, v: v * i + 1, x),
+        lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, y), lax.switch(jnp.argmax(x[0]) + 5, [jnp.sin, jnp.cos, jnp.exp], y),
+        lax.dynamic_slice(x, (jnp.argmax(x[0]), jnp.argmin(x[0])), (1, 2)),
+        lax.dynamic_update_slice(x, y[:1, :2], (jnp.argmax(x[0]) + 1, jnp.argmin(x[0]))),
+        jax.jvp(lambda v: lax.fori_loop(0, 4, lambda i, w: w * v, v), (x,), (y,)),
+    ),
     "domains": lambda x, y: [
         jax.vmap(domain.project)(3 * x)
         for domain in (taut.Ball(1.0, shape=3), taut.Box(-0.5, 0.2, shape=3), taut.Simplex(3), taut.L1Ball(0.4, shape=3))
@@ -60,8 +74,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_numpy_and_compiled_programs_agree(name):
     function = Evaluated(CASES[name])
-    here, there = function(X, Y), function.jitted(X, Y)
-    assert all(one.spent < np.inf for one in function._programs.values())  # it was evaluated in NumPy
+    here, there = function(X, Y), jax.jit(CASES[name])(X, Y)
+    assert all(one.spent < np.inf for one in function.programs.values())  # it was evaluated in NumPy
     assert jax.tree.structure(here) == jax.tree.structure(there)
     for a, b in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
         assert a.dtype == b.dtype
@@ -72,8 +86,7 @@ def test_numpy_and_compiled_programs_agree(name):
 def primitives(jaxpr):
     for equation in jaxpr.eqns:
         yield equation.primitive.name
-        body = interpreter._body(equation)
-        if body is not None:
+        for body in interpreter._bodies(equation):
             yield from primitives(body.jaxpr)
 
 
@@ -90,37 +103,63 @@ def test_every_rule_is_in_a_case_above():
         "or",
         "not",
     }  # depend on the version of JAX
-    assert set(RULES) - used <= rare
-    assert used <= set(RULES) | CALLS
+    assert (set(RULES) | set(LOOPS)) - used <= rare
+    assert used <= set(RULES) | CALLS | set(LOOPS)
 
 
 def test_what_has_no_rule_is_compiled():
-    def root(x):
-        return lax.while_loop(lambda v: jnp.sum(v) > 1, lambda v: v / 2, x)
-
     for function in (
-        root,
         lambda x: jnp.linalg.eigvalsh(x @ x.T),
-        lambda x: lax.map(jnp.sin, x),
-        lambda x: x[(x > 0).sum()],
+        lambda x: lax.map(lambda v: v[jnp.argsort(v)], x),
+        lambda x: x[jnp.array([0, 1, 0])],
+        lambda x: lax.scan(lambda carry, v: (carry, v), x[0], x[:0])[0],
     ):
         traced = Evaluated(function)
         assert not supported(jax.make_jaxpr(function)(X).jaxpr)
-        np.testing.assert_array_equal(traced(X), np.asarray(traced.jitted(X)))
-        assert all(one.spent == np.inf for one in traced._programs.values())
+        np.testing.assert_array_equal(traced(X), np.asarray(jax.jit(function)(X)))
+        assert all(one.spent == np.inf for one in traced.programs.values())
 
 
 def test_programs_are_compiled_when_they_are_used_often_or_large(monkeypatch):
     monkeypatch.setattr(interpreter, "SECONDS", 0.0)
     function = Evaluated(lambda x: jnp.sin(2 * x))
+
+    def compiled(evaluated):
+        (one,) = evaluated.programs.values()
+        return one.jitted._cache_size()
+
     function(X)
-    assert function.jitted._cache_size() == 0
+    assert compiled(function) == 0
     function(X)
-    assert function.jitted._cache_size() == 1
+    assert compiled(function) == 1
     monkeypatch.setattr(interpreter, "ENTRIES", 5)
     large = Evaluated(lambda x: jnp.cos(2 * x))
     large(X)
-    assert large.jitted._cache_size() == 1
+    assert compiled(large) == 1
+
+
+def test_a_loop_of_many_iterations_is_compiled(monkeypatch):
+    monkeypatch.setattr(interpreter, "ITERATIONS", 3)
+    function = Evaluated(lambda x: lax.while_loop(lambda v: jnp.sum(v) > 1e-3, lambda v: v / 2, jnp.abs(x)))
+    assert np.sum(function(X)) <= 1e-3
+    assert all(one.spent == np.inf for one in function.programs.values())
+
+
+def test_programs_go_to_the_owner_and_are_freed_with_it():
+    function = Evaluated(lambda scale, x: scale(x), static_argnames=("scale",))
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Ball(1.0, shape=3))
+
+    def double(x):
+        return 2 * x
+
+    gone = weakref.ref(double)
+    with owned_by(programs_of(problem)):
+        np.testing.assert_array_equal(function(double, X), 2 * X)
+        assert len(function.programs) == 1
+    assert not function.programs
+    del double, problem
+    gc.collect()
+    assert gone() is None
 
 
 def test_static_arguments_and_pytrees():
@@ -132,7 +171,7 @@ def test_static_arguments_and_pytrees():
         result = applied(function, {"a": X}, np.asarray(2.0))
         assert result["none"] is None
         assert result["sum"] == pytest.approx(2 * float(function(X)))
-    assert len(applied._programs) == 2
+    assert len(applied.programs) == 2
 
 
 def test_hindsight_of_a_small_problem_compiles_nothing():

@@ -15,17 +15,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engine import Array
+from ..engine import Array, default_float
 from ..learners import Assumes
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
+from ..problem.domains.support import project_rows
 from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
-from ..problem.sampling import sample_decisions, sample_rounds
+from ..problem.programs import programs_of
+from ..problem.sampling import generator, sample_decisions, sample_rounds
 from ..problem.streams import Stream
 from ..problem.transforms import Tightened
 from .observed import Extreme, Observations
-from .probes import probe, walk_back
+from .probes import largest_values, probe, walk_back
 
 __all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check", "check_slater", "rounds_of"]
 
@@ -36,6 +38,9 @@ ROUNDS = 16
 """Rounds that are sampled for probes all over the domain."""
 DISTANCES = 12
 """Infeasible decisions whose distance to the feasible set is computed."""
+_DEFAULT_KEY = np.array([0, 0], np.uint32)
+_DEFAULT_KEYS = np.array([[1797259609, 2579123966], [928981903, 3453687069], [4146024105, 2718843009]], np.uint32)
+"""`jax.random.key(0)` and its split into three, which would be compiled otherwise."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Assumption:
 def check(
     problem: Problem,
     stream: Stream,
-    key: jax.Array,
+    key: jax.Array | None,
     seen: Observations,
     feasible: Domain | None = None,
     samples: int = 192,
@@ -72,11 +77,11 @@ def check(
         feasible: the set that the learner takes for the feasible set, if it projects onto one.
         samples: number of decisions to try, besides those that were played.
     """
-    where, when, who = jax.random.split(key, 3)
-    points = jnp.asarray(sample_decisions(problem.domain, where, samples))
-    points = jnp.concatenate([jnp.asarray(seen.violating), jnp.asarray(seen.played), points])  # played ones first
+    where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
+    points = sample_decisions(problem.domain, where, samples)
+    points = np.concatenate([seen.violating, seen.played, points]).astype(default_float())  # played ones first
     data = _sampled(stream, when, points)
-    partner = points[jax.random.permutation(who, len(points))]
+    partner = points[generator(who).permutation(len(points))]
     found = probe(problem, points, partner, data)
     rounds = None if not problem.constraints.takes_data else data
     checks = [
@@ -100,21 +105,21 @@ def check(
     return tuple(assumption for assumption in checks if assumption is not None)
 
 
-def rounds_of(stream: Stream, key: jax.Array, seen: Observations) -> Any:
+def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
     """A sample of the data of a run's rounds."""
-    return _sampled(stream, key, jnp.asarray(seen.played))
+    return _sampled(stream, _DEFAULT_KEY if key is None else key, seen.played)
 
 
-def _sampled(stream: Stream, key: jax.Array, points: jax.Array) -> Any:
+def _sampled(stream: Stream, key: Any, points: Array) -> Any:
     return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
 
 
-def _worst(score: Array, points: jax.Array) -> tuple[int, int, Array]:
+def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
     round, point = np.unravel_index(int(np.argmax(score)), score.shape)
     return int(round), int(point), np.asarray(points[point])
 
 
-def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: jax.Array, partner: jax.Array) -> Assumption:
+def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array) -> Assumption:
     name = f"convex {what}"
     short = -gap - SLACK * (1e-3 + scale)
     if short.max() > 0:
@@ -127,7 +132,7 @@ def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: jax.A
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
-def _largest(name: str, problem: Problem, sampled: Array, points: jax.Array, seen: Observations) -> Assumption | None:
+def _largest(name: str, problem: Problem, sampled: Array, points: Array, seen: Observations) -> Assumption | None:
     stated = getattr(problem.constants, name)
     if stated is None:
         return None
@@ -154,7 +159,7 @@ def _over_all(seen: Observations, extreme: Extreme) -> str:
     return f"largest over all {of_all} {extreme.value:.6g}"
 
 
-def _range(problem: Problem, loss: Array, points: jax.Array, seen: Observations) -> Assumption | None:
+def _range(problem: Problem, loss: Array, points: Array, seen: Observations) -> Assumption | None:
     stated = problem.constants.loss_range
     if stated is None:
         return None
@@ -181,7 +186,7 @@ def _count(problem: Problem, excess: Array) -> Assumption | None:
     )
 
 
-def _radius(problem: Problem, points: jax.Array) -> Assumption | None:
+def _radius(problem: Problem, points: Array) -> Assumption | None:
     stated = problem.constants.radius
     if stated is None:
         return None
@@ -193,7 +198,7 @@ def _radius(problem: Problem, points: jax.Array) -> Assumption | None:
     return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
 
 
-def _domain(problem: Problem, points: jax.Array) -> Assumption:
+def _domain(problem: Problem, points: Array) -> Assumption:
     """Look for a feasible point outside: walk back to g <= 0 from far outside in many directions."""
     if problem.constraints.takes_data:
         return Assumption("domain", GIVEN, "constraints change with the round: the domain counts as part of them")
@@ -201,8 +206,8 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
         return Assumption("domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}")
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
-    outside, feasible, ends = walk_back(problem.constraints, problem.domain, points)
-    hits = np.flatnonzero(np.asarray(outside) & np.asarray(feasible))
+    outside, feasible, ends = walk_back(problem, points)
+    hits = np.flatnonzero(outside & feasible)
     if hits.size:
         x = np.asarray(ends[hits[0]])
         mend = "if the domain is a limit that always holds, say so with Problem(..., domain_binds=True)"
@@ -210,7 +215,7 @@ def _domain(problem: Problem, points: jax.Array) -> Assumption:
     return Assumption("domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions")
 
 
-def _strong(problem: Problem, probe: dict[str, Array], points: jax.Array, partner: jax.Array) -> Assumption | None:
+def _strong(problem: Problem, probe: dict[str, Array], points: Array, partner: Array) -> Assumption | None:
     modulus = problem.constants.strong_convexity
     if modulus == 0:
         return None
@@ -225,7 +230,7 @@ def _strong(problem: Problem, probe: dict[str, Array], points: jax.Array, partne
     return Assumption("strong_convexity", PROBED, f"H = {modulus:.6g} ({source}) at {short.size} pairs")
 
 
-def _smooth(problem: Problem, probe: dict[str, Array], points: jax.Array, partner: jax.Array) -> Assumption | None:
+def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: Array) -> Assumption | None:
     stated = problem.constants.constraint_smoothness
     if stated is None:
         return None
@@ -241,7 +246,7 @@ def _smooth(problem: Problem, probe: dict[str, Array], points: jax.Array, partne
 def _centre(problem: Problem) -> Assumption | None:
     if problem.constraints.takes_data:
         return None
-    excess = float(np.max(np.asarray(problem.constraints.values(problem.domain.centre, None))))
+    excess = float(largest_values(problem, np.asarray(problem.domain.centre, default_float())[None])[0])
     if excess > 0:
         detail = f"the domain's centre exceeds a constraint by {excess:.6g}"
         return Assumption("centre feasible", REFUTED, detail, {"x": np.asarray(problem.domain.centre)})
@@ -280,22 +285,24 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
-def _error_bound(problem: Problem, points: jax.Array) -> Assumption | None:
+def _error_bound(problem: Problem, points: Array) -> Assumption | None:
     """Distances to the feasible set are exact: the nearest feasible decision is a best fixed decision in hindsight."""
     stated = problem.constants.error_bound
     if stated is None or problem.constraints.takes_data:
         return None
     from .hindsight import hindsight
 
-    excess = jax.vmap(lambda x: jnp.max(problem.constraints.values(x, None)))(points)
-    outside = np.flatnonzero(np.asarray(excess) > 1e-6)[:DISTANCES]
+    excess = largest_values(problem, points)
+    outside = np.flatnonzero(excess > 1e-6)[:DISTANCES]
     if not outside.size:
         return Assumption("error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try")
-    tried = np.asarray(points)[outside]
-    nearest = Problem(_half_square, problem.constraints, problem.domain)
+    tried = points[outside]
+    nearest = programs_of(problem).get(  # kept, so that nothing is compiled again for the next certificate
+        (_half_square, problem.domain), lambda: Problem(_half_square, problem.constraints, problem.domain)
+    )
     best = hindsight(nearest, tried[:, None], seeds=len(tried))
     distance = np.linalg.norm((best.decision - tried).reshape(len(tried), -1), axis=1)
-    short = stated * distance * (1 - 1e-4) - np.asarray(excess)[outside]
+    short = stated * distance * (1 - 1e-4) - excess[outside]
     if short.max() > 1e-7:
         i = int(short.argmax())
         detail = f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance {distance[i]:.6g}"
@@ -307,7 +314,7 @@ def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((x - z) ** 2)
 
 
-def _kinds(problem: Problem, found: dict[str, Array], points: jax.Array, partner: jax.Array) -> Iterator[Assumption]:
+def _kinds(problem: Problem, found: dict[str, Array], points: Array, partner: Array) -> Iterator[Assumption]:
     """Whether constraints are fixed and whether they are affine, for theorems that need it."""
     name = str(Assumes.FIXED_CONSTRAINTS)
     if problem.constraints.takes_data:
@@ -323,14 +330,13 @@ def _kinds(problem: Problem, found: dict[str, Array], points: jax.Array, partner
         yield Assumption(name, PROBED, f"gradients are equal at {bend.size} pairs")
 
 
-def _projection(problem: Problem, feasible: Domain, points: jax.Array) -> Assumption:
+def _projection(problem: Problem, feasible: Domain, points: Array) -> Assumption:
     """Whether the set that a learner projects onto is the feasible set."""
     name = str(Assumes.PROJECTION)
     if problem.constraints.takes_data:
         return Assumption(name, GIVEN, "not checked, because the constraints depend on the round's data")
-    values = jax.jit(jax.vmap(lambda x: jnp.max(problem.constraints.values(x, None))))
-    inside = jax.vmap(feasible.project)(points)
-    excess, outside = np.asarray(values(inside)), np.asarray(values(points))
+    inside = project_rows(feasible, points.reshape(len(points), -1)).reshape(points.shape).astype(points.dtype)
+    excess, outside = largest_values(problem, inside), largest_values(problem, points)
     size = float(np.abs(outside).max())
     if excess.max() > SLACK * size:
         detail = f"the set contains x with max g = {excess.max():.3g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
-from ..learners import Assumes, Guarantee
+from ..learners import QUANTITIES, Assumes, Guarantee, Learner, Setting
 from ..play import metrics
 from ..play.chunks import revealed_data
 from ..play.run import Run
@@ -25,6 +25,7 @@ from .assumptions import GIVEN, Assumption
 from .guarantees import (
     SCORED_SLATER,
     Standing,
+    against,
     coverage,
     margin_between,
     setting_of,
@@ -198,7 +199,9 @@ def certify(
         problem: the problem that was played; needed only for a run that was loaded from a file.
         stream: its data, in the same case; `seeds` as in `taut.simulate`.
         score: the problem that was scored, in the same case; by default the one that was played.
-        best: the best fixed decision of the scored problem in hindsight, if it was computed before.
+        best: the best decision of the scored problem in hindsight, if it was computed before. With
+            `best=taut.hindsight(problem, stream, comparator="per-round")`, or "shifting", regret is measured against a
+            comparator that moves, and compared with bounds that depend on the length of its path.
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
         check: whether to check the assumptions. All rounds are played again for it.
         key: random key for the probes.
@@ -215,21 +218,25 @@ def certify(
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
     notes = coverage(learner, run.feedback)
-    comparator = _best(scored, source, run, notes) if best is None else best
+    comparator = _best(scored, source, run, notes) if best is None else _checked(best, run)
     count, fixed = run.totals.excess.shape[-1], [comparator]
     memory: RecordedRun | None = None
-    regrets = (
-        {} if comparator is None else {POLICY_REGRET if scored.previous else "regret": metrics.regret(run, comparator)}
-    )
-    shown: dict[str, Array | None] = dict.fromkeys((ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else ("regret",))
+    name = POLICY_REGRET if scored.previous else regret_name(comparator)
+    regrets = {} if comparator is None else {name: metrics.regret(run, comparator)}
+    names = (ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else (name,)
     if (played.previous or scored.previous) and source is not None:
         memory = RecordedRun.of(run, played, scored, source)
         fixed = _own_comparator(run, memory, comparator, regrets, notes) if scored.previous else fixed
         run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
     announced = None if source is None else AnnouncedRun.of(run, played, scored, source)
+    if _moves(comparator) and (memory is not None or announced is not None):
+        raise ValueError(
+            "best: got a comparator that moves for a problem with previous=True or announced constraints; expected the best "
+            "fixed decision"
+        )
     count -= 0 if announced is None or announced.count == count else announced.count
     tightened = margin_between(played, scored, count) > 0
-    if tightened and source is not None:
+    if tightened and source is not None and not _moves(comparator):
         of_played = _best(played, source, run, notes, "the played problem")
         regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played.loss)}
 
@@ -237,16 +244,39 @@ def certify(
     checks: tuple[Assumption, ...] = ()
     if check and source is not None:
         seen = observe(run, played, source, getattr(comparator, "decision", None))
-        key = jax.random.key(0) if key is None else key
         checks = _checks(run, played, scored, source, seen, key)
         checks += () if announced is None else announced.checks(fixed)
-    refuted = {assumption.name for assumption in checks if assumption.refuted}
     setting = setting_of(played, run.first, None if seen is None else seen.observed)
-    promised = tuple(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback))
+    return assembled(run, setting, played, scored, comparator, names, regrets, seen, checks, notes, memory, announced)
+
+
+def assembled(
+    run: Run, setting: Setting, played: Problem, scored: Problem, comparator: Any, names: tuple[str, ...],
+    regrets: dict[str, Array], seen: Observations | None, checks: tuple[Assumption, ...], notes: list[str],
+    memory: RecordedRun | None = None, announced: AnnouncedRun | None = None,
+) -> Certificate:  # fmt: skip
+    """The certificate of a run, or of a player in the form of a run, once all has been measured and checked.
+
+    `names` are the rows of regret, which are there even if it could not be measured.
+    """
+    learner, count = run.learner, run.totals.excess.shape[-1]
+    count -= 0 if announced is None or announced.count == count else announced.count
+    assert isinstance(learner, Learner)
+    moves = _moves(comparator)
+    if moves:
+        length = float(np.max(comparator.path_length))
+        setting = replace(setting, path_length=length)
+        notes = [
+            *notes,
+            f"Regret is measured against a {comparator.comparator} comparator, whose path is {length:.6g} long"
+            + (" at most." if run.seeds > 1 else "."),
+        ]
+    refuted = {assumption.name for assumption in checks if assumption.refuted}
+    promised = against(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback), moves)
     about_scored = translated(promised, played, scored, run.horizon, count)
     limits = trivial_bounds(scored.constants, run.horizon, count, refuted)
     sizes = _rounding(run, played, scored, comparator, seen)
-    shown |= {**regrets, **metrics.measured(run)}
+    shown: dict[str, Array | None] = {**dict.fromkeys(names), **regrets, **metrics.measured(run)}
     of_row = {PLAYED_REGRET: promised}
     if memory is not None:
         of_row[POLICY_REGRET] = memory.policy_guarantees(promised)
@@ -287,7 +317,7 @@ def _rows(
     """One row per measured quantity, with the bounds of `of_row` or else those about the scored problem."""
     rows = []
     for name, values in shown.items():
-        quantity = "regret" if name in (PLAYED_REGRET, ADAPTIVE_REGRET, POLICY_REGRET) else name
+        quantity = name if name in QUANTITIES else "regret"
         quantity = "peak violation" if name == ANNOUNCED_VIOLATION else quantity
         candidates = of_row.get(name, about_scored)
         limit = None if name in (POLICY_REGRET, ANNOUNCED_VIOLATION) else limits.get(quantity)
@@ -299,6 +329,26 @@ def _rows(
     return tuple(rows)
 
 
+def _moves(comparator: Any) -> bool:
+    return getattr(comparator, "comparator", "fixed") != "fixed"
+
+
+def regret_name(comparator: Any) -> str:
+    """What a certificate calls regret against this comparator."""
+    return f"regret, {comparator.comparator} comparator" if _moves(comparator) else "regret"
+
+
+def _checked(best: Any, run: Run) -> Any:
+    """`best`, if it has one loss per seed."""
+    shape = np.shape(getattr(best, "loss", best))
+    if shape not in ((), (run.seeds,)):
+        raise ValueError(
+            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the whole run: "
+            "taut.hindsight(problem, stream, seeds=...) without prefixes"
+        )
+    return best
+
+
 def _row(quantity: str, values: Array | None, chosen: Standing, limit: float | None, rounding: float) -> Row:
     bound = None if chosen.guarantee is None else chosen.guarantee.bound
     trivial = bound is not None and limit is not None and bound >= limit
@@ -306,9 +356,9 @@ def _row(quantity: str, values: Array | None, chosen: Standing, limit: float | N
         return Row(quantity, None, None, chosen.guarantee, chosen.refuted, chosen.reasons, trivial)
     half = math.inf
     if len(values) > 1:
-        from scipy import stats
+        from scipy.special import stdtrit  # the quantile of Student's t distribution; scipy.stats loads slowly
 
-        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+        half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))
     return Row(
         quantity, float(np.mean(values)), float(np.max(values)), chosen.guarantee, chosen.refuted, chosen.reasons,
         trivial, rounding, half,
@@ -347,12 +397,13 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
     return (
         f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: every one has max g >= "
         f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max g = {error.violation:.4g}. "
-        'Decisions that change are other comparators: taut.hindsight(problem, stream, comparator="per-round") or "shifting".'
+        "Decisions that change are other comparators: pass best=taut.hindsight(problem, stream, "
+        'comparator="per-round"), or "shifting", to the certificate.'
     )
 
 
 def _checks(
-    run: Run, played: Problem, scored: Problem, source: Stream, seen: Observations, key: jax.Array
+    run: Run, played: Problem, scored: Problem, source: Stream, seen: Observations, key: jax.Array | None
 ) -> tuple[Assumption, ...]:
     feasible = getattr(run.learner, "feasible", None)
     found = _assumptions.check(played, source, key, seen, feasible)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
@@ -18,9 +17,10 @@ from ..problem.constants import Constants
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
+from .probes import largest_values
 
 __all__ = [
-    "SCORED_SLATER", "Standing", "coverage", "guarantees", "margin_between", "setting_of", "standing",
+    "SCORED_SLATER", "Standing", "against", "coverage", "guarantees", "margin_between", "setting_of", "standing",
     "transforms_between", "translated", "trivial_bounds", "under_feedback",
 ]  # fmt: skip
 
@@ -38,7 +38,7 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
     fixed = not problem.constraints.takes_data
     excess = None
     if fixed:
-        excess = float(np.asarray(problem.constraints.values(jnp.asarray(first), None)).max())
+        excess = float(largest_values(problem, first[None])[0])
     constants = problem.constants
     affine = fixed and constants.constraint_smoothness == 0
     diameter = float(problem.domain.diameter)
@@ -182,7 +182,18 @@ def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
         return guarantee
     rests = tuple(dict.fromkeys((*guarantee.assumptions, *cost.assumptions)))
     source = f"{guarantee.source}, with the cost of the margin"
-    return Guarantee("regret", guarantee.bound + cost.bound, source, rests, "", guarantee.expected)
+    return Guarantee("regret", guarantee.bound + cost.bound, source, rests, "", guarantee.expected, guarantee.moving)
+
+
+def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
+    """Replace bounds on regret that are meant for another kind of comparator by the reason."""
+    why = "the theorem compares with a fixed decision, not with one that moves"
+    return tuple(
+        Guarantee.none("regret", g.source, why)
+        if g.quantity == "regret" and g.bound is not None and moving > g.moving
+        else g
+        for g in found
+    )
 
 
 def trivial_bounds(constants: Constants, horizon: int, count: int, refuted: Collection[str] = ()) -> dict[str, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,10 +21,13 @@ from ..play.chunks import replayed
 from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
+from ..problem.interpreter import evaluated, owned_by
 from ..problem.problem import Problem
+from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
+from .probes import entry
 
 __all__ = ["Extreme", "Observations", "observe"]
 
@@ -33,7 +35,7 @@ REFERENCES = 8
 """Decisions, besides the played one, at which the loss of every round is evaluated: their differences show its range."""
 PLAYED, VIOLATING = 64, 12
 """Decisions that are kept for probes: spread over the rounds, and those with the largest constraint values."""
-NUMBERS = 2**22
+NUMBERS = 2**18
 """Numbers that are computed at a time, at most."""
 
 
@@ -162,16 +164,17 @@ def _looked_at(problem: Problem, decisions: Array, data: Any, references: Array)
     seeds, rounds = decisions.shape[:2]
     x = np.asarray(decisions).reshape(seeds * rounds, *problem.domain.shape)
     z = jax.tree.map(lambda a: np.asarray(a).reshape(seeds * rounds, *np.shape(a)[2:]), data)
-    owner = np.repeat(np.arange(seeds), rounds)
+    owner, references = np.repeat(np.arange(seeds), rounds), np.asarray(references, x.dtype)
     size = math.prod(problem.domain.shape)
     count = problem.constants.constraint_count or 1
     length = min(len(x), max(16, NUMBERS // (size * (count + references.shape[1]))))
     parts = []
     for rows in _blocks(len(x), length):
-        block = _observed(
-            problem.loss, problem.constraints, problem.domain, jnp.asarray(references, x.dtype), x[rows], owner[rows],
-            jax.tree.map(lambda a, rows=rows: a[rows], z),
-        )  # fmt: skip
+        with owned_by(programs_of(problem)):
+            block = _observed(
+                problem.loss, problem.constraints, problem.domain, references[owner[rows]], x[rows],
+                jax.tree.map(lambda a, rows=rows: a[rows], z),
+            )  # fmt: skip
         parts.append({name: np.asarray(value) for name, value in block.items()})
     found = {name: np.concatenate([part[name] for part in parts])[: len(x)] for name in parts[0]}
     return {name: value.reshape(seeds, rounds) for name, value in found.items()}
@@ -183,16 +186,16 @@ def _blocks(count: int, length: int) -> Iterator[Array]:
         yield np.minimum(np.arange(start, start + length), count - 1)
 
 
-@partial(jax.jit, static_argnums=0)
+@evaluated(static_argnames=("loss",))
 def _observed(
-    loss: Any, constraints: Constraints, domain: Domain, references: jax.Array, x: jax.Array, owner: jax.Array, z: Any
+    loss: Any, constraints: Constraints, domain: Domain, references: Any, x: Any, z: Any
 ) -> dict[str, jax.Array]:
-    def one(x: jax.Array, owner: jax.Array, z: Any) -> dict[str, jax.Array]:
+    def one(references: jax.Array, x: jax.Array, z: Any) -> dict[str, jax.Array]:
         round = FullInformation(loss, constraints, domain, z)
         value, slope = round.loss(x), round.gradient(x)
         values, pull, _ = round.constraints(x)
         rows = jax.vmap(lambda w: jnp.sqrt(jnp.sum(pull(w) ** 2)))(jnp.eye(values.shape[0], dtype=x.dtype))
-        others = jax.vmap(round.loss)(references[owner])
+        others = jax.vmap(round.loss)(references)
         length, loss_slope = jnp.sqrt(jnp.sum(x**2)), jnp.sqrt(jnp.sum(slope**2))
         return {
             "loss_lipschitz": loss_slope,
@@ -200,9 +203,9 @@ def _observed(
             "constraint_range": jnp.max(jnp.abs(values)),
             "loss_range": jnp.maximum(value, jnp.max(others)) - jnp.minimum(value, jnp.min(others)),
             "excess": jnp.max(values),
-            "constraint_slope": rows[jnp.argmax(values)],
+            "constraint_slope": entry(rows, jnp.argmax(values)),
             "loss_size": jnp.abs(value) + loss_slope * length,
             "constraint_size": jnp.max(jnp.abs(values) + rows * length),
         }
 
-    return jax.vmap(one)(x, owner, z)
+    return jax.vmap(one)(references, x, z)

@@ -1,8 +1,10 @@
-"""Probes: values, slopes and first-order gaps of losses and constraints at many decisions and rounds, in compiled passes."""
+"""Probes: values, slopes and first-order gaps of losses and constraints at many decisions and rounds, in one pass each.
+
+Few decisions are probed, so small problems are evaluated in NumPy rather than compiled (`taut.problem.interpreter`).
+"""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -12,21 +14,47 @@ import numpy as np
 from ..engine import Array
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
+from ..problem.interpreter import evaluated, owned_by
 from ..problem.problem import Problem
+from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 
-__all__ = ["probe", "walk_back"]
+__all__ = ["entry", "largest_values", "probe", "walk_back"]
 
 
-def probe(problem: Problem, points: jax.Array, partner: jax.Array, data: Any) -> dict[str, Array]:
-    """Values, slopes and first-order gaps at (round, point), all in one compiled pass."""
-    found = _probed(problem.loss, problem.constraints, problem.domain, points, partner, data)
+def probe(problem: Problem, points: Array, partner: Array, data: Any) -> dict[str, Array]:
+    """Values, slopes and first-order gaps at (round, point), all in one pass."""
+    with owned_by(programs_of(problem)):
+        found = _probed(problem.loss, problem.constraints, problem.domain, points, partner, data)
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-@partial(jax.jit, static_argnums=0)
+def largest_values(problem: Problem, points: Array) -> Array:
+    """The largest constraint value at each point, of constraints that do not change."""
+    with owned_by(programs_of(problem)):
+        return np.asarray(_largest_values(problem.constraints, np.asarray(points)))
+
+
+def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
+    """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends feasible, and where."""
+    with owned_by(programs_of(problem)):
+        outside, feasible, ends = _walked_back(problem.constraints, problem.domain, points)
+    return np.asarray(outside), np.asarray(feasible), np.asarray(ends)
+
+
+def entry(values: jax.Array, i: jax.Array) -> jax.Array:
+    """values[i] for a traced `i`, in operations that NumPy has."""
+    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
+
+
+@evaluated
+def _largest_values(constraints: Constraints, points: Any) -> jax.Array:
+    return jax.vmap(lambda x: jnp.max(constraints.values(x, None)))(points)
+
+
+@evaluated(static_argnames=("loss_function",))
 def _probed(
-    loss_function: Any, constraints: Constraints, domain: Domain, points: jax.Array, partner: jax.Array, data: Any
+    loss_function: Any, constraints: Constraints, domain: Domain, points: Any, partner: Any, data: Any
 ) -> dict[str, jax.Array]:
     def at(x: jax.Array, y: jax.Array, z: Any) -> dict[str, jax.Array]:
         round = FullInformation(loss_function, constraints, domain, z)
@@ -49,8 +77,10 @@ def _probed(
             "excess": here.values,
             "excess_slope": jnp.max(jnp.sqrt(jnp.sum(rows**2, axis=1))),
             "excess_reach": jnp.max(jnp.abs(here.values)),
-            "excess_gap": excess_gap[worst],
-            "excess_scale": (jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)))[worst],
+            "excess_gap": entry(excess_gap, worst),
+            "excess_scale": entry(
+                jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)), worst
+            ),
             "excess_bend": jnp.max(jnp.sqrt(jnp.sum((rows - other) ** 2, axis=1))),
             "length": length,
         }
@@ -59,9 +89,8 @@ def _probed(
     return sweep(points, partner, data)
 
 
-@jax.jit
-def walk_back(constraints: Constraints, domain: Domain, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Whether each walk ends outside the domain, whether it ends feasible, and where."""
+@evaluated
+def _walked_back(constraints: Constraints, domain: Domain, points: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
     centre = domain.centre
     far = 3 * jnp.asarray(domain.radius, points.dtype)
 

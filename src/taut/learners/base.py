@@ -10,7 +10,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
@@ -24,6 +24,7 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Feedback
 from ..problem.rounds import FullInformation, Round
+from .bounds.moving import path_cost
 from .bounds.theorem import OutsideTheorem
 
 __all__ = [
@@ -236,6 +237,8 @@ class Guarantee:
     """Why there is no bound; empty if there is one."""
     expected: bool = False
     """Whether the bound is on the expectation over seeds; it says nothing about a single seed."""
+    moving: bool = False
+    """Whether regret is meant against the comparator that moves along `Setting.path_length`, not a fixed decision."""
 
     @classmethod
     def none(cls, quantity: str, source: str, reason: str) -> Guarantee:
@@ -246,7 +249,7 @@ class Guarantee:
         """Return what this guarantee implies for another quantity, with the same assumptions."""
         return Guarantee(
             quantity, self.bound if bound is None else bound, source or self.source, self.assumptions, self.reason,
-            self.expected,
+            self.expected, self.moving,
         )  # fmt: skip
 
 
@@ -339,6 +342,24 @@ class Setting:
             return Guarantee.none(quantity, source, str(error))
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
+
+    def along_path(self, fixed: Guarantee, last_step: float, diameter: float | None = None) -> Guarantee:
+        """Return the bound on regret against the comparator that moves, given the one against a fixed decision.
+
+        It holds for learners whose proof is a sum by parts of squared distances; see `taut.bounds.path_cost`.
+
+        Arguments:
+            fixed: the bound against a fixed decision; the entry is returned as it is without a path, or if it has no bound.
+            last_step: the smallest step that counts.
+            diameter: of the set of all decisions; by default that of the domain.
+        """
+        if self.path_length is None or fixed.bound is None:
+            return fixed
+        across = self.diameter if diameter is None else diameter
+        cost = path_cost(path_length=self.path_length, diameter=across, last_step=last_step)
+        return replace(
+            fixed, bound=fixed.bound + cost, source=f"{fixed.source}, with the path of the comparator", moving=True
+        )
 
     def _value(self, name: str) -> Any:
         value = getattr(self.constants, name)

@@ -208,7 +208,7 @@ def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Ite
     """Theorem 1 and Propositions 2 and 3."""
     step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
     losses, rests = _loss_range(setting)
-    yield setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step)
+    yield setting.along_path(setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step), eta)
     yield setting.evaluate(
         "squared violation", bounds.clipped_squared_violation, "Theorem 1", CONSTANTS, rests, **step, **losses
     )
@@ -222,9 +222,10 @@ def _decaying_step(law: PowerLaw, sigma: float, setting: Setting, horizon: int) 
     source = "Theorem 1, anytime"
     step: dict[str, Any] = {"horizon": horizon, "eta": law.scale, "beta": law.beta, "sigma": sigma, "form": "sharp"}
     losses, rests = _loss_range(setting)
-    yield setting.evaluate(
+    fixed = setting.evaluate(
         "regret", bounds.clipped_anytime_regret, source, CONSTANTS, **step, diameter=setting.diameter
     )
+    yield setting.along_path(fixed, law.scale / horizon**law.beta)
     for quantity, formula in (
         ("squared violation", bounds.clipped_anytime_squared_violation),
         ("violation", bounds.clipped_anytime_violation),
@@ -242,7 +243,8 @@ def _strongly_convex(modulus: float, sigma: float, setting: Setting, horizon: in
     step: dict[str, Any] = {"horizon": horizon, "strong_convexity": modulus, "sigma": sigma, "form": "sharp"}
     losses, rests = _loss_range(setting)
     strong = (*BASE, "strong_convexity")
-    yield setting.evaluate("regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step)
+    fixed = setting.evaluate("regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step)
+    yield setting.along_path(fixed, 1 / (modulus * horizon))
     for quantity, formula, source in (
         ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
         ("violation", bounds.strong_clipped_violation, "Theorem 2"),

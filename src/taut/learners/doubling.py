@@ -154,7 +154,8 @@ class Doubling(Learner):
                     bound = max(values) if quantity == "peak violation" else sum(values)
                     rests = tuple(dict.fromkeys(assumption for one in found for assumption in one.assumptions))
                     expected = any(one.expected for one in found)
-                    yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests, "", expected)
+                    moving = all(one.moving for one in found)  # the path in an epoch is at most the whole path
+                    yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests, "", expected, moving)
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,8 @@ class _Rule:
     regret_needs: tuple[str, ...]
     lengths: Callable[..., StepLengths]
     needs: tuple[str, ...]
+    last_step: Callable[..., float]
+    """The smallest step that counts for a comparator that moves, as a function of the same constants as the regret."""
     extra: tuple[str, ...] = ()
     """Assumptions beyond the usual ones."""
 
@@ -82,13 +85,14 @@ def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:
         regret = partial(
             bounds.half_space_regret, horizon=horizon, eta=law.scale, beta=law.beta, diameter=setting.diameter
         )
-        return _Rule("half-space, H1", regret, ("radius", "loss_lipschitz"), lengths, ("loss_lipschitz",))
+        needs, last = ("radius", "loss_lipschitz"), law.scale / horizon**law.beta
+        return _Rule("half-space, H1", regret, needs, lengths, ("loss_lipschitz",), lambda **_: last)
     modulus = 1 / law.scale
     if modulus > known.strong_convexity * (1 + 1e-12):
         return f"the step is 1 / (H (t + shift)) with H = {modulus:g}; the losses are known to have {known.strong_convexity:g}"
     regret = partial(bounds.strong_half_space_regret, horizon=horizon, strong_convexity=modulus, shift=int(law.shift))
-    needs = ("radius", "loss_lipschitz")
-    return _Rule("half-space, H1 strong", regret, needs, lengths, needs[1:], ("strong_convexity",))
+    needs, last = ("radius", "loss_lipschitz"), law.scale / max(horizon - 1 + law.shift, 1)
+    return _Rule("half-space, H1 strong", regret, needs, lengths, needs[1:], lambda **_: last, ("strong_convexity",))
 
 
 def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
@@ -101,7 +105,9 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
         }  # fmt: skip
         regret = partial(bounds.adaptive_half_space_regret, diameter=setting.diameter, **numbers)
         lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
-        return _Rule("half-space, H2 observed", regret, ("radius",), lengths, ())
+        root = (weight * seen.loss_slope**2 + seen.squared_slopes) ** 0.5
+        last = scale / root if root > 0 else math.inf  # without gradients there is no regret
+        return _Rule("half-space, H2 observed", regret, ("radius",), lengths, (), lambda **_: last)
 
     def before(*, radius: float, loss_lipschitz: float) -> float:
         return bounds.adaptive_half_space_regret(
@@ -110,12 +116,18 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
         )  # fmt: skip
 
     longest = scale / (1 + weight) ** 0.5
-    return _Rule("half-space, H2", before, ("radius", "loss_lipschitz"), lambda: StepLengths(longest, None, None), ())
+    return _Rule(
+        "half-space, H2", before, ("radius", "loss_lipschitz"), lambda: StepLengths(longest, None, None), (),
+        lambda *, loss_lipschitz: scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf,
+    )  # fmt: skip
 
 
 def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
     margin = float(learner.margin)
     rests = (*BASE, *rule.extra)
+    if setting.path_length is not None:
+        yield _moving_regret(learner, setting, rule, rests)
+        return
     if margin == 0:
         yield setting.evaluate("regret", rule.regret, rule.source, rule.regret_needs, rests)
         return
@@ -129,6 +141,26 @@ def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> 
 
     needs = tuple(dict.fromkeys((*rule.regret_needs, "loss_lipschitz", "slater")))
     yield setting.evaluate("regret", with_margin, f"{rule.source} and H5", needs, rests)
+
+
+def _moving_regret(learner: HalfSpace, setting: Setting, rule: _Rule, rests: tuple[str, ...]) -> Guarantee:
+    """H8: against a comparator that moves. All sets that are projected on in round t must contain u_t."""
+    source = f"{rule.source} and H8"
+    if float(learner.margin) > 0:
+        return Guarantee.none("regret", source, "the comparator need not keep the margin; expected margin=0")
+    if learner.memory > 0 and not setting.constraints_fixed:
+        why = "a comparator that moves need not satisfy the constraints of earlier rounds that are kept; expected memory=0"
+        return Guarantee.none("regret", source, why)
+
+    def along(*, radius: float, **known: float) -> float:
+        # Projections may bring the first decisions closer to another comparator: only the diameter bounds the distance.
+        start = setting.diameter if isinstance(learner.eta, AdaGradNorm) else radius
+        cost = bounds.path_cost(
+            path_length=float(setting.path_length or 0), diameter=setting.diameter, last_step=rule.last_step(**known)
+        )
+        return rule.regret(radius=start, **known) + cost
+
+    return replace(setting.evaluate("regret", along, source, rule.regret_needs, rests), moving=True)
 
 
 def _slope(setting: Setting) -> tuple[dict[str, float], tuple[str, ...]]:

@@ -88,15 +88,17 @@ class ProjectedOGD(Learner):
         if law is None or law.shift != 0:
             yield Guarantee.none("regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}")
         elif law.beta < 1:
-            yield setting.evaluate(
+            fixed = setting.evaluate(
                 "regret", bounds.projected_regret, "Zinkevich, Theorem 1", ("loss_lipschitz",), rests, horizon=horizon,
                 eta=law.scale, beta=law.beta, radius=across, diameter=across,
             )  # fmt: skip
+            yield setting.along_path(fixed, law.scale / horizon**law.beta, across)
         elif law.beta == 1 and 1 / law.scale <= known.strong_convexity * (1 + 1e-12):
-            yield setting.evaluate(
+            fixed = setting.evaluate(
                 "regret", bounds.hazan_regret, "Hazan et al., Theorem 1", ("loss_lipschitz",),
                 (*rests, "strong_convexity"), horizon=horizon, strong_convexity=1 / law.scale,
             )  # fmt: skip
+            yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
         else:
             why = f"the losses must be strongly convex with H = {1 / law.scale:g}; known is {known.strong_convexity:g}"
             yield Guarantee.none("regret", "Hazan et al., Theorem 1", why)

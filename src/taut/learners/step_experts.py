@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -144,10 +144,11 @@ class StepExperts(Learner):
         length = 0.0 if setting.path_length is None else float(setting.path_length)
         source = "experts over steps, linearised regret" if self.cuts else "experts over steps, exact penalty"
         formula = bounds.step_experts_regret if self.cuts else bounds.step_experts_penalty_regret
-        yield setting.evaluate(
+        found = setting.evaluate(
             "regret", formula, source, NEEDS, horizon=horizon, eta=float(self.eta), count=self.count,
             rate=float(self.rate), penalty=float(self.penalty), diameter=setting.diameter, path_length=length,
         )  # fmt: skip
+        yield replace(found, moving=setting.path_length is not None)
         yield Guarantee.none("violation", source, "no bound on the violation of the mixture is proved")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +34,10 @@ CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10
 """Simulations of at most so many rounds have a shorter chunk of their own, whose memory is filled in less time."""
+QUICKLY = 2**19
+"""Numbers in the decisions of all seeds and rounds up to which a run is played again by a program that is compiled quickly."""
+SAME = 2.0**14
+"""Units of rounding by which the last decision may then differ; otherwise it is played by the program of the simulation."""
 SMALL = 64
 """Arrays of at most so many numbers may be compared by value before a call."""
 Array = np.ndarray[Any, Any]
@@ -222,6 +226,13 @@ class Simulation:
         copied = [BUFFERS.copy(i, array, length) for i, array in enumerate(arrays)]
         return jax.tree.unflatten(structure, copied), 0
 
+    def is_after(self, carry: Carry, final: Array) -> bool:
+        """Return whether the next decision after a chunk is `final`, (seed, *shape), up to rounding."""
+        vector, *others = carry.state
+        x = np.asarray(self.key.state.unpack((np.asarray(vector), *others), self.key.header).x)[0]
+        size = float(np.abs(final).max()) + float(self.problem.domain.radius)
+        return float(np.abs(x - final).max()) <= SAME * float(np.finfo(final.dtype).eps) * size
+
     def result(self, carry: Carry, records: dict[str, Array]) -> Run:
         """Assemble the run."""
         vector, *others = carry.state
@@ -299,7 +310,7 @@ def replayed(
     if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
         raise ValueError("run: got a run without its problem or its data; expected both, and one learner")
     kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
-    simulation = Simulation.prepare(
+    whole = Simulation.prepare(
         learners=(learner,),
         swept=False,
         problem=problem,
@@ -313,16 +324,38 @@ def replayed(
         chunk=None,
     )
     known = run.decisions if run.every == 1 and not stream.reacts and "proposals" not in record else None
+    if known is not None:
+        for start in range(0, run.horizon, whole.key.length):
+            count = min(whole.key.length, run.horizon - start)
+            yield known[:, start : start + count], whole.block(start, count)
+        return
+    if not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY:
+        quick = replace(whole, layout=whole.layout._replace(key=whole.key._replace(quick=True)))
+        *_, last = chunks = list(_played_again(quick, run.horizon))
+        if quick.is_after(last.carry, run.final):
+            yield from ((chunk.decisions, chunk.data) for chunk in chunks)
+            return
+    for chunk in _played_again(whole, run.horizon):
+        yield chunk.decisions, chunk.data
+
+
+class PlayedChunk(NamedTuple):
+    """Decisions or proposals and data of a chunk, arrays (seed, round, ...), and the carry after it."""
+
+    decisions: Any
+    data: Any
+    carry: Carry
+
+
+def _played_again(simulation: Simulation, horizon: int) -> Iterator[PlayedChunk]:
     carry = simulation.begin()
-    for start in range(0, run.horizon, simulation.key.length):
-        count = min(simulation.key.length, run.horizon - start)
+    for start in range(0, horizon, simulation.key.length):
+        count = min(simulation.key.length, horizon - start)
         data = simulation.block(start, count)
-        if known is not None:
-            yield known[:, start : start + count], data
-            continue
         carry, records = simulation.play_chunk(carry, data, start, count)
         first = jax.tree.map(lambda a: a[0], records)  # the axis `learner`
-        yield first.get("decisions", first.get("proposals")), first["data"] if stream.reacts else data
+        decisions = first.get("decisions", first.get("proposals"))
+        yield PlayedChunk(decisions, first["data"] if simulation.stream.reacts else data, carry)
 
 
 def _count_scored(problem: Problem, x: jax.Array, example: Any) -> int:

@@ -57,6 +57,10 @@ SIDE_BY_SIDE = 1024
 """Numbers of all decisions computed side by side, at most: their intermediate results should stay in the first cache."""
 
 
+QUICK_OPTIONS = {"xla_backend_optimization_level": 0}
+"""Compiling takes a third of the time, and the program runs up to ten times longer."""
+
+
 class Record(NamedTuple):
     """Something that can be recorded of every round."""
 
@@ -103,6 +107,8 @@ class CompileKey(NamedTuple):
     totals: Packing
     previous: tuple[bool, bool] = (False, False)
     """Whether the problem that is played, and the one that scores, depend on the previous decision."""
+    quick: bool = False
+    """Whether to compile quickly rather than well, for a program that runs once."""
 
     @property
     def header(self) -> int:
@@ -163,7 +169,8 @@ def play(
 def program(programs: Programs, key: CompileKey) -> Any:
     """Return the compiled function that `play` calls."""
 
-    function = programs.compiled(play_chunk, key, compiler_options=COMPILER_OPTIONS)
+    options = COMPILER_OPTIONS | (QUICK_OPTIONS if key.quick else {})
+    function = programs.compiled(play_chunk, key, compiler_options=options)
     _compiled.add(function)
     return function
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from ..engine import Array, default_float
 from .conic import backend
 from .constraints import Constraints
 from .domains import Domain
+from .interpreter import evaluated, owned_by
 from .problem import Problem
 from .programs import programs_of
 
@@ -95,8 +96,8 @@ def find_feasible(problem: Problem) -> Feasibility:
     for nearly every problem, then cutting planes, whose programs bound the minimum from below.
     """
     # The centre is an argument: XLA would evaluate all constraints there while it compiles, which takes seconds for 1e5.
-    centre = jnp.asarray(problem.domain.centre, default_float())
-    found = programs_of(problem).call(_polyak, problem.constraints, problem.domain, centre)
+    with owned_by(programs_of(problem)):
+        found = _polyak(problem.constraints, problem.domain, np.asarray(problem.domain.centre, default_float()))
     point, excess, first, size = map(np.asarray, found)
     # The tolerance shrinks with the values at the centre, and allows for rounding errors of large values.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
@@ -108,7 +109,8 @@ def find_feasible(problem: Problem) -> Feasibility:
     return _cutting_planes(problem, point, float(excess), tolerance, float(first))
 
 
-def _polyak(constraints: Constraints, domain: Domain, centre: jax.Array) -> tuple[jax.Array, ...]:
+@evaluated
+def _polyak(constraints: Constraints, domain: Domain, centre: Any) -> tuple[jax.Array, ...]:
     """Return the best decision found, its largest g, the largest g at the centre, and the largest |g_i| there."""
 
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -142,14 +144,11 @@ def _cutting_planes(problem: Problem, x: Array, violation: float, tolerance: flo
     rows = problem.domain.to_cvxpy(y)
     lowest, best = -np.inf, x
 
-    @jax.jit
-    def linear(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        values, pull, _ = problem.constraints.linearise(x, None)
-        slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=values.dtype))
-        return values, slopes.reshape(values.shape[0], -1)
-
     for _ in range(CUTS):
-        values, slopes = (np.asarray(a, float) for a in linear(jnp.asarray(x)))
+        with owned_by(programs_of(problem)):
+            values, slopes = (
+                np.asarray(a, float) for a in _linear(problem.constraints, np.asarray(x, default_float()))
+            )
         largest = float(values.max())
         if largest < violation:
             best, violation = x, largest
@@ -165,3 +164,10 @@ def _cutting_planes(problem: Problem, x: Array, violation: float, tolerance: flo
             break
         lowest, x = unit * float(level.value), np.asarray(y.value)
     return Feasibility(None, lowest, lowest > tolerance, best, violation)
+
+
+@evaluated
+def _linear(constraints: Constraints, x: Any) -> tuple[jax.Array, jax.Array]:
+    values, pull, _ = constraints.linearise(x, None)
+    slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=values.dtype))
+    return values, slopes.reshape(values.shape[0], -1)

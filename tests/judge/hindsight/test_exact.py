@@ -21,6 +21,7 @@ from taut.judge.hindsight.scaling import Scaling
 from taut.judge.hindsight.structure import fixed_structure
 from taut.problem.conic import Solver
 from taut.problem.domains.support import _least_change_by_projection
+from taut.problem.programs import programs_of
 from taut.problem.streams import as_stream
 
 D, T, SEEDS = 3, 40, 2
@@ -148,9 +149,9 @@ def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
     assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
     assert max(served) < 1000
     block_sums = import_module("taut.judge.hindsight.stream_sums")._block_sums
-    traced = len(block_sums._programs)
+    traced = len(programs_of(toy).get(block_sums, dict))
     again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])
-    assert len(block_sums._programs) == traced
+    assert len(programs_of(toy).get(block_sums, dict)) == traced
     assert again.loss[0, 2] == pytest.approx(2 * best.loss[0, 1], rel=1e-9)
 
 

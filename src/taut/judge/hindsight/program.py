@@ -1,6 +1,6 @@
 """One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows, quadratics and cuts.
 
-CVXPY states the domain once; after that only numbers change. Solving is left to `problem/conic.py`. What is specific to
+The domain is stated once (`domain_rows.py`); after that only numbers change. `problem/conic.py` solves. What is specific to
 hindsight is here: quadratic constraints as second-order cones, pairs of rows that are equations, cuts that are switched on
 and off, and multipliers in the units of the constraints.
 """
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine import Array
-from ...problem.conic import ConicSet, Solution, Solver, linear_cones, second_order_cone, upper_triangle
+from ...problem.conic import Solution, Solver, linear_cones, second_order_cone, upper_triangle
+from .domain_rows import domain_rows
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
 
@@ -80,7 +81,7 @@ class Program:
         self.size = scaling.size
         self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
         self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
-        self.domain = _domain_rows(scaling)
+        self.domain = domain_rows(scaling)
         self.pairs = _opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
 
@@ -201,36 +202,6 @@ class _Lines:
         if self.level is not None:
             weight = float(rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics)
         return ProvenMinimiser(v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight)
-
-
-class _DomainRows(NamedTuple):
-    """A domain as matrix @ v + s = offsets: s is zero for `equal`, not negative for `below`, in `cones` for the rest.
-
-    v is u, followed by variables of the domain's own.
-    """
-
-    equal: Any
-    equal_offsets: Array
-    below: Any
-    below_offsets: Array
-    rest: Any
-    rest_offsets: Array
-    cones: list[Any]
-
-
-def _domain_rows(scaling: Scaling) -> _DomainRows:
-    """The domain's constraints on u and on its own further variables, as CVXPY states them."""
-    import cvxpy as cp
-
-    u = cp.Variable(scaling.size)
-    x = np.asarray(scaling.centre) + float(scaling.radius) * u
-    form = ConicSet.of([u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C"))).form
-    others = np.setdiff1d(np.arange(form.matrix.shape[1]), form.columns)
-    matrix = form.matrix[:, np.concatenate([form.columns, others])]
-    equal, below = form.zero, form.zero + form.positive
-    parts = [(matrix[rows], form.offsets[rows]) for rows in (slice(0, equal), slice(equal, below), slice(below, None))]
-    linear = (form.zero > 0) + (form.positive > 0)
-    return _DomainRows(*parts[0], *parts[1], *parts[2], form.cones[linear:])
 
 
 class _ConeRows(NamedTuple):

@@ -12,7 +12,6 @@ the projection on the feasible set in place of the domain's, so no multipliers a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +21,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.constraints import Constraints
 from ...problem.feasibility import check_feasible
+from ...problem.interpreter import evaluated
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .convexity import refuse_loss_below_tangent
@@ -158,7 +158,7 @@ class _Rounds:
             refuse_loss_below_tangent(np.asarray([value]), tangent, at, witness, np.asarray([there]), [rounds])
 
 
-@partial(jax.jit, static_argnames=("projection",))
+@evaluated(static_argnames=("projection",))
 def _nearest(projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: Any) -> jax.Array:
     return _projected(projection, scaling, pieces, jnp.asarray(u))
 
@@ -170,7 +170,7 @@ def _projected(projection: Projection | None, scaling: Scaling, pieces: Pieces |
     return scaling.scaled(projection(scaling.decision(u)))
 
 
-@partial(jax.jit, static_argnames=("projection",))
+@evaluated(static_argnames=("projection",))
 def _gap(
     projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: jax.Array, slope: jax.Array, step: Any
 ) -> jax.Array:
@@ -185,7 +185,7 @@ def _gap(
     return jnp.maximum(jnp.min(jax.lax.map(bound, jnp.asarray(STRETCHES))), 0)
 
 
-@partial(jax.jit, static_argnames=("loss",))
+@evaluated(static_argnames=("loss",))
 def _table(
     loss: Callable[..., Any], scaling: Scaling, data: Any, rounds: Any, u: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -196,7 +196,7 @@ def _table(
     return jnp.sum(jnp.where(inside, values, 0)) / rounds, slopes, jnp.sum(slopes, axis=0) / rounds
 
 
-@partial(jax.jit, static_argnames=("loss", "projection"))
+@evaluated(static_argnames=("loss", "projection"))
 def _epoch(
     loss: Callable[..., Any], projection: Projection | None, scaling: Scaling, pieces: Pieces | None, data: Any,
     rounds: Any, u: jax.Array, table: jax.Array, step: Any, seed: Any,
@@ -222,7 +222,7 @@ def _epoch(
     return u, jnp.zeros_like(table).at[order].set(taken)
 
 
-@partial(jax.jit, static_argnames=("loss",))
+@evaluated(static_argnames=("loss",))
 def _largest_curvature(loss: Callable[..., Any], scaling: Scaling, data: Any, rounds: Any, points: Any) -> jax.Array:
     """The largest curvature of any round's loss at sampled points, by power iteration."""
 
@@ -244,7 +244,7 @@ def _largest_curvature(loss: Callable[..., Any], scaling: Scaling, data: Any, ro
     return jnp.max(jnp.where(jnp.arange(every.shape[0]) < rounds, every, 0))
 
 
-@jax.jit
+@evaluated
 def _worst(constraints: Constraints, scaling: Scaling, u: Any, data: Any, rounds: Any) -> jax.Array:
     if not constraints.takes_data:
         return jnp.max(constraints.values(scaling.decision(u), None))

@@ -86,6 +86,7 @@ from .kept_cuts import (
     kept_cuts_violation,
     kept_rows_violation,
 )
+from .moving import path_cost
 from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
 from .peak import (
     log_sum_exp_gap,
@@ -210,6 +211,7 @@ __all__ = [
     "margin_cost",
     "margin_holds",
     "optimal_parameters",
+    "path_cost",
     "peak_from_squared",
     "power_step_lengths",
     "projected_regret",
