@@ -24,7 +24,7 @@ def totals_of(player):
 
 def snapshot(player):
     """All that a player remembers, as bytes."""
-    arrays = files.flat(player._packing.unpack(player._arrays, player._played.stop))
+    arrays = files.flat(player._packing.unpack(player._arrays, player._seen.stop))
     kept = {**arrays, **totals_of(player), "decision": player.decision}
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {"round": player.round}
 
@@ -336,7 +336,7 @@ def test_save_and_load_go_on_exactly(tmp_path, name):
     watched(back, z[31:])
     assert snapshot(back) == snapshot(whole)
     header, _ = files.read_arrays(tmp_path / "deep" / "player.npz")
-    assert (header["format"], header["version"]) == (2, taut.__version__)
+    assert (header["format"], header["version"]) == (3, taut.__version__)
 
 
 def test_save_and_load_a_float32_player(tmp_path, played):
@@ -359,8 +359,8 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
     header, arrays = files.read_arrays(path)
     fewer = {name: array for name, array in arrays.items() if name != "state/0"}
     for case, header_of, arrays_of, message in (
-        ("format", {**header, "format": 99}, arrays, "with 'player' in format 99; expected 'player' in format 1 or 2"),
-        ("what", {**header, "what": "board"}, arrays, "with 'board' in format 2; expected 'player' in format 1 or 2"),
+        ("format", {**header, "format": 99}, arrays, "with 'player' in format 99; expected 'player' in format 1 or 2 or 3"),
+        ("what", {**header, "what": "board"}, arrays, "with 'board' in format 3; expected 'player' in format 1 or 2 or 3"),
         ("state", header, fewer, "damaged .*; expected a player that taut saved"),
         ("shape", header, {**arrays, "state/0": np.zeros(3)}, "damaged .*other shapes or types"),
         ("totals", header, {**arrays, "totals/excess": np.zeros(3)}, "damaged .*not those of 1 constraints"),

@@ -61,7 +61,7 @@ class Assumption:
 
 def check(
     problem: Problem,
-    stream: Stream,
+    stream: Stream | None,
     key: jax.Array | None,
     seen: Observations,
     feasible: Domain | None = None,
@@ -71,7 +71,7 @@ def check(
 
     Arguments:
         problem: the problem that was played.
-        stream: its data.
+        stream: its data; without them losses are not probed, nor constraints that change.
         key: random key for the probes.
         seen: what was observed in all rounds of the run.
         feasible: the set that the learner takes for the feasible set, if it projects onto one.
@@ -80,6 +80,8 @@ def check(
     where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
     points = sample_decisions(problem.domain, where, samples)
     points = np.concatenate([seen.violating, seen.played, points]).astype(default_float())  # played ones first
+    if stream is None:
+        return tuple(one for one in _without_data(problem, points, seen) if one is not None)
     data = _sampled(stream, when, points)
     partner = points[generator(who).permutation(len(points))]
     found = probe(problem, points, partner, data)
@@ -103,6 +105,23 @@ def check(
         None if feasible is None else _projection(problem, feasible, points),
     ]
     return tuple(assumption for assumption in checks if assumption is not None)
+
+
+def _without_data(problem: Problem, points: Array, seen: Observations) -> Iterator[Assumption | None]:
+    """What can be checked of a player, whose data are not kept."""
+    yield _domain(problem, points)
+    for name in ("loss_lipschitz", "constraint_lipschitz", "constraint_range"):
+        yield _largest(name, problem, None, points, seen)
+    yield _range(problem, None, points, seen)
+    yield _radius(problem, points)
+    yield _centre(problem)
+    name = str(Assumes.FIXED_CONSTRAINTS)
+    if problem.constraints.takes_data:
+        yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
+        return
+    yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
+    yield check_slater(problem)
+    yield _error_bound(problem, points)
 
 
 def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
@@ -132,7 +151,9 @@ def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: Array
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
-def _largest(name: str, problem: Problem, sampled: Array, points: Array, seen: Observations) -> Assumption | None:
+def _largest(
+    name: str, problem: Problem, sampled: Array | None, points: Array, seen: Observations
+) -> Assumption | None:
     stated = getattr(problem.constants, name)
     if stated is None:
         return None
@@ -141,25 +162,36 @@ def _largest(name: str, problem: Problem, sampled: Array, points: Array, seen: O
     refuted = _exceeded(name, stated, text, extreme)
     if refuted is not None:
         return refuted
+    if sampled is None:
+        return _only_seen(name, text, seen, extreme)
     if sampled.max() > stated * (1 + SLACK) + 1e-12:
         _, _, x = _worst(sampled, points)
         return Assumption(name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x})
     return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}")
 
 
+def _only_seen(name: str, text: str, seen: Observations, extreme: Extreme) -> Assumption:
+    if not np.isfinite(extreme.value):
+        return Assumption(name, GIVEN, f"{text}, not observed")
+    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
+
+
 def _exceeded(name: str, stated: float, text: str, extreme: Extreme) -> Assumption | None:
     if extreme.value <= stated * (1 + SLACK) + 1e-12:
         return None
-    detail = f"{text}, but {extreme.value:.6g} in round {extreme.round} of seed {extreme.seed}"
+    seed = "" if extreme.seed is None else f" of seed {extreme.seed}"
+    detail = f"{text}, but {extreme.value:.6g} in round {extreme.round}{seed}"
     return Assumption(name, REFUTED, detail, extreme.witness)
 
 
 def _over_all(seen: Observations, extreme: Extreme) -> str:
+    if seen.since > 1:
+        return f"largest over rounds {seen.since:,} to {seen.rounds:,} {extreme.value:.6g}"
     of_all = f"{seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" if seen.seeds > 1 else "")
     return f"largest over all {of_all} {extreme.value:.6g}"
 
 
-def _range(problem: Problem, loss: Array, points: Array, seen: Observations) -> Assumption | None:
+def _range(problem: Problem, loss: Array | None, points: Array, seen: Observations) -> Assumption | None:
     stated = problem.constants.loss_range
     if stated is None:
         return None
@@ -167,6 +199,8 @@ def _range(problem: Problem, loss: Array, points: Array, seen: Observations) -> 
     refuted = _exceeded("loss_range", stated, text, seen.loss_range)
     if refuted is not None:
         return refuted
+    if loss is None:
+        return _only_seen("loss_range", text, seen, seen.loss_range)
     spread = loss.max(axis=1) - loss.min(axis=1)
     if spread.max() > stated * (1 + SLACK) + 1e-12:
         row = int(np.argmax(spread))

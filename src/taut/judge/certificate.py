@@ -218,7 +218,7 @@ def certify(
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
     notes = coverage(learner, run.feedback)
-    comparator = _best(scored, source, run, notes) if best is None else _checked(best, run)
+    comparator = best_or_note(scored, source, run, notes) if best is None else _checked(best, run)
     count, fixed = run.totals.excess.shape[-1], [comparator]
     memory: RecordedRun | None = None
     name = POLICY_REGRET if scored.previous else regret_name(comparator)
@@ -237,7 +237,7 @@ def certify(
     count -= 0 if announced is None or announced.count == count else announced.count
     tightened = margin_between(played, scored, count) > 0
     if tightened and source is not None and not _moves(comparator):
-        of_played = _best(played, source, run, notes, "the played problem")
+        of_played = best_or_note(played, source, run, notes, "the played problem")
         regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played.loss)}
 
     seen: Observations | None = None
@@ -253,11 +253,11 @@ def certify(
 def assembled(
     run: Run, setting: Setting, played: Problem, scored: Problem, comparator: Any, names: tuple[str, ...],
     regrets: dict[str, Array], seen: Observations | None, checks: tuple[Assumption, ...], notes: list[str],
-    memory: RecordedRun | None = None, announced: AnnouncedRun | None = None,
+    memory: RecordedRun | None = None, announced: AnnouncedRun | None = None, uncovered: str = "",
 ) -> Certificate:  # fmt: skip
     """The certificate of a run, or of a player in the form of a run, once all has been measured and checked.
 
-    `names` are the rows of regret, which are there even if it could not be measured.
+    `names` are the rows of regret, which are there even if it could not be measured. `uncovered` says why guarantees do not apply.
     """
     learner, count = run.learner, run.totals.excess.shape[-1]
     count -= 0 if announced is None or announced.count == count else announced.count
@@ -273,6 +273,8 @@ def assembled(
         ]
     refuted = {assumption.name for assumption in checks if assumption.refuted}
     promised = against(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback), moves)
+    if uncovered:
+        promised = tuple(Guarantee.none(quantity, "guarantees", uncovered) for quantity in QUANTITIES)
     about_scored = translated(promised, played, scored, run.horizon, count)
     limits = trivial_bounds(scored.constants, run.horizon, count, refuted)
     sizes = _rounding(run, played, scored, comparator, seen)
@@ -292,7 +294,7 @@ def _own_comparator(
     run: Run, memory: RecordedRun, policy: Any, regrets: dict[str, Array], notes: list[str]
 ) -> list[Hindsight | None]:
     """Add adaptive-adversary regret; return the decisions from which announced constraints must not lead away."""
-    own = _best(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
+    own = best_or_note(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
     if own is not None:
         regrets[ADAPTIVE_REGRET] = metrics.regret(run, own)
     return [policy, own] if memory.only_announced else [own]
@@ -374,7 +376,7 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
     return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
-def _best(
+def best_or_note(
     problem: Problem, source: Stream | None, run: Run, notes: list[str], whose: str = "the problem"
 ) -> Hindsight | None:
     """The best fixed decision, or `None` with a note that says why there is none."""

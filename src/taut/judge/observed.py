@@ -18,6 +18,7 @@ import numpy as np
 from ..engine import Array
 from ..learners import Observed
 from ..play.chunks import replayed
+from ..play.extremes import Extreme
 from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
@@ -37,23 +38,6 @@ PLAYED, VIOLATING = 64, 12
 """Decisions that are kept for probes: spread over the rounds, and those with the largest constraint values."""
 NUMBERS = 2**18
 """Numbers that are computed at a time, at most."""
-
-
-@dataclass(frozen=True)
-class Extreme:
-    """The largest value of something over all rounds and seeds, and where it occurred."""
-
-    value: float
-    seed: int
-    round: int
-    """Counted from 1."""
-    decision: Array
-    """x_t of that round."""
-
-    @property
-    def witness(self) -> dict[str, Any]:
-        """Round, seed and decision, for a certificate."""
-        return {"round": self.round, "seed": self.seed, "x": self.decision}
 
 
 @dataclass(frozen=True)
@@ -84,6 +68,8 @@ class Observations:
     """Decisions of the run, spread over its rounds."""
     violating: Array
     """Decisions of the run with the largest positive constraint values, largest first."""
+    since: int = 1
+    """The first round that was looked at."""
 
     @property
     def observed(self) -> Observed:

@@ -19,7 +19,7 @@ from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 
-__all__ = ["entry", "largest_values", "probe", "walk_back"]
+__all__ = ["entry", "largest_values", "losses_at", "probe", "walk_back"]
 
 
 def probe(problem: Problem, points: Array, partner: Array, data: Any) -> dict[str, Array]:
@@ -35,6 +35,12 @@ def largest_values(problem: Problem, points: Array) -> Array:
         return np.asarray(_largest_values(problem.constraints, np.asarray(points)))
 
 
+def losses_at(problem: Problem, points: Array, data: Any) -> Array:
+    """The loss of one round at each point: the i-th point with the i-th row of the data."""
+    with owned_by(programs_of(problem)):
+        return np.asarray(_losses_at(problem.loss, points, data), float)
+
+
 def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
     """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends feasible, and where."""
     with owned_by(programs_of(problem)):
@@ -45,6 +51,11 @@ def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
 def entry(values: jax.Array, i: jax.Array) -> jax.Array:
     """values[i] for a traced `i`, in operations that NumPy has."""
     return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
+
+
+@evaluated(static_argnames=("loss_function",))
+def _losses_at(loss_function: Any, points: Any, data: Any) -> jax.Array:
+    return jax.vmap(lambda x, z: jnp.asarray(loss_function(x, z), x.dtype))(points, data)
 
 
 @evaluated

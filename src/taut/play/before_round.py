@@ -18,6 +18,7 @@ from ..problem.programs import Programs
 from ..problem.rounds import FullInformation
 from ..problem.streams import Stream
 from ..problem.tracing import traced
+from .extremes import COLUMNS
 from .packing import Packing
 from .step import Remembered, header, with_previous
 
@@ -132,5 +133,5 @@ def _moved(fixed: Packing, packing: Packing, header_size: int, *arrays: Any) -> 
 
 
 def _again(packing: Packing, header_size: int, state: Any, previous: jax.Array | None) -> tuple[jax.Array, ...]:
-    nothing = jnp.zeros(header_size - 2 - state.x.size, state.x.dtype)
+    nothing = jnp.zeros(header_size - 2 - state.x.size - len(COLUMNS), state.x.dtype)
     return packing.pack_traced(Remembered.around(state, previous), header(0, 0, nothing, state.x))

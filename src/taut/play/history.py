@@ -85,6 +85,15 @@ class History:
         recent = self._recent[:count] if count <= rows else np.roll(self._recent, -(count % rows), axis=0)
         return np.concatenate([self._earlier[: self._kept], recent])
 
+    @property
+    def recent(self) -> int:
+        """The number of last rounds that are all kept."""
+        return self._rows
+
+    def decision_of(self, round: int) -> Array:
+        """The flat decision of one of the last rounds."""
+        return self._recent[(round - 1) % self._rows, 1 + self._constraints :]
+
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
         about = np.array([self._count, self._spacing, self._kept])

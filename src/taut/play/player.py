@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -32,18 +32,22 @@ from .before_round import (
     heeded_step,
     moved_step,
 )  # fmt: skip
+from .extremes import COLUMNS, Extremes, RunningExtremes
 from .history import History
 from .packing import Packing, as_arrays
 from .step import FAULTS, Remembered, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
 from .with_feedback import check_covered, through
 
+if TYPE_CHECKING:
+    from ..judge.certificate import Certificate
+
 __all__ = ["Player"]
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 2
-READABLE = (1, FORMAT)
+FORMAT = 3
+READABLE = (1, 2, FORMAT)
 Array = np.ndarray[Any, Any]
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
@@ -119,13 +123,16 @@ class Player(Displayed):
         state = Remembered.around(begun, before)
         packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
         programs = programs_of(problem)
-        self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._played.stop)
-        self._measure = measured_step(programs, packing, self._packing, self._played.stop)
-        self._heed = heeded_step(programs, packing, self._packing, self._played.stop)
-        self._move = moved_step(programs, packing, self._packing, self._played.stop)
+        self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
+        self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._seen.stop)
+        self._measure = measured_step(programs, packing, self._packing, self._seen.stop)
+        self._heed = heeded_step(programs, packing, self._packing, self._seen.stop)
+        self._move = moved_step(programs, packing, self._packing, self._seen.stop)
         self._fixed = packing.pack_traced(fixed)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
+        start = np.asarray(first, float).ravel()
+        self._extremes = RunningExtremes(self._shape, start, self._history.recent, self._history.decision_of)
         self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
         self._array_type: LeafType | None = None  # shape and type of the data if they are one array
         self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
@@ -136,7 +143,8 @@ class Player(Displayed):
 
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
-        self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, jnp.asarray(state.x, self._dtype)))
+        decision = jnp.asarray(state.x, self._dtype)
+        self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, decision))
         self._report = np.asarray(self._arrays[0])
         self._begun = None
 
@@ -180,6 +188,22 @@ class Player(Displayed):
     def history(self) -> History:
         """Loss, constraint values and decision of the last rounds, and of some rounds before them."""
         return self._history
+
+    @property
+    def extremes(self) -> Extremes:
+        """The largest gradients, constraint values and loss differences of all rounds, with their rounds."""
+        with self._lock:
+            return self._extremes.extremes
+
+    def certificate(self, **options: Any) -> Certificate:
+        """Return measured violations beside the guarantee, and the assumptions compared with all rounds that were observed.
+
+        A player does not keep the data of its rounds. `certificate(stream=data)` with the data of all rounds so far measures
+        regret as well, and checks more assumptions.
+        """
+        from ..judge.live import certify_player
+
+        return certify_player(self, **options)
 
     def state(self) -> dict[str, Any]:
         """Return round, decision and totals as numbers and lists, which fit into JSON. Files are written by `save`."""
@@ -331,6 +355,7 @@ class Player(Displayed):
         with self._lock:
             before = self._before_round() if played is None else self._as_played(played)
             self._observe(before, z, measured, gradient, excess, jacobian, loss)
+            self._extremes.changed += played is not None
 
     def _observe(
         self, before: tuple[Any, Array], z: Any, measured: bool, gradient: Any, excess: Any, jacobian: Any, loss: Any
@@ -351,6 +376,7 @@ class Player(Displayed):
         self._history.add(scored, before[1][self._played])
         self._arrays, self._report = arrays, report
         self._running.add(scored)
+        self._extremes.add(report[self._seen])
 
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the player stays as it is."""
@@ -371,6 +397,7 @@ class Player(Displayed):
         self._history.add(scored, before[self._played])
         self._arrays, self._report, self._begun = arrays, report, None
         self._running.add(scored)
+        self._extremes.add(report[self._seen])
         if self._data_type is None:
             self._remember(z)
 
@@ -465,8 +492,13 @@ class Player(Displayed):
             }
             if self.feedback is not None:
                 header["feedback"] = files.pack(self.feedback)
-            state = files.flat(self._packing.unpack(self._arrays, self._played.stop))
-            parts = {"state": state, "totals": self._running.to_arrays(), "history": self._history.to_arrays()}
+            state = files.flat(self._packing.unpack(self._arrays, self._seen.stop))
+            parts = {
+                "state": state,
+                "totals": self._running.to_arrays(),
+                "history": self._history.to_arrays(),
+                "extremes": self._extremes.to_arrays(),
+            }
         return header, {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -519,13 +551,13 @@ class Player(Displayed):
 
     def _restore(self, saved: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
-        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}, "history": {}}
+        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}, "history": {}, "extremes": {}}
         for name, array in arrays.items():
             part, _, entry = name.partition("/")
             parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
         if any(array.dtype.kind == "f" and np.isnan(array).any() for array in parts["state"].values()):
             raise ValueError("the state contains NaN")
-        model = self._packing.unpack(self._arrays, self._played.stop)
+        model = self._packing.unpack(self._arrays, self._seen.stop)
         self._set_state(files.like(model, parts["state"]))
         decision = self._report[self._played].reshape(self._shape)
         if not np.isfinite(decision).all() or not self.problem.domain.contains(jnp.asarray(decision), 1e-6):
@@ -533,6 +565,7 @@ class Player(Displayed):
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
         if parts["history"]:  # players saved by earlier versions have none
             self._history.restore(parts["history"])
+        self._extremes.restore(parts["extremes"], self._running.rounds)
         if saved.get("data") is not None:
             structure, types = saved["data"]
             self._saved_type = str(structure), [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 
 from ..learners import Learner
 from ..problem.constraints import Linearisation
+from ..problem.domains import Domain
 from ..problem.programs import Programs
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation, MeasuredRound, Round
+from .extremes import COLUMNS, round_extremes
 from .packing import Packing
 from .xla import computed_once
 
@@ -157,10 +159,11 @@ def all_finite(*arrays: jax.Array) -> jax.Array:
 # first entries (the header) hold all that the player reads: each further array would cost as much as the step.
 
 
-def header(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array) -> jax.Array:
-    """Return the first entries of the state vector: error flags, loss, constraint values, next decision."""
+def header(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array, extremes: Any = None) -> jax.Array:
+    """Return the first entries of the state vector: error flags, loss, constraint values, next decision, extremes."""
+    extremes = jnp.zeros(len(COLUMNS), decision.dtype) if extremes is None else extremes
     start = jnp.stack([jnp.asarray(number, decision.dtype) for number in (faults, loss)])
-    return jnp.concatenate([start, excess, decision.ravel()])
+    return jnp.concatenate([start, excess, decision.ravel(), extremes])
 
 
 def revealed_step(
@@ -179,7 +182,7 @@ def _revealed(
     floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
     z = with_previous(z, Remembered.parts(before).previous)
     whole = None if scored is None else CheckedRound(loss, scored, domain, z)
-    return _live(learner, before, CheckedRound(loss, constraints, domain, z), all_finite(*floats), state, whole)
+    return _live(learner, before, CheckedRound(loss, constraints, domain, z), domain, all_finite(*floats), state, whole)
 
 
 def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
@@ -191,7 +194,8 @@ def measured_step(programs: Programs, fixed: Packing, state: Packing, header_siz
 def _measured(fixed: Packing, state: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
     *given, loss, gradient, excess, jacobian = arrays
     (_, domain, learner, _, _), before = _unpacked(fixed, state, header_size, given)
-    return _live(learner, before, MeasuredRound(loss, gradient, excess, jacobian, domain), jnp.asarray(True), state)
+    round = MeasuredRound(loss, gradient, excess, jacobian, domain)
+    return _live(learner, before, round, domain, jnp.asarray(True), state)
 
 
 def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]) -> tuple[Any, Any]:
@@ -199,7 +203,13 @@ def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax
 
 
 def _live(
-    learner: Learner, carried: Any, round: Round, data_finite: jax.Array, packing: Packing, scored: Round | None = None
+    learner: Learner,
+    carried: Any,
+    round: Round,
+    domain: Domain,
+    data_finite: jax.Array,
+    packing: Packing,
+    scored: Round | None = None,
 ) -> tuple[jax.Array, ...]:
     state, previous, _ = Remembered.parts(carried)
     played = play_round(learner, state, round, scored)
@@ -207,4 +217,6 @@ def _live(
     finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
     faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
     remembered = Remembered.around(after, None if previous is None else played.state.x)
-    return packing.pack_traced(remembered, header(faults, played.loss, played.excess, after.x))
+    x = played.state.x
+    extremes = round_extremes(round, x, played.loss, round.gradient(x), jnp.asarray(domain.centre, x.dtype))
+    return packing.pack_traced(remembered, header(faults, played.loss, played.excess, after.x, extremes))

@@ -1,0 +1,171 @@
+"""The largest gradients, constraint values and loss differences that were seen in all rounds, with their rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..problem.rounds import MeasuredRound, Round
+
+__all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "RunningExtremes", "round_extremes"]
+
+Array = np.ndarray[Any, Any]
+NAMES = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
+"""What is compared with the constants of the same names."""
+COLUMNS = (*NAMES, "constraint_slope")
+BLOCK = 256
+"""Rounds that a player buffers before they are looked at."""
+ALL_ROWS = 256
+"""Entries of a Jacobian up to which the gradients of all constraints are looked at; else that of the largest constraint."""
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest value of something over all rounds (and seeds), and where it occurred."""
+
+    value: float
+    seed: int | None
+    """None for a player."""
+    round: int
+    """Counted from 1."""
+    decision: Array
+    """x_t of that round."""
+
+    @property
+    def witness(self) -> dict[str, Any]:
+        """Round, seed and decision, for a certificate."""
+        seed = {} if self.seed is None else {"seed": self.seed}
+        return {"round": self.round, **seed, "x": self.decision}
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """What a player has seen since round `since`; entries are None if nothing was seen."""
+
+    since: int
+    """The first round that was looked at: 1, or the round at which a file of an earlier version was loaded."""
+    rounds: int
+    loss_lipschitz: Extreme | None
+    """The largest |df_t(x_t)|."""
+    constraint_lipschitz: Extreme | None
+    """The largest gradient norm of a constraint at x_t; of many constraints, only that of the largest one is looked at."""
+    constraint_range: Extreme | None
+    """The largest |g_i(x_t)|."""
+    loss_range: Extreme | None
+    """The largest |f_t(x_t) - f_t(c)|, c being the centre of the domain."""
+    constraint_slope: float
+    """The largest gradient norm at x_t of the largest constraint of the round."""
+    squared_slopes: float
+    """The sum over rounds of |df_t(x_t)|^2."""
+    first_squared_slope: float
+    """|df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+
+
+def round_extremes(round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Array, centre: jax.Array) -> jax.Array:
+    """Return what a round adds, in the order of `COLUMNS`; a value that is not known is NaN."""
+    values, pull, _ = round.constraints(x)
+    weights = jnp.eye(values.shape[0], dtype=x.dtype)
+    here = weights[jnp.argmax(values)]
+
+    def length(row: jax.Array) -> jax.Array:
+        return jnp.sqrt(jnp.sum(pull(row) ** 2))
+
+    if values.shape[0] == 1:
+        largest = slope = length(weights[0])
+    elif values.size * x.size <= ALL_ROWS:
+        lengths = jax.vmap(length)(weights)
+        largest, slope = jnp.max(lengths), jnp.sum(here * lengths)
+    else:
+        largest = slope = length(here)
+    away = jnp.full((), jnp.nan, x.dtype) if isinstance(round, MeasuredRound) else jnp.abs(loss - round.loss(centre))
+    return jnp.stack([jnp.sqrt(jnp.sum(gradient**2)), largest, jnp.max(jnp.abs(values)), away, slope]).astype(x.dtype)
+
+
+class RunningExtremes:
+    """The extremes of a live player. Rounds are buffered and looked at in blocks.
+
+    Arguments:
+        shape: of a decision.
+        first: x_1, flat.
+        rows: the number of rounds in a block, at most as many as `decision_of` remembers.
+        decision_of: returns the flat decision of a round of the current block.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], first: Array | None, rows: int, decision_of: Callable[[int], Array]
+    ) -> None:
+        self._shape, self._decision_of = shape, decision_of
+        self._buffer = np.empty((min(rows, BLOCK), len(COLUMNS)))
+        self._buffered = self._added = 0
+        self.first, self.since = first, 1
+        self.changed = 0  # rounds in which another decision was played than the learner's
+        size = int(np.prod(shape))
+        self._values, self._rounds = np.full(len(COLUMNS), -np.inf), np.zeros(len(COLUMNS), int)
+        self._decisions, self._squares = np.zeros((len(COLUMNS), size)), np.zeros(2)
+
+    def add(self, row: Array) -> None:
+        """Add one more round."""
+        self._buffer[self._buffered] = row
+        self._buffered += 1
+        if self._buffered == len(self._buffer):
+            self._add_buffer()
+
+    @property
+    def extremes(self) -> Extremes:
+        """The extremes of all rounds so far."""
+        self._add_buffer()
+        found: dict[str, Any] = {}
+        for i, name in enumerate(NAMES):
+            known = np.isfinite(self._values[i])
+            at = int(self._rounds[i]), self._decisions[i].reshape(self._shape).copy()
+            found[name] = Extreme(float(self._values[i]), None, *at) if known else None
+        slope = float(max(self._values[len(NAMES)], 0.0))
+        total, first = map(float, self._squares)
+        return Extremes(
+            self.since, self._added, **found, constraint_slope=slope, squared_slopes=total, first_squared_slope=first
+        )
+
+    def _add_buffer(self) -> None:
+        rows = self._buffer[: self._buffered]
+        if not len(rows):
+            return
+        seen = np.where(np.isfinite(rows), rows, -np.inf)
+        where = np.argmax(seen, axis=0)
+        for column, row in enumerate(where.tolist()):
+            if seen[row, column] > self._values[column]:
+                number = self._added + row + 1
+                self._values[column], self._rounds[column] = seen[row, column], number
+                self._decisions[column] = self._decision_of(number)
+        squares = rows[:, 0] ** 2
+        self._squares[0] += squares.sum()
+        if self._squares[1] == 0 and squares.any():
+            self._squares[1] = squares[np.argmax(squares > 0)]
+        self._added, self._buffered = self._added + len(rows), 0
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the arrays that `restore` needs."""
+        self._add_buffer()
+        kept = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        first = {} if self.first is None else {"first": self.first}
+        return {"about": np.array([self.since, self._added, self.changed]), **kept, **first}
+
+    def restore(self, arrays: dict[str, Array], rounds: int) -> None:
+        """Continue from `to_arrays` after so many rounds; without arrays, nothing is known of the rounds before."""
+        if not arrays:
+            self.first, self.since, self._added = None, rounds + 1, rounds
+            return
+        if [array.shape for array in map(arrays.__getitem__, ("values", "rounds", "decisions", "squares"))] != [
+            self._values.shape, self._rounds.shape, self._decisions.shape, self._squares.shape,
+        ]:  # fmt: skip
+            raise ValueError("the extremes are not those of this player")
+        self.since, self._added, self.changed = map(int, arrays["about"])
+        if self._added != rounds or any(np.isnan(arrays[name]).any() for name in ("values", "decisions", "squares")):
+            raise ValueError("the extremes are not those of this player")
+        self._values, self._rounds = arrays["values"].copy(), arrays["rounds"].copy()
+        self._decisions, self._squares = arrays["decisions"].copy(), arrays["squares"].copy()
+        self.first = arrays.get("first")
