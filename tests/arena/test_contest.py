@@ -142,6 +142,18 @@ def test_bounds_that_do_not_apply_to_a_stream_are_not_checked():
     assert "violation" in kinds["drifting-fast"] & kinds["gradual-slater-0.7"]
 
 
+def test_under_noise_everybody_plays_and_only_bounds_that_cover_noise_are_checked():
+    stream = STREAMS["noisy-polytope"]
+    cards = [taut.LEARNERS[name] for name in ("averaged", "clipped-ogd")]
+    (averaged, clipped), _ = entries([stream], cards, (64,), 1)
+    assert float(averaged.learner.sigma) == pytest.approx(0.3 / 3**0.5)  # the standard deviation of the errors
+    assert {"regret", "violation"} <= set(run._bounds(averaged))
+    assert run._bounds(clipped) == {}
+    assert clipped.cell().feedback is stream.feedback
+    assert clipped.cell().unproven
+    assert not entries([STREAMS["polytope"]], cards[1:], (64,), 1)[0][0].cell().unproven
+
+
 MINE = """
 import taut
 

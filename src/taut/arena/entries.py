@@ -65,6 +65,7 @@ class Entry:
         return Cell(
             self.learner, self.problem, data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
             horizon=self.horizon, seeds=self.seeds, name=self.name, score=self.score, measure=measured,
+            feedback=self.stream.feedback, unproven=self.stream.feedback is not None,
         )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def reason_against(card: Card, stream: Stream) -> str:
     known = stream.rows.constants
     if card.request_first != stream.request_first:
         return "it needs the request first" if card.request_first else "requests are revealed before the decision"
-    if "full" not in card.feedback:
+    if stream.feedback is None and "full" not in card.feedback:
         return f"it is for other feedback: {', '.join(card.feedback)}"
     if card.losses == "strongly convex" and known.strong_convexity == 0:
         return "the losses are not strongly convex"
@@ -152,8 +153,11 @@ def reason_against(card: Card, stream: Stream) -> str:
 def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[tuple[str, Learner]]:
     """The learner with theory's parameters, and with `grid` those of the grid."""
     problem = stream.rows if card.separate else stream.problem
-    feasible = stream.feasible if card.needs_feasible else None
-    yield THEORY, card.build(problem, horizon, feasible=feasible)
+    told: dict[str, Any] = {"feasible": stream.feasible if card.needs_feasible else None}
+    noise = getattr(stream.feedback, "values", None)
+    if noise is not None and "sigma" in card.options:
+        told["sigma"] = noise.sigma  # how large the errors are is known
+    yield THEORY, card.build(problem, horizon, **told)
     if not grid:
         return
     constant = next((name for name in TUNED if name in card.needs), None)
@@ -161,10 +165,10 @@ def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[t
     for factor in FACTORS:
         if constant is not None:
             changed = _told(stream, card.separate, constant, factor)
-            yield f"{constant} x {factor:g}", card.build(changed, horizon, feasible=feasible)
+            yield f"{constant} x {factor:g}", card.build(changed, horizon, **told)
         elif option is not None:
             value = card.options[option] * factor
-            yield f"{option} x {factor:g}", card.build(problem, horizon, feasible=feasible, **{option: value})
+            yield f"{option} x {factor:g}", card.build(problem, horizon, **told, **{option: value})
 
 
 @lru_cache(maxsize=256)  # every learner is told the same wrong constants, and a new problem is traced again

@@ -14,7 +14,7 @@ from .. import arguments, storage
 from ..engine import VERSION, Array
 from ..judge.certificate import Row
 from ..judge.compare import Interval
-from ..judge.guarantees import setting_of, standing, translated
+from ..judge.guarantees import setting_of, standing, translated, under_feedback
 from ..learners import LEARNERS, Card, Guarantee
 from ..learners.base import Assumes
 from . import results
@@ -168,7 +168,7 @@ def _bounds(entry: Entry) -> dict[str, Guarantee]:
         return {}
     stream, problem = entry.stream, entry.problem
     count = stream.rows.constants.constraint_count or 1
-    found = entry.learner.guarantees(setting_of(problem), entry.horizon)
+    found = under_feedback(entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, stream.feedback)
     found = translated(found, problem, stream.rows, entry.horizon, count)
     refuted = set(stream.refuted)
     if stream.setting != "requests":  # losses rotate, drift or switch; only some streams are known to be stochastic

@@ -14,6 +14,7 @@ from .. import arguments
 from ..engine import Array
 from ..learners.base import QUANTITIES
 from ..problem.domains import Domain
+from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
 
@@ -21,7 +22,7 @@ __all__ = ["SETTINGS", "Missing", "Stream"]
 
 SETTINGS = (
     "fixed constraints", "changing constraints", "strongly convex", "moving comparator", "stochastic constraints",
-    "requests", "real data", "time only",
+    "noisy constraints", "requests", "real data", "time only",
 )  # fmt: skip
 """The groups by which results are filtered."""
 
@@ -65,6 +66,8 @@ class Stream:
     """Whether some decision is feasible in all rounds. Otherwise only methods that bound the signed sum apply."""
     request_first: bool = False
     """Whether the round's data are revealed before the decision."""
+    feedback: Feedback | None = None
+    """What learners see of a round; full information if it is `None`. Bounds are checked for learners that cover it."""
     feasible: Domain | None = None
     """The feasible set, if it has an exact projection."""
     shortest: int = 1

@@ -1,0 +1,82 @@
+"""Constraint values that are observed with errors: the toy, the polytope and a ball."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...engine import Array
+from ...problem.constants import Constants
+from ...problem.domains import Ball, Box
+from ...problem.feedback.noisy import Noisy
+from ...problem.problem import Problem
+from ..stream import Stream
+from . import polytope, toy
+from .linear import inner, unit_losses
+
+__all__ = ["STREAMS"]
+
+SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+RADIUS = 0.5
+"""Of the feasible ball, in a box of diameter 2."""
+
+
+@cache
+def _square() -> Problem:
+    """The toy with its constraint as four affine rows, each of which has errors of its own."""
+    known = toy.problem().constants.with_values(
+        constraint_count=4, constraint_smoothness=0.0, constraint_range=1 + 2**0.5
+    )
+    return Problem(inner, _rows, Ball(1.0, shape=2), known)
+
+
+def _rows(x: jax.Array) -> jax.Array:
+    return jnp.asarray(SIGNS, x.dtype) @ x - 1
+
+
+@cache
+def _ball(d: int) -> Problem:
+    side = 1 / np.sqrt(d)
+    known = Constants(
+        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=(1 - RADIUS**2) / 2,
+        constraint_smoothness=1.0, slater=RADIUS**2 / 2, error_bound=RADIUS,
+    )  # fmt: skip
+    return Problem(inner, _sphere, Box(-side, side, shape=d), known)
+
+
+def _sphere(x: jax.Array) -> jax.Array:
+    return (jnp.sum(x**2) - RADIUS**2) / 2
+
+
+def _best_on_square(c: Array, rounds: int) -> float:
+    return -float(np.abs(c.sum(axis=0)).max())  # the best vertex
+
+
+def _draw_ten(seed: int, rounds: int) -> Array:
+    return unit_losses(seed, rounds, 10)
+
+
+_CLEAN = polytope.STREAMS[0]
+
+
+def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
+    known = facts.pop("known") | {"noise": f"in the constraint values, uniform on (-{scale:g}, {scale:g})"}
+    return Stream(
+        name, f"{title}, constraint values with errors up to {scale:g}", setting="noisy constraints", known=known,
+        source="constraint values with zero-mean errors, the open question of Yuan & Lamperski, NeurIPS 2018",
+        feedback=Noisy(values=scale, distribution="uniform"), **facts,
+    )  # fmt: skip
+
+
+STREAMS = (
+    _stream("noisy-toy", "linear losses on the unit disc, |x_1| + |x_2| <= 1 as four rows", 0.3, make=_square,
+            draw=toy.STREAMS[0].draw, best=_best_on_square, known={"Slater gap": "1", "smoothness": "affine"}),
+    _stream("noisy-polytope", "linear losses in 10 dimensions, 64 fixed half-spaces with slack 0.1", 0.3, make=_CLEAN.make,
+            draw=_CLEAN.draw, best=_CLEAN.best, known=dict(_CLEAN.known)),
+    _stream("noisy-ball", "linear losses in 10 dimensions, a ball in a box", 0.03, make=lambda: _ball(10), draw=_draw_ten,
+            known={"Slater gap": "0.125", "smoothness": "1", "error bound": "0.5"}),
+)  # fmt: skip
