@@ -231,3 +231,11 @@ def test_hindsight_and_steady_problems_take_announced_constraints_as_all_others(
     small = taut.tightened(RAMPED, 0.1)
     assert small.announced is RAMPED.announced
     jax.block_until_ready(small.scored_constraints.values(jnp.zeros(2), small.given(jnp.zeros(2), jnp.zeros(2))))
+
+
+def test_a_recommendation_enforces_announced_constraints():
+    known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0))
+    found = taut.recommend(known, 1000)
+    assert found.learner.heeds_announced
+    assert any("adaptive-adversary regret" in reason for reason in found.reasons)
+    assert taut.recommend(RAMPED, 1000).learner.heeds_announced

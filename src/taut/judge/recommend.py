@@ -144,6 +144,12 @@ def recommend(
     if unknown:
         return _without_constants(problem, setting, length, unknown)
     found = [_candidate(m, problem, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
+    if problem.announced is not None:
+        why = "it does not enforce announced constraints"
+        found = [
+            one if one.learner and one.learner.heeds_announced else Candidate(one.method, None, (), why)
+            for one in found
+        ]
 
     def price(one: Candidate) -> float:
         violation = length * one.bound("peak violation") if per_round else one.bound("violation")
@@ -157,6 +163,11 @@ def recommend(
             "at least radius, loss_lipschitz, constraint_lipschitz and constraint_count"
         )
     reasons = _reasons(best, problem, horizon, per_round)
+    if problem.previous:
+        reasons = (
+            *reasons,
+            "the loss depends on the previous decision: bounds are on adaptive-adversary regret, not on policy regret",
+        )
     nearly = next((one for one in ranked[1:] if one.method.name.startswith(DEFAULT)), None)
     if nearly is not None and not best.method.name.startswith(DEFAULT) and price(nearly) <= NEARLY * price(best):
         reasons = (
