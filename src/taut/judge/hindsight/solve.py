@@ -85,8 +85,8 @@ def hindsight(
     >>> import jax.numpy as jnp, taut
     >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
     >>> best = hindsight(toy, np.array([[3.0, 1.0], [2.0, 0.0], [-1.0, -9.0]]), prefixes=[2, 3])
-    >>> best.decision.round(6).tolist(), best.loss.round(6).tolist()
-    ([[[-1.0, 0.0], [-0.0, 1.0]]], [[-5.0, -8.0]])
+    >>> (best.decision.round(6) + 0.0).tolist(), best.loss.round(6).tolist()
+    ([[[-1.0, 0.0], [0.0, 1.0]]], [[-5.0, -8.0]])
     """
     require_jax()
     if not isinstance(problem, Problem):
