@@ -48,7 +48,7 @@ from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
-from .problem.feedback import Bandit, Delayed, FullInformation, Noisy  # noqa: E402
+from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
 from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
@@ -60,6 +60,7 @@ __all__ = [
     "Averaged",
     "Ball",
     "Bandit",
+    "Batched",
     "Box",
     "Card",
     "Cell",

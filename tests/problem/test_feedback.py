@@ -110,3 +110,61 @@ def test_bad_arguments_are_refused(make, message):
 def test_full_information_needs_no_code():
     assert as_feedback(None) is None
     assert as_feedback(taut.FullInformation()) is None
+
+
+# -- Batches -----------------------------------------------------------------------------------------------------------
+
+ROWS = np.random.default_rng(0).normal(size=(100, 3))
+
+
+def above(x, row):
+    return jnp.stack([row @ x, -(row @ x)]) - 1
+
+
+def batch(feedback, data=C, seed=0):
+    return feedback.seen(PROBLEM.round(data), jax.random.key(seed), jnp.asarray(1, jnp.int32)).constraints(X)
+
+
+def test_batches_are_unbiased_and_all_rows_are_exact():
+    values, pull, push = batch(taut.Batched(above, ROWS))
+    mean = ROWS.mean(axis=0)
+    np.testing.assert_allclose(values, [mean @ X - 1, -mean @ X - 1], atol=1e-14)
+    np.testing.assert_allclose(pull(jnp.array([2.0, 0.5])), 1.5 * mean, atol=1e-14)
+    np.testing.assert_allclose(push(C), [mean @ C, -mean @ C], atol=1e-14)
+    drawn = jax.vmap(lambda key: taut.Batched(above, ROWS, 16).seen(PROBLEM.round(C), key, 1).constraints(X).values)
+    found = np.asarray(drawn(jax.random.split(jax.random.key(1), 4000)))
+    np.testing.assert_allclose(found.mean(axis=0), values, atol=4 * found.std() / 4000**0.5)
+    np.testing.assert_allclose(found[:, 0].std(), (ROWS @ np.asarray(X)).std() / 4, rtol=0.05)
+
+
+def test_a_shorter_batch_is_masked():
+    data = {"row": jnp.asarray(ROWS[:4]), "mask": jnp.array([1.0, 1.0, 1.0, 0.0])}
+    feedback = taut.Batched(lambda x, z: z["row"] @ x, mask=lambda z: z["mask"])
+    round = taut.Problem(lambda x, z: x[0], lambda x: x[0], taut.Ball(1.0, shape=3)).round(data)
+    found = feedback.seen(round, jax.random.key(0), 1).constraints(X)
+    np.testing.assert_allclose(found.values, [ROWS[:3].mean(axis=0) @ X], atol=1e-14)
+    np.testing.assert_allclose(found.pullback(jnp.ones(1)), ROWS[:3].mean(axis=0), atol=1e-14)
+
+
+def test_which_batches_are_covered():
+    plain = taut.learner("averaged", PROBLEM, horizon=9, sigma=1.0)
+    both = taut.learner("averaged", PROBLEM, horizon=9, sigma=1.0, gradient_sigma=0.5)
+    assert plain.uncovered(taut.Batched(above, ROWS)) == ""
+    assert "give sigma=... and gradient_sigma=..." in plain.uncovered(taut.Batched(above, ROWS, 16))
+    assert both.uncovered(taut.Batched(above, ROWS, 16)) == ""
+    assert repr(taut.Batched(above, ROWS, 16)) == "Batched(above, 100 rows, size=16)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: taut.Batched(3), "function: got 3; expected a function of x and a row"),
+        (lambda: taut.Batched(above, size=3), "size: got 3; expected it only beside rows"),
+        (lambda: taut.Batched(above, ROWS, 0), "size: got 0"),
+        (lambda: taut.Batched(above, (ROWS, ROWS[:2])), r"rows: got arrays of lengths \[2, 100\]"),
+        (lambda: taut.Batched(above, ROWS, mask=above), "mask: got a function beside rows"),
+    ],
+)
+def test_bad_batches_are_refused(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()

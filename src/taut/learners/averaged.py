@@ -21,7 +21,7 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
-from ..problem.feedback import Feedback, Noisy
+from ..problem.feedback import Batched, Feedback, Noisy
 from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Assumes, Guarantee, Learner, OutsideTheorem, Setting, first_round, learner_dataclass
@@ -238,6 +238,8 @@ class Averaged(Learner):
         why = self._unproven()
         if why:
             return why
+        if isinstance(feedback, Batched):
+            return self._uncovered_batches(feedback)
         if not isinstance(feedback, Noisy):
             return f"the guarantees of Averaged cover full information and noise, not {feedback.kind} feedback"
         if feedback.loss_gradients is not None:
@@ -252,6 +254,15 @@ class Averaged(Learner):
             needed = math.hypot(values, slopes * float(getattr(self.learner, "diameter", 0.0)))
             if needed > float(self.sigma) * (1 + 1e-9):
                 return f"its sigma = {float(self.sigma):g} is below that of the noise, {needed:g}"
+        return ""
+
+    def _uncovered_batches(self, feedback: Batched) -> str:
+        if feedback.exact:
+            return ""
+        if self.rows != "affine":
+            return f'the guarantees of Averaged with rows="{self.rows}" need exact gradients, which minibatches do not have'
+        if float(self.gradient_sigma) == 0 or float(self.sigma) == 0:
+            return "minibatches have noisy values and gradients: give sigma=... and gradient_sigma=..., both above 0"
         return ""
 
     def _unproven(self) -> str:
@@ -375,7 +386,7 @@ CARDS = (
     Card(
         "averaged", Averaged.tuned, "Averaged rows", f"{_OURS}, N1", assumptions=(*_ASSUMES, "affine constraints"),
         cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, separate=True,
-        feedback=("full", "noisy"),
+        feedback=("full", "noisy", "batched"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
