@@ -12,7 +12,6 @@ with a reason in drills/equivalent_mutants.toml, which do not change what the co
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import random
 import shutil
@@ -21,9 +20,9 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src"
@@ -97,23 +96,24 @@ class Mutant:
         return f"{self.module}:{self.line}: {self.before} -> {self.after}"
 
 
-def mutants_of(module: str) -> Iterator[Mutant]:
-    """Yield all changes of a module inside functions."""
+def changes_of(module: str) -> tuple[str, Any, list[Any]]:
+    """Return the code of a module, its syntax tree, and mutmut's changes of it inside functions."""
     from mutmut.mutation.file_mutation import create_mutations
 
     code = (SOURCES / "taut" / module).read_text()
-    tree, mutations, *_ = create_mutations(module, code)
-    old = code.splitlines()
-    for mutation in mutations:
-        if mutation.contained_by_top_level_function is None or _is_sentence(mutation.original_node):
-            continue
-        source = tree.deep_replace(mutation.original_node, mutation.mutated_node).code
-        new = source.splitlines()
-        changed = [block for block in difflib.SequenceMatcher(None, old, new).get_opcodes() if block[0] != "equal"]
-        if changed:
-            _, begin, end, first, last = changed[0]
-            before, after = (" ".join(map(str.strip, lines)) for lines in (old[begin:end], new[first:last]))
-            yield Mutant(module, begin + 1, before, after, source)
+    tree, changes, *_ = create_mutations(module, code)
+    inside = [one for one in changes if one.contained_by_top_level_function is not None]
+    return code, tree, [one for one in inside if not _is_sentence(one.original_node)]
+
+
+def mutant_of(module: str, code: str, tree: Any, change: Any) -> Mutant:
+    """Apply one change."""
+    source = tree.deep_replace(change.original_node, change.mutated_node).code
+    old, new = code.splitlines(), source.splitlines()
+    begin = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)) - 1)
+    same = next((k for k, (a, b) in enumerate(zip(old[begin:][::-1], new[begin:][::-1], strict=False)) if a != b), 0)
+    before, after = (" ".join(map(str.strip, lines[begin : len(lines) - same])) for lines in (old, new))
+    return Mutant(module, begin + 1, before, after, source)
 
 
 def _is_sentence(node: object) -> bool:
@@ -178,11 +178,18 @@ def preload() -> None:
 
 def chosen(only: str, sample: int, seed: int) -> tuple[list[Mutant], int, int]:
     """Return a random sample of the changes, the number of all, and how many of the sample were left out as equivalent."""
-    found = [mutant for module in TESTS if module.startswith(only) for mutant in mutants_of(module)]
+    found = {module: changes_of(module) for module in TESTS if module.startswith(only)}
+    places = [(module, index) for module, (_, _, changes) in found.items() for index in range(len(changes))]
     known = equivalents()
-    drawn = random.Random(seed).sample(found, min(sample, len(found)))
-    kept = [mutant for mutant in drawn if (mutant.module, mutant.before, mutant.after) not in known]
-    return kept, len(found), len(drawn) - len(kept)
+    kept, left_out = [], 0
+    for module, index in random.Random(seed).sample(places, min(sample, len(places))):
+        code, tree, changes = found[module]
+        mutant = mutant_of(module, code, tree, changes[index])
+        if (mutant.module, mutant.before, mutant.after) in known:
+            left_out += 1
+        else:
+            kept.append(mutant)
+    return kept, len(places), left_out
 
 
 def main() -> None:
@@ -214,7 +221,7 @@ def main() -> None:
             caught += hit
             if not hit:
                 survived.append(mutant)
-                print(f"not noticed: {mutant.name}", flush=True)
+            print(f"{'noticed' if hit else 'NOT NOTICED'}: {mutant.name}", flush=True)
     for tests in broken:
         print(f"these tests fail without any change: {', '.join(tests)}")
     tried = caught + len(survived)
