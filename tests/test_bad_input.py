@@ -550,6 +550,8 @@ MANY = COMPLETE.with_values(constraint_count=2)
     ("a decimal as a parameter", TypeError, "sigma", "Decimal('4')", "float(sigma) is one",
      lambda: taut.ClippedOGD(0.1, decimal.Decimal(4))),
     ("a truth value as a step", TypeError, "eta", "True", "a schedule", lambda: taut.ClippedOGD(np.bool_(True), 4.0)),
+    ("a random key as a step", TypeError, "eta", "Array", "a schedule",
+     lambda: taut.ClippedOGD(jax.random.key(0), 4.0)),
     ("an answer in words", TypeError, "clipped", "'no'", "True or False",
      lambda: taut.SaddlePoint(0.1, 0.1, 0.1, clipped="no")),
     ("jointly", TypeError, "joint", "'no'", "True or False", lambda: taut.HalfSpace(0.1, 2.0, joint="no")),

@@ -240,7 +240,8 @@ def concrete(name: str, value: Any, expected: str) -> Any:
     shape = np.shape(value) if isinstance(value, (np.ndarray, jax.Array)) else ()
     if shape:
         raise TypeError(f"{name}: got an array of shape {shape}; expected {expected}, one for all coordinates")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (*_NUMBERS, jax.Array)):
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if is_key or isinstance(value, (bool, np.bool_)) or not isinstance(value, (*_NUMBERS, jax.Array)):
         exact = isinstance(value, (numbers.Rational, decimal.Decimal)) and not isinstance(value, bool)
         how = f": float({name}) is one" if exact else ""
         raise TypeError(f"{name}: got {arguments.shown(value)}; expected {expected}{how}")
