@@ -46,7 +46,7 @@ from .play.simulate import simulate  # noqa: E402
 from .play.sweeps import Cell, Sweep, sweep  # noqa: E402
 from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
-from .problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex  # noqa: E402
+from .problem.domains import AffineBox, Ball, Blocks, Box, Domain, L1Ball, Product, Simplex, Spectral  # noqa: E402
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
 from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
@@ -57,10 +57,12 @@ from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightene
 
 __all__ = [
     "LEARNERS",
+    "AffineBox",
     "Averaged",
     "Ball",
     "Bandit",
     "Batched",
+    "Blocks",
     "Box",
     "Card",
     "Cell",
@@ -91,6 +93,7 @@ __all__ = [
     "SaddlePoint",
     "Setting",
     "Simplex",
+    "Spectral",
     "Sweep",
     "TwoPoint",
     "__version__",
@@ -108,6 +111,7 @@ __all__ = [
     "previous",
     "rates",
     "recommend",
+    "recourse",
     "register_learner",
     "rescaled",
     "simulate",
@@ -122,6 +126,7 @@ __all__ = [
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy
     from .modelling.previous import previous
+    from .modelling.recourse import recourse
 
 
 def __dir__() -> list[str]:
@@ -129,7 +134,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import `taut.from_cvxpy`, which needs CVXPY, and `taut.testing` when they are first used."""
+    """Import `taut.from_cvxpy` and `taut.recourse`, which need CVXPY, and `taut.testing` when they are first used."""
     if name == "from_cvxpy":
         from .modelling.model import from_cvxpy
 
@@ -138,6 +143,10 @@ def __getattr__(name: str) -> object:
         from .modelling.previous import previous
 
         return previous
+    if name == "recourse":
+        from .modelling.recourse import recourse
+
+        return recourse
     if name == "testing":
         from importlib import import_module
 

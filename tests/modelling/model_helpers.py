@@ -27,4 +27,4 @@ def excess(model, x, z=None):
 
 def linear(**attributes):
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", **attributes)
-    return taut.from_cvxpy(c @ x, [cp.norm1(x) <= 1]), c
+    return taut.from_cvxpy(c @ x, [cp.norm1(x) <= 1], "box"), c

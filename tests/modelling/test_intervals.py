@@ -12,6 +12,7 @@ from model_helpers import rng_of
 import taut
 from taut.modelling.interval_bounds import Box, Intervals, least_upper
 from taut.modelling.interval_rules import RULES
+from taut.problem.domains.support import bounding_box
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -207,10 +208,10 @@ def models():
 @pytest.mark.parametrize("name", models())
 def test_constants_of_models_are_never_exceeded(name):
     loss, constraints = models()[name]
-    model = taut.from_cvxpy(loss, constraints)
+    model = taut.from_cvxpy(loss, constraints, "box")
     known, random = model.constants, rng_of(4)
     assert not known.estimated & {"loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range"}
-    low, high = (np.ravel(edge) for edge in (model.domain.lower, model.domain.upper))
+    low, high = bounding_box(model.domain)
     mix = random.uniform(size=(1000, model.size))
     mix[::2] = np.round(mix[::2])
     decisions = (low + mix * (high - low)).reshape(1000, *model.domain.shape)

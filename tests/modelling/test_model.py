@@ -98,7 +98,7 @@ def test_excess_is_cvxpys_violation_for_every_kind_of_constraint():
 
 def test_equalities_are_pairs_of_inequalities():
     x = cp.Variable(2, name="x")
-    model = taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) == 1, x >= 0])
+    model = taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) == 1, x >= 0], "box")
     values = excess(model, [0.5, 0.9])
     np.testing.assert_allclose(values, [0.4, -0.4])
 
@@ -106,7 +106,7 @@ def test_equalities_are_pairs_of_inequalities():
 def test_constraints_may_change_with_the_round():
     x = cp.Variable(2, name="x")
     a, b = cp.Parameter(2, name="a", bounds=[-1, 1]), cp.Parameter(name="b", bounds=[0, 1])
-    model = taut.from_cvxpy(cp.sum_squares(x - 1), [a @ x <= b, cp.norm(x) <= 2])
+    model = taut.from_cvxpy(cp.sum_squares(x - 1), [a @ x <= b, cp.norm(x) <= 2], "box")
     assert model.constraints.takes_data
     assert model.constants.constraint_count == 2
     assert "without constraints that change with the round" in model.notes[0]
@@ -202,7 +202,7 @@ def test_attributes_become_domain_or_constraints_and_notes_say_which():
 def test_only_the_symmetric_part_of_a_symmetric_variable_counts():
     m = cp.Variable((2, 2), name="m", PSD=True)
     y = cp.Parameter((2, 2), name="y", symmetric=True, bounds=[-1, 1])
-    model = taut.from_cvxpy(cp.trace(y @ m) + cp.sum_squares(m), [cp.trace(m) <= 1])
+    model = taut.from_cvxpy(cp.trace(y @ m) + cp.sum_squares(m), [cp.trace(m) <= 1], "box")
     assert model.count == 2
     assert any("symmetry is part of the domain" in note for note in model.notes)
     assert any("PSD is a constraint on an eigenvalue" in note for note in model.notes)

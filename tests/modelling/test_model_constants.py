@@ -75,7 +75,7 @@ def test_samples_need_not_hit_a_kink(monkeypatch):
     monkeypatch.setattr("taut.problem.estimation.estimate", lambda *arguments: seen)
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
     for limit, smoothness in ((cp.norm(x), None), (cp.sum_squares(x), 2.0), (cp.log_sum_exp(x), 4.0)):
-        model = taut.from_cvxpy(c @ x, [limit <= 1, x <= 2, x >= -2])
+        model = taut.from_cvxpy(c @ x, [limit <= 1, x <= 2, x >= -2], "box")
         sampled = model.estimate_constants(np.array([[3.0, 4.0]]), jax.random.key(0))
         assert sampled.loss_lipschitz == 5.0
         assert sampled.constraint_smoothness == smoothness
@@ -117,7 +117,7 @@ import numpy as np
 import taut
 
 x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
-model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= 1])
+model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= 1], "box")
 player = taut.Player(taut.ClippedOGD.tuned(model.constants, 10), model)
 player.observe(np.array([1.0, 0.0]))
 assert player.decision.dtype == np.float32

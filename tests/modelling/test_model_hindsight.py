@@ -83,7 +83,7 @@ def robust():
 
 def test_epigraphs_of_all_rounds_agree_with_plain_cvxpy():
     (x, s), loss, constraints, parameters, data = robust()
-    model = taut.from_cvxpy(loss, constraints)
+    model = taut.from_cvxpy(loss, constraints, "box")
     best = taut.hindsight(model, data, prefixes=[10, 25])
     assert best.solver.endswith("one epigraph per round")
     assert all(parameter.value is None for parameter in parameters.values())  # the user's own are left alone
@@ -113,7 +113,7 @@ def test_rounds_that_repeat_are_counted():
 
 def classifier():
     w, z = cp.Variable(3, name="w"), cp.Parameter(3, name="z", bounds=[-1, 1])
-    model = taut.from_cvxpy(cp.logistic(-(z @ w)), [cp.norm(w) <= 1.5, cp.sum(w) == 0.5])
+    model = taut.from_cvxpy(cp.logistic(-(z @ w)), [cp.norm(w) <= 1.5, cp.sum(w) == 0.5], "box")
     return model, np.random.default_rng(2).uniform([-0.7, -1, -1], 1, (2, 60, 3))
 
 

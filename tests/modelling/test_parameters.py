@@ -77,7 +77,7 @@ def test_adversaries_see_decisions_by_name_and_answer_by_name():
 def test_parameters_with_values_are_fixed_and_others_change():
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
     limit = cp.Parameter(name="limit", value=2.0)
-    model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit])
+    model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= limit], "box")
     limit.value = 5.0  # too late
     np.testing.assert_array_equal(model.domain.upper, [2, 2])
     np.testing.assert_allclose(excess(model, [1.5, 1.0]), [0.5])

@@ -22,25 +22,29 @@ RARE = 1e3
 """An edge is rounded to a short decimal within the margin, if such decimals are this many margins apart."""
 
 
-def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], str]) -> tuple[Array, Array]:
-    """The smallest box around the feasible set, flat; empty and unbounded sets are refused.
+def bounding_box(
+    flat: FlatCopy, constraints: list[Any], name: Callable[[int], str], places: Array
+) -> tuple[Array, Array]:
+    """The smallest box around the feasible set, for the entries at some places; empty and unbounded sets are refused.
 
     Arguments:
         flat: the model over its flat decision.
         constraints: all that do not change with the round, attributes included; the user's own.
         name: of the i-th entry of a decision, for errors.
+        places: the entries of the flat decision whose bounds are wanted.
     """
     size = flat.variable.size
     if size > LARGEST:
         raise ValueError(
-            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of every entry: beyond {LARGEST} "
-            "entries the bounding box of the feasible set, which takes two programs per entry, is not computed"
+            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of every entry (stated, or implied "
+            f"by linear constraints and norms): beyond {LARGEST} entries the bounding box of the feasible set, which takes two "
+            "programs per entry, is not computed"
         )
     copies = [flat.of(one) for one in constraints]
     feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])
-    edges, errors = np.zeros((2, size)), np.zeros((2, size))
+    edges, errors = np.zeros((2, len(places))), np.zeros((2, len(places)))
     unclear = ""
-    for i in range(size):
+    for at, i in enumerate(places.tolist()):
         for side, sign in enumerate((1.0, -1.0)):
             aim = np.zeros(size)
             aim[i] = sign
@@ -58,7 +62,7 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
                 # If the set is unbounded, another entry may show the direction.
                 unclear = unclear or f"in {name(i)} the solver could not find ({solution.detail})"
                 continue
-            edges[side, i], errors[side, i] = feasible.wanted(solution)[i], 10 * solution.error
+            edges[side, at], errors[side, at] = feasible.wanted(solution)[i], 10 * solution.error
     if unclear:
         raise ValueError(f"constraints: got a feasible set whose extent {unclear}; expected domain=...")
     unit = min(1.0, float(np.abs(edges).max())) or 1.0
@@ -66,7 +70,7 @@ def bounding_box(flat: FlatCopy, constraints: list[Any], name: Callable[[int], s
         np.array([outwards(edge, way, unit, error) for edge, error in zip(row, bad, strict=True)])
         for way, row, bad in zip((-1.0, 1.0), edges.tolist(), errors.tolist(), strict=True)
     )
-    if np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high):
+    if len(places) == size and (np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high)):
         raise ValueError(
             f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as far as the solver can "
             "tell; expected a choice, or domain=..."

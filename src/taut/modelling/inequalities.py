@@ -12,7 +12,6 @@ from cvxpy.constraints.zero import Equality, Zero
 from ..problem.domains import Domain
 from ..problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, mirrored, pattern
-from .constraint_names import label_of
 
 __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
 
@@ -41,14 +40,13 @@ class Excess(NamedTuple):
 
 
 def excesses(
-    variables: list[Any], constraints: list[Any], domain: Domain, spans: dict[int, slice]
+    variables: list[Any], rows: list[Excess], domain: Domain, spans: dict[int, slice], semidefinite: set[int]
 ) -> tuple[list[Excess], list[str]]:
-    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable attributes are treated."""
-    found = [
-        one._replace(label=label_of(constraint, position))
-        for position, constraint in enumerate(constraints, 1)
-        for one in excesses_of(constraint)
-    ]
+    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable attributes are treated.
+
+    The `rows` of the stated constraints come first. `semidefinite` are variables, by id, that the domain keeps semidefinite.
+    """
+    found = list(rows)
     notes = []
     low, high = bounding_box(domain)
     for variable in variables:
@@ -71,7 +69,9 @@ def excesses(
         if not np.all(pattern(variable)):
             notes.append(f"{name}: zeros are part of the domain; only the other entries of a decision count")
         for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
-            if variable.attributes[attribute]:
+            if variable.attributes[attribute] and variable.id in semidefinite:
+                notes.append(f"{name}: {attribute} is part of the domain")
+            elif variable.attributes[attribute]:
                 found.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
     if not found:  # without constraints: one that always holds

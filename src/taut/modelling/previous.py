@@ -174,6 +174,6 @@ class RememberingModel(Problem):
             places = {id(p): p._taut_variable for p in self.model.parameters if is_previous(p)}
             objective = self.model.objective.tree_copy(dict(places))
             stated = [one.tree_copy(dict(places)) for one in self.model.stated]
-            self._rest = self._make(objective, stated, self.domain, None, self.others or None, self.domain_binds)
+            self._rest = self._make(objective, stated, self.domain, None, self.others or None, self.domain_binds, [])
         rest: Problem = self._rest
         return rest

@@ -8,11 +8,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-__all__ = ["bound_constraints", "parameters_of", "read"]
+from .recourse import Recourse
+
+__all__ = ["bound_constraints", "parameters_of", "read", "unpacked"]
 
 
-def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
-    """The loss as an expression to minimise and all constraints as one list."""
+def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
+    """The loss as an expression to minimise, all constraints as one list, and the variables marked by `taut.recourse`."""
     stated = _flat(constraints)
     if isinstance(loss, cp.Problem):
         loss, stated = loss.objective, [*_flat(loss.constraints), *stated]
@@ -22,6 +24,13 @@ def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
         loss = loss.expr
     if not isinstance(loss, cp.Expression):
         raise TypeError(f"loss: got {type(loss).__name__}; expected a CVXPY expression or a cp.Problem")
+    marked = [variable for one in stated if isinstance(one, Recourse) for variable in one.variables]
+    return loss, [one for one in stated if not isinstance(one, Recourse)], marked
+
+
+def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
+    """The loss as an expression to minimise and all constraints as one list, with bounds that are expressions."""
+    loss, stated, _ = unpacked(loss, constraints)
     variables = {v.id: v for part in (loss, *stated) for v in part.variables()}
     return loss, [*stated, *(one for key in sorted(variables) for one in bound_constraints(variables[key]))]
 
@@ -50,7 +59,7 @@ def parameters_of(part: Any) -> list[Any]:
 
 def _flat(constraints: Any) -> list[Any]:
     """Constraints from nested lists. Comparisons of numbers, which are True, are no constraints."""
-    if isinstance(constraints, cp.Constraint):
+    if isinstance(constraints, (cp.Constraint, Recourse)):
         return [constraints]
     if isinstance(constraints, (bool, np.bool_)):
         if constraints:

@@ -167,6 +167,10 @@ class Problem(Displayed):
         """Return the problem that these data belong to. Models written in CVXPY make parameters with data change."""
         return self
 
+    def all_rows(self) -> Problem:
+        """Return the problem with all stated constraints. Models written in CVXPY leave out those that the domain implies."""
+        return self
+
     def present(self, decision: np.ndarray[Any, Any]) -> Any:
         """Convert a decision for the user. Models written in CVXPY name its parts."""
         return decision

@@ -51,8 +51,14 @@ def squared(problem: Problem) -> Problem:
 
 
 def tightened(problem: Problem, rho: float) -> Problem:
-    """Return the problem with the constraints g_i + rho <= 0."""
-    return _transformed(problem, Tightened(_checked(problem).constraints, arguments.positive("rho", rho)))
+    """Return the problem with the constraints g_i + rho <= 0.
+
+    In a model written in CVXPY, inequalities that became part of the domain are played and tightened too. Equations of the
+    domain hold exactly in every round and stay as they are.
+    """
+    rho = arguments.positive("rho", rho)
+    problem = _checked(problem).all_rows()
+    return _transformed(problem, Tightened(problem.constraints, rho))
 
 
 def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:

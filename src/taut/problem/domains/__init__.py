@@ -1,6 +1,7 @@
 """Domains: simple sets that contain all decisions, each with an exact Euclidean projection.
 
-Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `product`. `arrays` has helpers, `support`
+Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `affine_box`,
+`spectral`, and for decisions of several parts `product` and `blocks`. `arrays` has helpers, `support`
 computes how far a domain extends in given directions.
 
 A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so that another radius does not
@@ -13,10 +14,24 @@ Euclidean over all entries (Frobenius for matrices).
 
 from __future__ import annotations
 
+from .affine_box import AffineBox
 from .balls import Ball, L1Ball
 from .base import Domain, domain_from_dict
+from .blocks import Blocks
 from .box import Box
 from .product import Product
 from .simplex import Simplex
+from .spectral import Spectral
 
-__all__ = ["Ball", "Box", "Domain", "L1Ball", "Product", "Simplex", "domain_from_dict"]
+__all__ = [
+    "AffineBox",
+    "Ball",
+    "Blocks",
+    "Box",
+    "Domain",
+    "L1Ball",
+    "Product",
+    "Simplex",
+    "Spectral",
+    "domain_from_dict",
+]

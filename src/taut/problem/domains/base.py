@@ -26,12 +26,14 @@ class Domain(ABC):
     """A simple convex set with an exact projection.
 
     A subclass names its numeric fields as in `class Box(Domain, leaves=("lower", "upper"))`;
-    that registers it as a pytree. The constructor validates; rebuilding a pytree does not, as its leaves may
+    that registers it as a pytree. Fields that are fixed in compiled programs, like `shape`, are named in `static=`. The
+    constructor validates; rebuilding a pytree does not, as its leaves may
     be tracers.
     """
 
     shape: tuple[int, ...]
     leaves: ClassVar[tuple[str, ...]]
+    static: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:  # subclasses bring a property or a field; a property here would hide the field
 
@@ -43,23 +45,25 @@ class Domain(ABC):
         def diameter(self) -> Any:
             """The largest distance between two points of the domain."""
 
-    def __init_subclass__(cls, leaves: tuple[str, ...] = (), **keywords: Any) -> None:
+    def __init_subclass__(cls, leaves: tuple[str, ...] = (), static: tuple[str, ...] = (), **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if not leaves:  # an intermediate class
             return
-        cls.leaves = leaves
+        cls.leaves, cls.static = leaves, static
         files.add_class(cls, ROLE)
 
-        def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-            return tuple(getattr(domain, name) for name in leaves), domain.shape
+        fixed = ("shape", *static)
 
-        def flatten_with_keys(domain: Domain) -> tuple[tuple[tuple[Any, Any], ...], tuple[int, ...]]:
-            values, shape = flatten(domain)
-            return tuple(zip(map(jax.tree_util.GetAttrKey, leaves), values, strict=True)), shape
+        def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+            return tuple(getattr(domain, name) for name in leaves), tuple(getattr(domain, name) for name in fixed)
 
-        def unflatten(shape: tuple[int, ...], values: Iterable[Any]) -> Domain:
+        def flatten_with_keys(domain: Domain) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
+            values, rest = flatten(domain)
+            return tuple(zip(map(jax.tree_util.GetAttrKey, leaves), values, strict=True)), rest
+
+        def unflatten(rest: tuple[Any, ...], values: Iterable[Any]) -> Domain:
             domain = object.__new__(cls)
-            domain._set(shape=shape, **dict(zip(leaves, values, strict=True)))
+            domain._set(**dict(zip(fixed, rest, strict=True)), **dict(zip(leaves, values, strict=True)))
             return domain
 
         jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
@@ -112,6 +116,10 @@ class Domain(ABC):
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or jax.numpy."""
         raise NotImplementedError  # without it, `linear_minimiser` projects a point far away
+
+    def _edges(self) -> tuple[Any, Any] | None:
+        """Flat bounds of a box around the domain, if they are known; otherwise they are computed from minimisers."""
+        return None
 
     @classmethod
     def _has_exact_minimisers(cls) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from ...engine import Array
 from ..interpreter import evaluated
 from .base import FAR, Domain
+from .blocks import Blocks
 from .product import Product
 
 __all__ = ["bounding_box", "in_batches", "least_change", "linear_minimisers", "project_rows"]
@@ -23,8 +24,11 @@ BATCH = 16
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
     """For each row of `directions` a flat decision at which <direction, x> is smallest; see `Domain.linear_minimiser`."""
-    if type(domain) is Product:
-        return np.concatenate([linear_minimisers(part, own) for part, own in _parts(domain, directions)], axis=1)
+    if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
+        found = np.zeros(directions.shape)
+        for part, places in _parts(domain):
+            found[:, places] = linear_minimisers(part, directions[:, places])
+        return found
     if _exact_in_numpy(domain):
         return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
     return np.concatenate([np.asarray(_minimised(domain, part), float) for part in in_batches(directions)])[
@@ -49,10 +53,9 @@ def least_change(domain: Domain, directions: Array, points: Array) -> Array:
 
     They are equal to the minimum for domains that have a `linear_minimiser` of their own.
     """
-    if type(domain) is Product:
+    if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
         parts: list[Array] = [
-            least_change(part, own, there)
-            for (part, own), (_, there) in zip(_parts(domain, directions), _parts(domain, points), strict=True)
+            least_change(part, directions[:, places], points[:, places]) for part, places in _parts(domain)
         ]
         return np.sum(parts, axis=0)
     if _exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
@@ -61,7 +64,10 @@ def least_change(domain: Domain, directions: Array, points: Array) -> Array:
 
 
 def bounding_box(domain: Domain) -> tuple[Array, Array]:
-    """The smallest box that contains the domain, as flat lower and upper bounds."""
+    """A box that contains the domain, as flat lower and upper bounds; the smallest one, if its edges can be computed."""
+    known = domain._edges()
+    if known is not None:
+        return tuple(np.array(edge, float).ravel() for edge in known)  # type: ignore[return-value]
     axes = np.eye(math.prod(domain.shape))
     origin = np.zeros_like(axes)
     return least_change(domain, axes, origin), -least_change(domain, -axes, origin)
@@ -71,10 +77,12 @@ def _exact_in_numpy(domain: Domain) -> bool:
     return domain._has_exact_minimisers() and type(domain).linear_minimiser is Domain.linear_minimiser
 
 
-def _parts(domain: Product, rows: Array) -> list[tuple[Domain, Array]]:
-    """Each part of the product with its columns of the array."""
-    ends = np.cumsum([math.prod(part.shape) for part in domain.parts])[:-1]
-    return list(zip(domain.parts, np.split(rows, ends, axis=1), strict=True))
+def _parts(domain: Product | Blocks) -> list[tuple[Domain, Array]]:
+    """Each part of a product with the places of its entries."""
+    if isinstance(domain, Blocks):
+        return [(part, np.asarray(places)) for part, places in zip(domain.parts, domain.places, strict=True)]
+    ends = np.cumsum([math.prod(part.shape) for part in domain.parts])
+    return list(zip(domain.parts, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
 
 
 def _least_change_by_projection(domain: Domain, directions: Array, points: Array, far: float) -> Array:

@@ -1,0 +1,154 @@
+"""Which variables are chosen after the data of a round: those the user marks, and those that can be nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from .attributes import limits
+from .reading import parameters_of, unpacked
+from .recourse import Minimised, NoClosedForm, minimised_out, separated
+
+__all__ = ["WithoutRecourse", "without_recourse"]
+
+
+class WithoutRecourse(NamedTuple):
+    """The model without variables that are chosen after the data."""
+
+    loss: Any
+    constraints: list[Any]
+    values: dict[Any, Any]
+    """The best value of each of these variables, as an expression of decision and data."""
+    notes: list[str]
+
+
+def without_recourse(
+    loss: Any, constraints: Any, chosen: Any, per_round: Any, values: Mapping[int, Any] | None
+) -> WithoutRecourse:
+    """Minimise out the variables in `chosen` and those marked by `taut.recourse`, or else those that are clearly meant so.
+
+    If `chosen` is None and nothing is marked, a variable that is in the loss and shares constraints with other variables only
+    where data are involved is looked at. If it has no bound of its own, it cannot be a decision, and is minimised out. If it
+    has, the model is refused with the question when it is chosen.
+    """
+    loss, plain, marked = unpacked(loss, constraints)
+    changing = _changing([loss, *plain], per_round, values)
+    fixed = _fixed([loss, *plain], changing, values)
+    if chosen is None and not marked:
+        return _detected(loss, plain, changing, fixed)
+    after = [*marked, *_named(chosen, [loss, *plain])]
+    after = list({variable.id: variable for variable in after}.values())
+    if not after:
+        return WithoutRecourse(loss, plain, {}, [])
+    try:
+        found = minimised_out(loss, plain, after, fixed)
+    except NoClosedForm as reason:
+        raise ValueError(
+            f"recourse: got {', '.join(v.name() for v in after)}, which cannot be minimised out exactly: {reason}. Expected "
+            "variables that affine equations define, or with lower bounds t >= g(x) and a loss that does not decrease in t "
+            "(or the reverse)"
+        ) from None
+    return _result(found, [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after])
+
+
+def _result(found: Minimised, notes: list[str]) -> WithoutRecourse:
+    values: dict[Any, Any] = {}
+    for variable in reversed(list(found.values)):
+        swap = {id(one): value for one, value in values.items()}
+        values[variable] = found.values[variable].tree_copy(swap) if swap else found.values[variable]
+    if not found.loss.variables() and not any(one.variables() for one in found.constraints):
+        raise ValueError(
+            "recourse: got all variables of the model; expected at least one that is decided before the data"
+        )
+    return WithoutRecourse(found.loss, found.constraints, values, notes)
+
+
+def _named(chosen: Any, parts: list[Any]) -> list[Any]:
+    """The variables of the argument `recourse`, which may be given by name."""
+    if chosen is None:
+        return []
+    chosen = [chosen] if isinstance(chosen, (str, cp.Variable)) else chosen
+    if not isinstance(chosen, Iterable):
+        raise TypeError(f"recourse: got {chosen!r}; expected a list of variables or their names")
+    by_name = {variable.name(): variable for part in parts for variable in part.variables()}
+    found = []
+    for one in chosen:
+        variable = by_name.get(one) if isinstance(one, str) else one
+        if not any(variable is known for known in by_name.values()):
+            raise ValueError(f"recourse: got {one}; expected variables of the model: {', '.join(by_name)}")
+        found.append(variable)
+    return found
+
+
+def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> set[int]:
+    """Parameters, by id, that change with the round."""
+    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    if per_round is None:
+        return {key for key, p in every.items() if (p.value is None if values is None else values.get(key) is None)}
+    chosen = [per_round] if isinstance(per_round, (str, cp.Parameter)) else per_round
+    names = list(chosen) if isinstance(chosen, Iterable) else []
+    return {
+        key for key, p in every.items() if any(one is p or (isinstance(one, str) and one == p.name()) for one in names)
+    }
+
+
+def _fixed(parts: list[Any], changing: set[int], values: Mapping[int, Any] | None) -> dict[int, Any]:
+    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    known = {key: p.value if values is None else values.get(key) for key, p in every.items() if key not in changing}
+    return {
+        key: np.asarray(value, float)
+        for key, value in known.items()
+        if value is not None and not hasattr(value, "tocoo")
+    }
+
+
+def _detected(loss: Any, constraints: list[Any], changing: set[int], fixed: dict[int, Any]) -> WithoutRecourse:
+    variables = {variable.id: variable for part in [loss, *constraints] for variable in part.variables()}
+    shared = [one for one in constraints if len(one.variables()) > 1]
+    varies = {id(one): any(p.id in changing for p in parameters_of(one)) for one in constraints}
+    in_loss = {variable.id for variable in loss.variables()}
+    steady = {v.id for one in shared if not varies[id(one)] for v in one.variables()}
+    varying = {v.id for one in shared if varies[id(one)] for v in one.variables()}
+    notes: list[str] = []
+    values: dict[Any, Any] = {}
+    for key in sorted((in_loss & varying) - steady):
+        variable = variables[key]
+        try:
+            found = minimised_out(loss, constraints, [variable], fixed)
+        except NoClosedForm:
+            continue
+        if not found.loss.variables():
+            continue
+        if _decidable(variable, constraints, varies, fixed):
+            name = variable.name()
+            raise ValueError(
+                f"variable {name}: got a variable of the loss that meets other variables only in constraints with data; is it "
+                f"decided before the data of a round are known, or chosen afterwards, like an epigraph or slack variable? The "
+                f"two problems differ. Pass recourse=[] if all variables are decided before, or recourse=[{name!r}] (or "
+                f"taut.recourse({name}) among the constraints) if {name} is chosen afterwards"
+            )
+        loss, constraints = found.loss, found.constraints
+        values |= found.values
+        notes.append(
+            f"{variable.name()}: chosen after the data of a round, and minimised out, because nothing else bounds it; pass "
+            "recourse=[] if it is decided before"
+        )
+    return (
+        _result(Minimised(loss, constraints, values), notes) if values else WithoutRecourse(loss, constraints, {}, [])
+    )
+
+
+def _decidable(variable: Any, constraints: list[Any], varies: dict[int, bool], fixed: dict[int, Any]) -> bool:
+    """Whether the variable has bounds of its own on both sides, so that it could be a decision."""
+    sides = [bool(np.all(np.isfinite(edge))) for edge in limits(variable)]
+    for one in constraints:
+        if varies[id(one)] or [v.id for v in one.variables()] != [variable.id]:
+            continue
+        bound = separated(one, variable, fixed)
+        if bound is None:
+            return True  # a norm or another set
+        sides = [sides[0] or bool(np.any(bound.matrix.data < 0)), sides[1] or bool(np.any(bound.matrix.data > 0))]
+    return all(sides)
