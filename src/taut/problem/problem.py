@@ -71,6 +71,7 @@ class Problem(Displayed):
     """The decision before round 1, for a problem that depends on it; by default the first decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
+    domain: Domain
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are freed with it."""
 
