@@ -69,7 +69,7 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     text = (ROOT / "docs" / "modelling.md").read_text()
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for block in blocks:
         exec(compile(block, "docs/modelling.md", "exec"), names)
     printed = capsys.readouterr().out

@@ -12,7 +12,7 @@ def test_labels_texts_indices_and_equalities():
     price = cp.Parameter(3, name="price", bounds=[0, 1])
     total = cp.sum(x) <= 2
     total.set_label("budget")
-    model = taut.from_cvxpy(price @ x, [cp.abs(x) <= 1, total, x[:2] + x[1:] <= [5, 1], x[0] - x[1] == 0])
+    model = taut.from_cvxpy(price @ x, [cp.abs(x) <= 1, total, x[:2] + x[1:] <= [5, 1], x[0] - x[1] == 0], "box")
     assert model.constraint_names == (
         "budget",
         "x[0:2] + x[1:3] <= [5 1][1]",  # the other entry holds on the whole domain and is not played

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from .attributes import limits
+from .attributes import limits, value_of
 from .reading import parameters_of, unpacked
 from .recourse import Minimised, NoClosedForm, minimised_out, separated
 
@@ -87,7 +87,7 @@ def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None
     """Parameters, by id, that change with the round."""
     every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
     if per_round is None:
-        return {key for key, p in every.items() if (p.value is None if values is None else values.get(key) is None)}
+        return {key for key, p in every.items() if (value_of(p) if values is None else values.get(key)) is None}
     chosen = [per_round] if isinstance(per_round, (str, cp.Parameter)) else per_round
     names = list(chosen) if isinstance(chosen, Iterable) else []
     return {
@@ -97,12 +97,8 @@ def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None
 
 def _fixed(parts: list[Any], changing: set[int], values: Mapping[int, Any] | None) -> dict[int, Any]:
     every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
-    known = {key: p.value if values is None else values.get(key) for key, p in every.items() if key not in changing}
-    return {
-        key: np.asarray(value, float)
-        for key, value in known.items()
-        if value is not None and not hasattr(value, "tocoo")
-    }
+    known = {key: value_of(p) if values is None else values.get(key) for key, p in every.items() if key not in changing}
+    return {key: np.asarray(value, float) for key, value in known.items() if value is not None}
 
 
 def _detected(loss: Any, constraints: list[Any], changing: set[int], fixed: dict[int, Any]) -> WithoutRecourse:
