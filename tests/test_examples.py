@@ -13,6 +13,7 @@ SHORTER = {
     "ad_budget": {"HOURS": 24 * 10},
     "conversions": {"DAYS": 120, "SEEDS": 2},
     "fairness": {"ROUNDS": 1024, "SEEDS": 1},
+    "prices": {"DAYS": 400, "SEEDS": 2},
     "portfolio": {"DAYS": 240},
     "dispatch": {},
     "ramps": {"DAYS": 2},
