@@ -62,7 +62,7 @@ def figure(run: taut.Run, best: Any) -> Any:
         left.plot(rounds, run.decisions[0, :, i], color=colour, label=f"product {i + 1}")
         left.axhline(best.decision[0][i], color=colour, linestyle="--", linewidth=1)
     left.set(title="(a) prices, dashed: best fixed ones", xlabel="day", ylabel="price")
-    left.legend(loc="lower right")
+    left.legend(loc="lower left")
     middle.plot(rounds, -np.cumsum(run.loss, axis=1).mean(axis=0) / rounds, color=COLOURS[0])
     middle.axhline(-np.mean(best.loss) / DAYS, color="black", linestyle="--", linewidth=1)
     middle.set(title="(b) mean revenue so far", xlabel="day", ylabel="revenue per day")
