@@ -183,6 +183,8 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
     assert "old" not in text
     assert "| 1 | `half-space` |" in text
     assert "0 were exceeded" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| `toy` |")]
+    assert row.count("|") == 7  # the bars of |x_1| do not end cells
     assert written[1].stat().st_size > 10_000
     tables.write_docs(folder, page)
     assert page.read_text() == text  # once more changes nothing

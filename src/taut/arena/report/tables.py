@@ -84,11 +84,8 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     for one in boards:
         stream = one.stream
         known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
-        lines.append(
-            f"| `{stream.name}` | {stream.title} | {one.horizon} | {stream.comparator} | {known} | {stream.source} |".replace(
-                "|x", "&#124;x"
-            ).replace("x_2| ", "x_2&#124; ")
-        )
+        cells = (f"`{stream.name}`", stream.title, str(one.horizon), stream.comparator, known, stream.source)
+        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
