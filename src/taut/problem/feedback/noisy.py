@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import arguments, files
 from ...engine import register_dataclass
+from ...jax_internals import is_tracer
 from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
@@ -228,7 +229,7 @@ def _as_noise(name: str, value: Any, distribution: str) -> Any:
 def _shown(noise: Noise) -> str:
     if isinstance(noise, NoiseFunction):
         return _name(noise.function)
-    if isinstance(noise.scale, jax.core.Tracer):
+    if is_tracer(noise.scale):
         return "..."
     scale = np.asarray(noise.scale)
     return f"{float(scale):g}" if scale.ndim == 0 else str(scale.tolist())
