@@ -56,7 +56,8 @@ def build(out: Path, work: Path, small: bool = False) -> list[str]:
                 "options": {
                     "docstring_style": "google", "show_source": False, "show_root_heading": True, "show_root_full_path": False,
                     "heading_level": 2, "members_order": "source", "filters": ["!^_"], "separate_signature": True,
-                    "show_signature_annotations": True, "docstring_options": {"warn_unknown_params": False},
+                    "show_signature_annotations": True,
+                    "docstring_options": {"warn_unknown_params": False, "warn_missing_types": False},
                     "show_if_no_docstring": False, "docstring_section_style": "list", "allow_inspection": False,
                 },
             }}}},

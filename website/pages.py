@@ -36,15 +36,19 @@ PLACED = ("start.md", "theory.md", "arena.md", "glossary.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
 MODULES = {
     "problems": ("taut.Problem", "taut.Constants", "taut.Domain", "taut.Ball", "taut.Box", "taut.L1Ball", "taut.Simplex",
-                 "taut.Product", "taut.from_cvxpy", "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened",
+                 "taut.Product", "taut.AffineBox", "taut.Blocks", "taut.Spectral", "taut.from_cvxpy", "taut.recourse",
+                 "taut.previous",
+                 "taut.max_of", "taut.log_sum_exp", "taut.squared", "taut.tightened",
                  "taut.smoothed", "taut.rescaled", "taut.steady", "taut.NoFeasibleDecision"),
     "playing": ("taut.simulate", "taut.simulate_all", "taut.sweep", "taut.Cell", "taut.Sweep", "taut.Run", "taut.Player",
-                "taut.adversary", "taut.metrics"),
+                "taut.adversary", "taut.FullInformation", "taut.Noisy", "taut.Delayed", "taut.Batched", "taut.Bandit",
+                "taut.metrics"),
     "judging": ("taut.certify", "taut.Certificate", "taut.hindsight", "taut.Hindsight", "taut.compare", "taut.Comparison",
                 "taut.rates", "taut.recommend"),
     "methods": ("taut.learner", "taut.Learner", "taut.learner_dataclass", "taut.register_learner", "taut.Card", "taut.Growth",
                 "taut.Guarantee", "taut.Setting", "taut.HalfSpace", "taut.ClippedOGD", "taut.SaddlePoint",
-                "taut.ProjectedOGD", "taut.DriftPlusPenalty", "taut.Doubling"),
+                "taut.ProjectedOGD", "taut.DriftPlusPenalty", "taut.Doubling", "taut.Averaged",
+                "taut.DelayTolerant", "taut.OnePoint", "taut.TwoPoint"),
     "bounds": ("taut.bounds",),
     "testing": ("taut.testing",),
 }  # fmt: skip

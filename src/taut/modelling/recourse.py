@@ -44,8 +44,8 @@ def recourse(*variables: Any) -> Recourse:
     >>> x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t")
     >>> c = cp.Parameter(2, name="c", bounds=[-1, 1])
     >>> model = taut.from_cvxpy(t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)])  # the loss |c x - 1|
-    >>> [variable.name() for variable in model.variables]
-    ['x']
+    >>> print(*(variable.name() for variable in model.variables))
+    x
     """
     for variable in variables:
         if not isinstance(variable, cp.Variable):

@@ -138,7 +138,7 @@ def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
     ...     return sold, jnp.full(2, 1 - sold)
     >>> market = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0.0, 1.0, shape=2))
     >>> run = taut.simulate(taut.ClippedOGD(0.1, 4.0), market, taut.adversary(reveal, np.zeros(())), horizon=3)
-    >>> [round(loss, 2) for loss in run.loss[0].tolist()]
+    >>> list(round(loss, 2) for loss in run.loss[0].tolist())
     [0.0, -1.0, -2.64]
     """
     if not callable(reveal) or required_arguments(reveal) != 4:
