@@ -307,6 +307,34 @@ def test_tasks_take_about_as_long_as_they_should(monkeypatch):
     assert len(sizes) == len(listed)  # one was played each time
 
 
+@pytest.mark.parametrize("game", ["agrees", "differs", "may differ"])
+def test_learners_side_by_side_change_no_bit(game, monkeypatch):
+    """On the strong game, XLA rounds a loop for several learners differently, so they are played alone."""
+    monkeypatch.setattr(driver, "TOGETHER", -1.0)
+    monkeypatch.setattr(taut.play.sweeps.task, "BUDGET", 1e9)  # on a busy machine a task would be cut short
+    if game == "differs":
+        monkeypatch.setattr(taut.play.sweeps.together, "_equal", lambda a, b: False)
+    played = []
+    simulate = taut.play.sweeps.task.simulate
+    monkeypatch.setattr(
+        taut.play.sweeps.task, "simulate",
+        lambda learner, *rest, **options: played.append(len(learner) if isinstance(learner, list) else 1)
+        or simulate(learner, *rest, **options),
+    )  # fmt: skip
+    strong = next(known for known in taut.testing.PROBLEMS if known.name == "strong")
+    known, z = (strong.problem, strong.stream(seeds=3)) if game == "may differ" else (GAME, targets(seeds=3))
+    problem = known.with_constants(known.constants)
+    problem.programs = taut.problem.programs.Programs()  # no verdict yet
+    learners = [taut.ClippedOGD(0.01 * (i + 1), 5.0) for i in range(27)]
+    found = taut.sweep([taut.Cell(learner, problem, z, seeds=3) for learner in learners], 1)
+    for name, learner in zip(found, learners, strict=True):
+        assert_bit_equal(found[name], simulate(learner, problem, z, seeds=3, record=()))
+    if game != "may differ":
+        assert (played.count(8) > 1) == (game == "agrees"), str(
+            played
+        )  # once to compare, then again only if all bits agree
+
+
 def test_a_mix_of_workers_is_refused(monkeypatch):
     one = {"host": "a", "pid": 1, "x64": True, "whole loops": True, "backend": "cpu", "machine": "x"}
     play = driver.Driver({}, {}, None, None, {}, None, print)

@@ -7,6 +7,7 @@ same compiled program again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pickle
@@ -29,6 +30,7 @@ from ..deadline import deadline
 from ..simulate import simulate
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
+from .together import WIDTH, alike, verdict
 
 __all__ = ["Blobs", "Error", "Outcome", "environment", "play_cells", "play_task", "settings"]
 
@@ -185,12 +187,9 @@ def _cloudpickle() -> Any:
 
 
 def play_task(
-    wanted: Mapping[str, Any],
-    folder: str | None,
-    timeout: float | None,
-    blobs: Mapping[str, bytes],
-    parts: Sequence[Any],
-) -> tuple[dict[str, Any], list[Outcome]]:
+    wanted: Mapping[str, Any], folder: str | None, timeout: float | None, blobs: Mapping[str, bytes], parts: Sequence[Any],
+    together: bool,
+) -> tuple[dict[str, Any], list[Outcome]]:  # fmt: skip
     """Play cells that came as bytes. Returns the environment of this process, and what became of each cell."""
     with _prepared(wanted):
         cells: list[tuple[int, str | None, Any]] = []
@@ -201,7 +200,8 @@ def play_task(
             except Exception as error:  # whatever a user's module raises when it is imported here
                 cell = Error.of(error, platform.node(), pickled=True)
             cells.append((part["cell"], part["identity"], cell))
-        return environment(), play_cells(cells, None if folder is None else Store(folder), timeout, pickled=True)
+        store = None if folder is None else Store(folder)
+        return environment(), play_cells(cells, store, timeout, together, pickled=True)
 
 
 def _interned(x64: bool, checksum: str, content: bytes) -> Any:
@@ -217,50 +217,94 @@ def _interned(x64: bool, checksum: str, content: bytes) -> Any:
 
 
 def play_cells(
-    cells: Sequence[tuple[int, str | None, Any]], store: Store | None, timeout: float | None, pickled: bool = False
+    cells: Sequence[tuple[int, str | None, Any]],
+    store: Store | None,
+    timeout: float | None,
+    together: bool = False,
+    pickled: bool = False,
 ) -> list[Outcome]:
-    """Play cells (number, identity, cell or the error that it already has) one after the other, while there is time."""
+    """Play cells (number, identity, cell or the error that it already has) while there is time.
+
+    Arguments:
+        cells: what to play.
+        store: where to write files, or None.
+        timeout: seconds per cell, or None.
+        together: whether there is so much to play that it pays to try cells side by side.
+        pickled: whether results go to another process.
+    """
     begun = time.monotonic()
     outcomes: list[Outcome] = []
     streams: OrderedDict[int, Any] = OrderedDict()
-    for number, identity, cell in cells:
-        if outcomes and time.monotonic() - begun > BUDGET:
-            outcomes.append(Outcome(number))
-            continue
+    play = functools.partial(_play, timeout=timeout, streams=streams, here=store is None and not pickled)
+
+    def keep(number: int, identity: str | None, played: Played) -> None:
+        if store is not None and identity is not None:
+            store.write(identity, played.header, played.arrays, played.seconds)
+            played = played.brief()
+        outcomes.append(Outcome(number, played))
+
+    def one(number: int, identity: str | None, cell: Any) -> Played | None:
         if isinstance(cell, Error):
             outcomes.append(Outcome(number, error=cell))
-            continue
+            return None
         try:
-            played = _play(cell, timeout, streams, here=store is None and not pickled)
-            if store is not None and identity is not None:
-                store.write(identity, played.header, played.arrays, played.seconds)
-                played = played.brief()
-            outcomes.append(Outcome(number, played))
+            (played,) = play([cell])
+            keep(number, identity, played)
+            return played
         except Exception as error:  # the sweep goes on, and lists the error with its cell
             outcomes.append(Outcome(number, error=Error.of(error, platform.node(), pickled)))
+            return None
+
+    while len(outcomes) < len(cells):
+        if outcomes and time.monotonic() - begun > BUDGET:
+            return outcomes + [Outcome(number) for number, _, _ in cells[len(outcomes) :]]
+        group = cells[len(outcomes) : len(outcomes) + WIDTH]
+        listed = [cell for _, _, cell in group]
+        if not together or len(group) < WIDTH or not alike(listed):
+            one(*group[0])
+            continue
+        known = verdict(listed[0])
+        if known.same:
+            try:
+                found = play(listed)
+            except Exception:  # one of them fails: find out which
+                found = []
+            for (number, identity, _), played in zip(group, found, strict=False):
+                keep(number, identity, played)
+            if found:
+                continue
+        alone = [one(*entry) for entry in group]
+        done = [played for played in alone if played is not None]
+        if known.same is None and len(done) == WIDTH:
+            known.judge(done, functools.partial(play, listed))
     return outcomes
 
 
-def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
+def _play(cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> list[Played]:
+    """Play one cell, or several that are alike side by side."""
     begun = time.perf_counter()
-    with deadline(timeout):
+    first, several = cells[0], len(cells) > 1
+    with deadline(None if timeout is None else timeout * len(cells)):
         run = simulate(
-            cell.learner,
-            cell.problem,
-            _stream(cell.stream, streams),
-            horizon=cell.horizon,
-            seeds=cell.seeds,
-            key=cell.key,
-            x1=cell.x1,
-            record=cell.record,
-            every=cell.every,
-            score=cell.score,
-            feedback=cell.feedback,
-            unproven=cell.unproven,
+            [cell.learner for cell in cells] if several else first.learner,
+            first.problem,
+            _stream(first.stream, streams),
+            horizon=first.horizon,
+            seeds=first.seeds,
+            key=first.key,
+            x1=first.x1,
+            record=first.record,
+            every=first.every,
+            score=first.score,
+            feedback=first.feedback,
+            unproven=first.unproven,
         )
-        seconds = time.perf_counter() - begun
-        found = measured(run, cell.measure)
-    return Played.here(run, found, seconds) if here else Played(*run_arrays(run, found), seconds)
+        seconds = (time.perf_counter() - begun) / len(cells)
+        runs = [run[i] for i in range(len(cells))] if several else [run]
+        found = [measured(run, cell.measure) for run, cell in zip(runs, cells, strict=True)]
+    if here:
+        return [Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)]
+    return [Played(*run_arrays(run, measures), seconds) for run, measures in zip(runs, found, strict=True)]
 
 
 def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:
