@@ -118,7 +118,7 @@ def test_names_that_say_too_little_are_refused():
     with pytest.raises(ValueError, match="file: got a learner of kind 'attic:Mirror'"):
         files.unpack(packed | {"kind": "attic:Mirror"})
     # a learner is no domain
-    with pytest.raises(ValueError, match="kind: got 'lab:Mirror'; expected one of 'Ball'"):
+    with pytest.raises(ValueError, match="kind: got 'lab:Mirror'; expected one of 'AffineBox'"):
         domain_from_dict({"kind": "lab:Mirror"})
 
 

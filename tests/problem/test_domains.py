@@ -612,7 +612,7 @@ def test_product_splits_and_joins():
             r"x: got shape \(2, 1\); expected .*\(2,\)",
         ),
         (lambda: domain_from_dict({}), TypeError, r"description: got {}; expected a mapping with .*'kind'"),
-        (lambda: domain_from_dict({"kind": "Cone"}), ValueError, r"kind: got 'Cone'; expected one of 'Ball'"),
+        (lambda: domain_from_dict({"kind": "Cone"}), ValueError, r"kind: got 'Cone'; expected one of 'AffineBox'"),
         (lambda: domain_from_dict({"kind": "Product"}), ValueError, r"expected an entry 'parts'"),
         (lambda: domain_from_dict({"kind": "Simplex", "size": 2}), TypeError, r"unexpected .*'size'"),
     ],

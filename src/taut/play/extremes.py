@@ -150,7 +150,10 @@ class RunningExtremes:
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
         self._add_buffer()
-        kept = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        live = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        kept = {
+            name: array.copy() for name, array in live.items()
+        }  # another thread may observe while a file is written
         first = {} if self.first is None else {"first": self.first}
         return {"about": np.array([self.since, self._added, self.changed]), **kept, **first}
 

@@ -169,7 +169,7 @@ class Player(Displayed):
     def points(self) -> Array:
         """The points to play in this round, (k, *decision): the decision, or those around it that a bandit learner plays."""
         with self._lock:
-            state = Remembered.parts(self._packing.unpack(self._arrays, self._played.stop)).learner
+            state = Remembered.parts(self._packing.unpack(self._arrays, self._seen.stop)).learner
         return np.stack([np.asarray(point) for point in through(self.learner, self.feedback).points(state)])
 
     @property
