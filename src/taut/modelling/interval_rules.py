@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -225,7 +226,7 @@ def _log_entropy(atom: Any, spans: list[Span]) -> Span:
             corners, [(a, b) for a in (x.low, x.high) for b in (y.low, y.high)], strict=True)]  # fmt: skip
         slope, other, low = (low_ratio, high_ratio), (1 + other[0], 1 + other[1]), np.zeros(atom.shape)
     else:
-        best = np.clip(y.high / np.e, x.low, x.high)
+        best = np.clip(y.high / math.e, x.low, x.high)
         slope, low = (1 + low_ratio, 1 + high_ratio), best * np.log(best / y.high)
     first, second = scaled(*slope, x), scaled(*other, y)
     high = np.max(corners, axis=0)  # convex: largest at a corner
@@ -400,7 +401,7 @@ RULES: dict[str, Rule] = {
     "abs": _kinked,
     "cummax": _cumulative(_hull),
     "cumsum": _cumulative(_total),
-    "entr": _convex(lambda atom, x: -x * np.log(x), lambda atom, x: -np.log(x) - 1, np.nextafter(0, 1), 1 / np.e, -1.0),
+    "entr": _convex(lambda atom, x: -x * np.log(x), lambda atom, x: -np.log(x) - 1, np.nextafter(0, 1), 1 / math.e, -1.0),
     "exp": _convex(lambda atom, x: np.exp(x), lambda atom, x: np.exp(x)),
     "huber": _huber,
     "log": _convex(lambda atom, x: np.log(x), lambda atom, x: 1 / x, **_LOG),
