@@ -61,7 +61,7 @@ def test_every_constant_that_changes_a_bound_is_among_its_assumptions(name, know
 def test_a_false_value_is_refuted_and_voids_every_bound_that_uses_it(known, constant):
     value = getattr(known.problem.constants, constant)
     if value is None or value == 0:
-        pytest.skip("unknown for this problem")
+        pytest.skip("this problem states no such constant, so there is no value to make false")
     card = taut.LEARNERS["clipped-ogd"]
     run = shared_run(card, known)
     problem = with_constant(known.problem, constant, FALSE[constant])

@@ -32,11 +32,11 @@ class Workers:
 
     def count(self) -> int:
         """Return the number of tasks that run at the same time."""
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass defines it
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a task."""
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass defines it
 
     def lost(self, error: BaseException) -> bool:
         """Return whether an error means that a worker died, rather than that a task raised it."""
