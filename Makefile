@@ -73,7 +73,7 @@ chromium:
 	touch $@
 
 clean:
-	rm -rf .venv .venv-floors .venv-newest .site site reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache
+	rm -rf .venv .venv-floors .venv-newest .site site reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache .mutants.json
 
 # Write the table of learners between its two marks in README.md.
 readme: .venv/ready

@@ -10,6 +10,8 @@ import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
+INDIRECT = ("pyparsing<3.3",)
+"""Dependencies of dependencies: Matplotlib 3.9 works with later versions of pyparsing, but warns, and tests refuse warnings."""
 
 
 def lowest() -> list[str]:
@@ -25,7 +27,7 @@ def lowest() -> list[str]:
         found.append(f"{name}=={version}")
         if name == "jax":
             found.append(f"jaxlib=={version}")
-    return found
+    return [*found, *INDIRECT]
 
 
 if __name__ == "__main__":

@@ -381,6 +381,28 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
         taut.Player.load(tmp_path / "none.npz", GAME)
 
 
+def test_a_player_without_a_stored_history_goes_on_with_its_round_numbers(tmp_path, played):
+    """Files of the first versions have neither history nor extremes."""
+    played.save(tmp_path / "player.npz")
+    header, arrays = files.read_arrays(tmp_path / "player.npz")
+    kept = {name: array for name, array in arrays.items() if name.partition("/")[0] in ("state", "totals")}
+    files.write_arrays(tmp_path / "old.npz", header, kept)
+    for name in ("old.npz", "new.npz"):  # and again after it was saved
+        back = taut.Player.load(tmp_path / name, GAME)
+        first, expected = played.round, [back.decision]
+        back.observe(np.array([5.0, 3.0]))
+        expected.append(back.decision)
+        back.observe(np.array([0.1, 0.1]))
+        assert back.history.rounds.tolist()[-2:] == [back.round - 2, back.round - 1]
+        np.testing.assert_array_equal(back.history.decision[-2:], expected)
+        found = back.extremes
+        assert found.since == first
+        if name == "old.npz":
+            assert found.loss_lipschitz.round == first
+            np.testing.assert_array_equal(found.loss_lipschitz.decision, expected[0])
+            back.save(tmp_path / "new.npz")
+
+
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.9])
 def test_a_truncated_file_is_refused(tmp_path, played, part):
     path = tmp_path / "player.npz"
@@ -470,6 +492,10 @@ def test_a_round_compiles_nothing_new(played):
     assert other._reveal is played._reveal
 
 
+ABOUT = ((3, 0, 0), (3, 1, -1), (9, 1, 0), (3, 1, 4))
+"""Rounds, spacing and number of earlier rounds that no player with three rounds has."""
+
+
 def test_every_part_of_a_file_is_checked(tmp_path, played):
     played.save(tmp_path / "player.npz")
     header, arrays = files.read_arrays(tmp_path / "player.npz")
@@ -480,7 +506,23 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ({}, {"state/0": arrays["state/0"].astype(np.float32)}, "other shapes or types"),
         ({}, {"totals/rounds": np.asarray(-5)}, "number of rounds is -5"),
         ({}, {"totals/rounds": np.asarray(2.5)}, "number of rounds is 2.5"),
-        ({}, {"totals/excess": np.array([np.nan])}, "contain NaN"),
+        ({}, {"totals/excess": np.array([np.nan])}, "not finite"),
+        ({}, {"totals/violation": np.array([-1.0])}, "a negative violation"),
+        ({}, {"totals/peak": np.array([1e9])}, "a peak above the total"),
+        *(({}, {"history/about": np.array(about)}, "the history is not") for about in ABOUT),
+        ({}, {"history/values": np.full_like(arrays["history/values"], np.inf)}, "the history is not"),
+        ({}, {"extremes/about": np.array([0, 3, 0])}, "the extremes are not"),
+        ({}, {"extremes/rounds": np.full(5, 99)}, "the extremes are not"),
+        ({}, {"extremes/squares": np.array([np.nan, 1.0])}, "the extremes are not"),
+        ({}, {"extremes/decisions": np.full((5, 2), np.inf)}, "the extremes are not"),
+        ({}, {"extremes/values": np.full(5, -1.0)}, "the extremes are not"),
+        ({}, {"extremes/first": np.zeros(3)}, "the extremes are not"),
+        ({"learner": {"kind": "Constant", "fields": {"value": 1.0}}}, {}, "learner is"),
+        ({"feedback": {"kind": "Delayed", "fields": {"rounds": 2**33}}}, {}, "has a state of"),
+        ({"feedback": {"kind": "Delayed", "fields": {}}}, {}, "missing"),
+        ({"feedback": 5}, {}, "feedback: got 5"),
+        ({"announced_count": 2**40}, {}, "constraints, but"),
+        ({"data": ["PyTreeDef(*)", [[[2], "O"]]]}, {}, "its data are"),
         ({}, {"other/0": np.zeros(1)}, "other"),
         ({"version": "99.0"}, {}, "written by taut 99.0"),
         ({"version": None}, {}, "version is None"),

@@ -162,13 +162,24 @@ class RunningExtremes:
         if not arrays:
             self.first, self.since, self._added = None, rounds + 1, rounds
             return
-        if [array.shape for array in map(arrays.__getitem__, ("values", "rounds", "decisions", "squares"))] != [
-            self._values.shape, self._rounds.shape, self._decisions.shape, self._squares.shape,
-        ]:  # fmt: skip
+        since, added, changed = map(int, arrays["about"])
+        found = {name: arrays[name].copy() for name in ("values", "rounds", "decisions", "squares")}
+        first = arrays.get("first")
+        own = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        if (
+            any(found[name].shape != array.shape or found[name].dtype != array.dtype for name, array in own.items())
+            or np.isnan(found["values"]).any()
+            or added != rounds
+            or not 1 <= since <= rounds + 1
+            or not 0 <= changed <= rounds
+            or np.any((found["rounds"] < 0) | (found["rounds"] > rounds))
+            or np.any((found["values"] < 0) & (found["values"] > -np.inf))
+            or np.any(found["values"] == np.inf)
+            or not np.isfinite(found["decisions"]).all()
+            or not np.all(found["squares"] >= 0)
+            or (first is not None and (first.shape != self._decisions.shape[1:] or not np.isfinite(first).all()))
+        ):
             raise ValueError("the extremes are not those of this player")
-        self.since, self._added, self.changed = map(int, arrays["about"])
-        if self._added != rounds or any(np.isnan(arrays[name]).any() for name in ("values", "decisions", "squares")):
-            raise ValueError("the extremes are not those of this player")
-        self._values, self._rounds = arrays["values"].copy(), arrays["rounds"].copy()
-        self._decisions, self._squares = arrays["decisions"].copy(), arrays["squares"].copy()
-        self.first = arrays.get("first")
+        self.since, self._added, self.changed, self.first = since, added, changed, first
+        self._values, self._rounds = found["values"], found["rounds"]
+        self._decisions, self._squares = found["decisions"], found["squares"]

@@ -33,7 +33,8 @@ class History:
         self._constraints = constraints
         self._recent = np.empty((self._rows, width))
         self._earlier = np.empty((self._rows, width))
-        self._count = 0  # rounds so far
+        self._before = 0  # rounds of which nothing is known, played before a file without a history was loaded
+        self._count = 0  # rounds after these
         self._spacing = 1
         self._kept = 0  # rows of `_earlier` in use
 
@@ -63,7 +64,8 @@ class History:
     def rounds(self) -> Array:
         """The numbers of the remembered rounds, increasing."""
         early = self._spacing * np.arange(1, self._kept + 1)
-        return np.concatenate([early, np.arange(max(0, self._count - self._rows), self._count) + 1])
+        late = np.arange(max(0, self._count - self._rows), self._count) + 1
+        return self._before + np.concatenate([early, late])
 
     @property
     def loss(self) -> Array:
@@ -92,21 +94,34 @@ class History:
 
     def decision_of(self, round: int) -> Array:
         """The flat decision of one of the last rounds."""
-        return self._recent[(round - 1) % self._rows, 1 + self._constraints :]
+        return self._recent[(round - 1 - self._before) % self._rows, 1 + self._constraints :]
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
         about = np.array([self._count, self._spacing, self._kept])
         return {"about": about, "values": self._values()}
 
-    def restore(self, arrays: dict[str, Array]) -> None:
-        """Continue from `to_arrays`; ValueError or KeyError if the arrays do not fit."""
+    def restore(self, arrays: dict[str, Array], rounds: int) -> None:
+        """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do not fit.
+
+        Files of the first versions have no history: nothing is known of the rounds before.
+        """
+        if not arrays:
+            self._before = rounds
+            return
         count, spacing, kept = map(int, arrays["about"])
         values = arrays["values"]
         recent = min(count, self._rows)
-        if values.shape != (kept + recent, self._recent.shape[1]) or kept > self._rows:
+        if (
+            not 0 <= count <= rounds
+            or not 0 <= kept <= self._rows
+            or spacing < 1
+            or kept * spacing > count
+            or values.shape != (kept + recent, self._recent.shape[1])
+            or not np.isfinite(values[:, 1:]).all()
+        ):
             raise ValueError("the history is not that of this player")
-        self._count, self._spacing, self._kept = count, spacing, kept
+        self._before, self._count, self._spacing, self._kept = rounds - count, count, spacing, kept
         self._earlier[:kept] = values[:kept]
         places = np.arange(count - recent, count) % self._rows
         self._recent[places] = values[kept:]

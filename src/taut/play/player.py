@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import arguments, files
 from ..display import Displayed, Summary, brief, number, numbers
-from ..engine import VERSION, random_key, require_jax
+from ..engine import random_key, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import cast_data, count_constraints, first_decision
@@ -24,6 +24,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.tables import plain
+from . import player_file
 from .before_round import (
     announced_needs_data,
     check_announced,
@@ -32,6 +33,7 @@ from .before_round import (
     heeded_step,
     moved_step,
 )  # fmt: skip
+from .data_types import DataTypes
 from .extremes import COLUMNS, Extremes, RunningExtremes
 from .history import History
 from .packing import Packing, as_arrays
@@ -46,10 +48,7 @@ __all__ = ["Player"]
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 3
-READABLE = (1, 2, FORMAT)
 Array = np.ndarray[Any, Any]
-LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Player(Displayed):
@@ -133,9 +132,7 @@ class Player(Displayed):
         self._history = History(self._count, math.prod(self._shape))
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(self._shape, start, self._history.recent, self._history.decision_of)
-        self._data_type: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
-        self._array_type: LeafType | None = None  # shape and type of the data if they are one array
-        self._saved_type: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self._data = DataTypes(self._dtype)
         self._asked: tuple[Any, Array, Any] | None = None  # the round of a request that was not observed yet
         self._begun: tuple[Any, Array] | None = None  # the state with a decision that satisfies announced constraints
         self._lock = threading.RLock()
@@ -381,7 +378,7 @@ class Player(Displayed):
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the player stays as it is."""
         z = self.problem.arrange(z)
-        if type(z) is not np.ndarray or (z.shape, z.dtype) != self._array_type:  # rarely: walking a tree takes time
+        if type(z) is not np.ndarray or (z.shape, z.dtype) != self._data.array:  # rarely: walking a tree takes time
             z = self._checked(z)
         arrays = self._reveal(*self._fixed, *before, z)
         return arrays, self._report_of(arrays), z
@@ -398,8 +395,7 @@ class Player(Displayed):
         self._arrays, self._report, self._begun = arrays, report, None
         self._running.add(scored)
         self._extremes.add(report[self._seen])
-        if self._data_type is None:
-            self._remember(z)
+        self._data.remember(z)
 
     def _finish(self, given: bool) -> None:
         """End the round of the last request."""
@@ -418,14 +414,8 @@ class Player(Displayed):
 
     def _checked(self, z: Any) -> Any:
         """Cast the data to the types of earlier rounds, or raise an error if they do not fit."""
-        leaves, structure = jax.tree.flatten(z)
-        arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
-        if self._data_type is None and self._saved_type is not None:
-            if str(structure) != self._saved_type[0]:
-                raise ValueError(f"z: got data of structure {structure}; expected {self._saved_type[0]}, as before")
-            self._data_type = structure, self._saved_type[1]
-        if self._data_type is None:
-            data = jax.tree.unflatten(structure, arrays)
+        data, first = self._data.cast(z)
+        if first:
             decision = self._report[self._played].reshape(self._shape)
             found = count_constraints(self.problem, decision, self.problem.given(data, decision), "z")
             if found != self._learned:
@@ -433,24 +423,7 @@ class Player(Displayed):
                     f"z: got data with which constraints(x, z) returns {found} values; expected {self._learned}"
                 )
             check_announced_count(self.problem, decision, data, self._announced)
-            return data
-        expected, types = self._data_type
-        shapes = [shape for shape, _ in types]
-        if structure != expected or [array.shape for array in arrays] != shapes:
-            came = jax.tree.unflatten(structure, [array.shape for array in arrays])
-            raise ValueError(f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, as before")
-        for array, (_, dtype) in zip(arrays, types, strict=True):
-            if array.dtype.kind == "f" and dtype.kind != "f":
-                raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
-        return jax.tree.unflatten(
-            structure, [a.astype(type[1], copy=False) for a, type in zip(arrays, types, strict=True)]
-        )
-
-    def _remember(self, z: Any) -> None:
-        """Remember the structure, shapes and types of data that were accepted."""
-        leaves, structure = jax.tree.flatten(z)
-        self._data_type = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-        self._array_type = self._data_type[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+        return data
 
     def _measured(self, gradient: Any, excess: Any, jacobian: Any, loss: Any) -> list[Array]:
         wanted = {
@@ -479,27 +452,17 @@ class Player(Displayed):
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return header and arrays of a file."""
         with self._lock:
-            header = {
-                "what": "player",
-                "format": FORMAT,
-                "version": VERSION,
-                "learner": files.pack(self.learner),
-                "domain": self.problem.domain.to_dict(),
-                "count": self._learned,
-                **({} if self.problem.announced is None else {"announced_count": self._announced}),
-                "dtype": str(self._dtype),
-                "data": self._described_data(),
-            }
-            if self.feedback is not None:
-                header["feedback"] = files.pack(self.feedback)
-            state = files.flat(self._packing.unpack(self._arrays, self._seen.stop))
+            counts = self._learned, self._announced
+            header = player_file.header(
+                self.learner, self.problem, self.feedback, counts, self._dtype, self._data.described()
+            )
             parts = {
-                "state": state,
+                "state": files.flat(self._packing.unpack(self._arrays, self._seen.stop)),
                 "totals": self._running.to_arrays(),
                 "history": self._history.to_arrays(),
                 "extremes": self._extremes.to_arrays(),
             }
-        return header, {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
+            return header, player_file.as_arrays(parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""
@@ -517,31 +480,8 @@ class Player(Displayed):
             learner: if given, the file must have been written by this learner with these parameters.
             feedback: if given, the file must have been written with the same; needed only if it contains functions.
         """
-        saved, arrays = files.read_arrays(path)
-        if saved.get("what") != "player" or saved.get("format") not in READABLE:
-            came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
-            raise ValueError(
-                f"path: got {path}, with {came}; expected 'player' in format {' or '.join(map(str, READABLE))}"
-            )
-        try:
-            files.refuse_newer(saved.get("version"))
-            wanted = {"learner": dict, "domain": dict, "count": int, "dtype": str}
-            for name, kind in wanted.items():
-                if type(saved.get(name)) is not kind:
-                    raise ValueError(f"{name} is {saved.get(name)!r}")
-        except ValueError as error:
-            raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
-        if learner is not None and not files.same(files.pack(learner), saved["learner"]):
-            came = files.unpack(saved["learner"])
-            raise ValueError(f"learner: got {learner!r}, but {path} is by {came!r}; expected the learner that saved it")
-        if not files.same(problem.domain.to_dict(), saved["domain"]):
-            raise ValueError(f"problem: got the domain {problem.domain!r}; expected that in {path}: {saved['domain']}")
-        feedback = _saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
-        dtype = np.dtype(saved["dtype"])
-        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise ValueError(
-                f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
-            )
+        saved, arrays = player_file.read(path, problem, learner)
+        feedback = player_file.saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
         try:
             player = _revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
         except (KeyError, TypeError, ValueError) as error:
@@ -549,45 +489,17 @@ class Player(Displayed):
         LOG.info("loaded a player before round %d from %s", player.round, path)
         return player
 
-    def _restore(self, saved: dict[str, Any], arrays: dict[str, Array]) -> None:
+    def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
-        parts: dict[str, dict[str, Array]] = {"state": {}, "totals": {}, "history": {}, "extremes": {}}
-        for name, array in arrays.items():
-            part, _, entry = name.partition("/")
-            parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
-        if any(array.dtype.kind == "f" and np.isnan(array).any() for array in parts["state"].values()):
-            raise ValueError("the state contains NaN")
         model = self._packing.unpack(self._arrays, self._seen.stop)
         self._set_state(files.like(model, parts["state"]))
         decision = self._report[self._played].reshape(self._shape)
         if not np.isfinite(decision).all() or not self.problem.domain.contains(jnp.asarray(decision), 1e-6):
             raise ValueError("its decision is outside the domain")
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
-        if parts["history"]:  # players saved by earlier versions have none
-            self._history.restore(parts["history"])
+        self._history.restore(parts["history"], self._running.rounds)
         self._extremes.restore(parts["extremes"], self._running.rounds)
-        if saved.get("data") is not None:
-            structure, types = saved["data"]
-            self._saved_type = str(structure), [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
-
-    def _described_data(self) -> Any:
-        """Describe structure, shapes and types of the data of earlier rounds for a file; None before the first."""
-        known = self._saved_type
-        if self._data_type is not None:
-            known = str(self._data_type[0]), self._data_type[1]
-        return None if known is None else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
-
-
-def _saved_feedback(path: Any, packed: Any, given: Feedback | None) -> Feedback | None:
-    """Return the feedback of a file, or the given one if it is the same."""
-    if given is None:
-        found: Feedback | None = files.unpack(packed)
-        return found
-    if not files.same(files.pack(given), packed):
-        raise ValueError(
-            f"feedback: got {given!r}, but {path} is by {files.unpack(packed)!r}; expected the same feedback"
-        )
-    return given
+        self._data.restore(saved.get("data"))
 
 
 def _unpickled(
@@ -615,17 +527,18 @@ def _revived(
     feedback: Feedback | None = None,
 ) -> Player:
     """Return the player whose file has these contents."""
-    centre = jnp.asarray(problem.domain.centre, saved["dtype"])
+    parts = player_file.as_parts(arrays)
+    player_file.check_size(through(learner, feedback), problem, saved, parts)
     player = Player(
         learner,
         problem,
-        x1=centre,
+        x1=jnp.asarray(problem.domain.centre, saved["dtype"]),
         count=saved["count"],
         announced_count=saved.get("announced_count"),
         feedback=feedback,
         unproven=True,
     )
-    player._restore(saved, arrays)
+    player._restore(saved, parts)
     return player
 
 

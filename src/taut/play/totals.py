@@ -197,8 +197,11 @@ class RunningTotals:
         rounds = arrays["rounds"]
         if rounds.shape != () or rounds.dtype.kind not in "iu" or rounds < 0:
             raise ValueError(f"the number of rounds is {rounds}")
-        if any(np.isnan(array).any() for name, array in found.items() if name != "loss") or np.any(found["peak"] < 0):
-            raise ValueError("the totals contain NaN or a negative peak")
+        if not all(np.isfinite(array).all() for name, array in found.items() if name != "loss"):
+            raise ValueError("the totals contain a number that is not finite")
+        clipped = ("violation", "squared", "peak", "worst_violation", "worst_squared")
+        if any(np.any(found[name] < 0) for name in clipped) or np.any(found["peak"] > found["violation"] * (1 + 1e-9)):
+            raise ValueError("the totals contain a negative violation, or a peak above the total")
         running._added, running._totals = int(rounds), Totals(**found)
         return running
 

@@ -1,0 +1,78 @@
+"""Structure, shapes and types of the data that a player observes: those of later rounds must be those of the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..problem.compatibility import cast_data
+
+__all__ = ["DataTypes"]
+
+Array = np.ndarray[Any, Any]
+LeafType = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+class DataTypes:
+    """What is known of the data of earlier rounds.
+
+    Arguments:
+        dtype: the float type of the player's computations.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._known: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
+        self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self.array: LeafType | None = None
+        """Shape and type of the data if they are one array, for a quick comparison."""
+
+    def cast(self, z: Any) -> tuple[Any, bool]:
+        """Cast data to the types of earlier rounds, or raise an error if they do not fit.
+
+        Returns the data, and whether they are the first.
+        """
+        leaves, structure = jax.tree.flatten(z)
+        arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
+        if self._known is None and self._saved is not None:
+            if str(structure) != self._saved[0]:
+                raise ValueError(f"z: got data of structure {structure}; expected {self._saved[0]}, as before")
+            self._known = structure, self._saved[1]
+        if self._known is None:
+            return jax.tree.unflatten(structure, arrays), True
+        expected, types = self._known
+        shapes = [shape for shape, _ in types]
+        if structure != expected or [array.shape for array in arrays] != shapes:
+            came = jax.tree.unflatten(structure, [array.shape for array in arrays])
+            raise ValueError(f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, as before")
+        for array, (_, dtype) in zip(arrays, types, strict=True):
+            if array.dtype.kind == "f" and dtype.kind != "f":
+                raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
+        alike = [array.astype(dtype, copy=False) for array, (_, dtype) in zip(arrays, types, strict=True)]
+        return jax.tree.unflatten(structure, alike), False
+
+    def remember(self, z: Any) -> None:
+        """Remember the data of the first round that was accepted."""
+        if self._known is None:
+            leaves, structure = jax.tree.flatten(z)
+            self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+            self.array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+
+    def described(self) -> Any:
+        """Describe the data of earlier rounds for a file; None before the first."""
+        known = self._saved if self._known is None else (str(self._known[0]), self._known[1])
+        return None if known is None else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
+
+    def restore(self, described: Any) -> None:
+        """Continue from what `described` returned. Raises ValueError if it is something else."""
+        if described is None:
+            return
+        structure, types = described
+        found = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
+        if type(structure) is not str or any(
+            dtype.kind not in "fiub" or min(shape, default=0) < 0 for shape, dtype in found
+        ):
+            raise ValueError(f"its data are {described!r}")
+        self._saved = structure, found
