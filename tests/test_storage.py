@@ -138,3 +138,18 @@ def test_large_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "LARGEST", 10)
     with pytest.raises(ValueError, match="of at most 10 bytes"):
         storage.read_arrays(written(tmp_path))
+
+
+def test_devices_pipes_and_links_in_folders_are_not_written_through(tmp_path):
+    """As root, replacing a device such as /dev/null by a file would break the machine."""
+    pipe, mine, link = tmp_path / "pipe", tmp_path / "mine", tmp_path / "link"
+    os.mkfifo(pipe)
+    (tmp_path / "to_pipe").symlink_to(pipe)
+    mine.write_bytes(b"mine")
+    link.symlink_to(mine)
+    for name in (pipe, tmp_path / "to_pipe", tmp_path):
+        with pytest.raises(OSError, match="cannot be written: it is a folder, a device or a pipe"):
+            storage.write_atomically(name, b"new")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    storage.write_atomically(link, b"new", follow=False)
+    assert (mine.read_bytes(), link.read_bytes(), link.is_symlink()) == (b"mine", b"new", False)

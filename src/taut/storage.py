@@ -7,6 +7,7 @@ unpickled or decompressed, and no array is allocated before the file is known to
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -57,21 +58,26 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: str | Path, content: bytes, durable: bool = True) -> None:
+def write_atomically(path: str | Path, content: bytes, durable: bool = True, follow: bool = True) -> None:
     """Write a file so that readers, also after a crash at any moment, find either the old content or the new one.
 
-    A symbolic link is followed, and the permissions of an existing file are kept.
+    The permissions of an existing file are kept. A device or pipe is refused, since it would be replaced by a file.
 
     Arguments:
         path: the file.
         content: what it will contain.
         durable: whether to wait until the disk has stored it. Otherwise a power failure can lose or damage the file, but the
             end of a process cannot; for one of many small files that have a checksum and can be computed again.
+        follow: whether a symbolic link is followed, as for a path that the user names. Otherwise it is replaced, so that a link
+            in a folder of results that came from elsewhere cannot lead to another file.
     """
-    path = Path(os.path.realpath(path))
+    given = Path(path)
+    path = Path(os.path.realpath(given)) if follow else Path(os.path.realpath(given.parent)) / given.name
     draft = path.with_name(f".taut-{path.name}-{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is a folder, a device or a pipe; expected the name of a file")
         if durable:
             _remove_stale_drafts(path)
         try:
@@ -173,14 +179,14 @@ def read_file(path: str | Path, name: str, expected: str) -> bytes:
 
 
 def write_arrays(
-    path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array], durable: bool = True
+    path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array], durable: bool = True, follow: bool = True
 ) -> None:
-    """Write arrays with a JSON header to one npz file, atomically; `durable` as in `write_atomically`."""
+    """Write arrays with a JSON header to one npz file, atomically; `durable` and `follow` as in `write_atomically`."""
     buffer = io.BytesIO()
     described = json.dumps({**header, "digest": digest(arrays)})
     parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
     np.savez(buffer, header=np.frombuffer(described.encode(), np.uint8), **parts)
-    write_atomically(path, buffer.getvalue(), durable)
+    write_atomically(path, buffer.getvalue(), durable, follow)
 
 
 def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:

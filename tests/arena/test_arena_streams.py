@@ -168,7 +168,15 @@ def test_comparators_are_computed_once_and_again_when_data_change_or_a_file_is_d
     assert calls == [4, 8, 4, 8]
     (file,) = tmp_path.iterdir()
     assert first[1, 0] == pytest.approx(float(data[1, :4].sum()) * 4)
-    for broken in (b"", b"{}", json.dumps({"loss": [[1.0]]}).encode(), b'{"loss": [[1, NaN], [1, 2]]}'):
+    flipped = file.read_bytes().replace(b'"loss": [[', b'"loss": [[1')
+    for broken in (
+        flipped,
+        b"[" * 100_000,
+        b"",
+        b"{}",
+        json.dumps({"loss": [[1.0]]}).encode(),
+        b'{"loss": [[1, NaN], [1, 2]]}',
+    ):
         file.write_bytes(broken)
         np.testing.assert_array_equal(comparator_loss(stream, data, (4, 8), tmp_path), first)
     calls.clear()

@@ -107,9 +107,34 @@ def test_damaged_files_are_named(tmp_path, content):
         results.read_all(tmp_path)
 
 
+def test_a_changed_digit_and_a_swapped_file_are_noticed(tmp_path):
+    for learner in ("mine", "poor"):
+        results.write(tmp_path, made_results.made("toy", learner, 256))
+    first, second = sorted((tmp_path / "results" / "toy").iterdir())
+    text = first.read_text()
+    digit = text.index(".", text.index("regret")) + 1
+    first.write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
+    with pytest.raises(ValueError, match=r"damaged or foreign file .*checksum is wrong"):
+        results.read_all(tmp_path)
+    first.write_text(second.read_text())
+    with pytest.raises(ValueError, match="contains the result that belongs into"):
+        results.read_all(tmp_path)
+    first.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="damaged or foreign file"):
+        results.read_all(tmp_path)
+    entries = json.loads(text)
+    del entries["sha256"]  # as earlier versions wrote them
+    first.write_text(json.dumps(entries))
+    assert len(results.read_all(tmp_path)) == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
+        ({"version": 5}, "version: got 5"),
+        ({"stream_version": "x"}, "stream_version: got"),
+        ({"bounds": {"regret": "x"}}, "bounds: got"),
+        ({"broken": (3,)}, "broken: got"),
         ({"values": {"regret": (1.0,)}}, "none for 'violation'"),
         ({"values": {"regret": (1.0,), "violation": (-1.0,)}}, "not negative"),
         ({"values": {"regret": (1.0, 2.0), "violation": (1.0,)}}, "the same number"),

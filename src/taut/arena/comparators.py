@@ -53,9 +53,9 @@ def comparator_loss(stream: Stream, data: Any, rounds: Sequence[int], folder: Pa
         found = np.array(
             [[stream.best(one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)] for k in range(seeds)]
         )
-    storage.write_atomically(
-        path, json.dumps({"stream": stream.name, "rounds": list(rounds), "loss": found.tolist()}).encode()
-    )
+    checksum = storage.digest({"loss": np.asarray(found, float)})
+    stored_as = {"stream": stream.name, "rounds": list(rounds), "loss": found.tolist(), "sha256": checksum}
+    storage.write_atomically(path, json.dumps(stored_as).encode())
     return found
 
 
@@ -68,7 +68,9 @@ def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
 def _stored(path: Path, shape: tuple[int, int]) -> Array | None:
     """A stored result; `None` if there is none or it is damaged, in which case it is computed again."""
     try:
-        found = np.array(json.loads(path.read_bytes())["loss"], float)
-    except (OSError, ValueError, KeyError, TypeError):
+        entries = json.loads(storage.read_file(path, "folder", "a stored comparator"))
+        found, checksum = np.array(entries["loss"], float), entries["sha256"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if found.shape == shape and np.all(np.isfinite(found)) else None
+    right = found.shape == shape and np.all(np.isfinite(found)) and checksum == storage.digest({"loss": found})
+    return found if right else None

@@ -21,6 +21,8 @@ __all__ = ["FORMAT", "Result", "add_from_csv", "index", "read", "read_all", "sec
 
 FORMAT = 1
 """The version of the file format."""
+CHECKSUM = "sha256"
+"""The entry with a checksum of the others. Files without it were written by earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ class Result:
                 raise ValueError(f"values: got {min(values)} for {name!r}; expected numbers that are not negative")
         if len(sizes) > 1:
             raise ValueError(f"values: got {sorted(sizes)} seeds; expected the same number for all quantities")
+        for name in ("parameters", "origin", "version"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
+        arguments.count("stream_version", self.stream_version)
+        for name, bound in self.bounds.items():
+            arguments.one_of("bounds", name, QUANTITIES)
+            arguments.real("bounds", bound)
+        if not all(isinstance(text, str) for text in self.broken):
+            raise TypeError(f"broken: got {self.broken!r}; expected texts")
 
     @property
     def seeds(self) -> int:
@@ -88,29 +99,39 @@ def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
     The time per round in seconds is stored apart, because it differs from run to run.
     """
     path = folder / "results" / result.file
-    content = json.dumps({"format": FORMAT, **asdict(result)}, indent=1).encode()
     if seconds is not None and not (times := folder / "times" / result.file).exists():
         storage.write_atomically(times, json.dumps({"seconds per round": seconds}).encode())
     if path.exists():
-        if path.read_bytes() != content:
+        if read(path) != result:
             raise ValueError(
                 f"{path}: got other numbers than the stored ones for the same cell and versions; results are never "
                 "overwritten. Use another folder, or find out why they differ"
             )
         return False
-    storage.write_atomically(path, content)
+    entries = json.loads(json.dumps({"format": FORMAT, **asdict(result)}))
+    storage.write_atomically(path, json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1).encode())
     return True
+
+
+def _checksum(entries: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
 
 def read(path: Path) -> Result:
     """Read one file."""
     try:
-        entries = json.loads(path.read_bytes())
+        entries = json.loads(storage.read_file(path, "folder", "a result of the arena"))
+        checksum = entries.pop(CHECKSUM, None)
+        if checksum not in (None, _checksum(entries)):
+            raise ValueError("its checksum is wrong")
         if entries.pop("format") != FORMAT:
             raise ValueError("it has another format")
         values = {name: tuple(column) for name, column in entries.pop("values").items()}
-        return Result(values=values, broken=tuple(entries.pop("broken")), **entries)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        found = Result(values=values, broken=tuple(entries.pop("broken")), **entries)
+        if not path.as_posix().endswith(found.file):
+            raise ValueError(f"it contains the result that belongs into {found.file}")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path}: got a damaged or foreign file ({error}); expected a result of the arena") from error
 
 

@@ -123,7 +123,9 @@ class Checkpoint:
             return
         if records:
             path = self.folder / f"records-{done}.npz"
-            files.write_arrays(path, {"run": self.run, "begun": begun, "done": done, "previous": self.last}, records)
+            files.write_arrays(
+                path, {"run": self.run, "begun": begun, "done": done, "previous": self.last}, records, follow=False
+            )
             self.ends.append(done)
             self.last = storage.digest_of_file(path)
         self._add_data(data)
@@ -136,7 +138,7 @@ class Checkpoint:
             "ends": self.ends,
             "last": self.last,
         }
-        files.write_arrays(self.folder / STATE, header, files.flat(carry))
+        files.write_arrays(self.folder / STATE, header, files.flat(carry), follow=False)
 
     def records(self) -> dict[str, Array]:
         """Return the records of all chunks."""

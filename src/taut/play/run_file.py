@@ -148,6 +148,8 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
     if not isinstance(header["swept"], bool) or not isinstance(header["learners"], list) or not header["learners"]:
         raise ValueError("its header does not describe learners")
     learners = tuple(files.unpack(packed) for packed in header["learners"])
+    if not all(isinstance(learner, Learner) for learner in learners):
+        raise ValueError("its header describes something else than learners")
     if len(learners) > 1 and not header["swept"]:
         raise ValueError("its header describes several learners")
     lead = (len(learners), seeds) if header["swept"] else (seeds,)

@@ -223,7 +223,7 @@ class Driver:
     def _written(self, number: int) -> Played | None:
         if self.store is None or number not in self.identities:
             return None
-        played = self.store.read(self.identities[number])
+        played = self.store.read(self.identities[number], self.cells[number].record)
         return None if played is None else played.brief()
 
     def _end_overdue(self) -> None:

@@ -85,7 +85,13 @@ class Sweep(Displayed):
         if played.kept is not None:
             return played.kept
         if self.folder is not None:
-            played = Store(self.folder).read(self._identities[name]) or played
+            store, identity = Store(self.folder), self._identities[name]
+            stored = store.read(identity, self._ready[name].record)
+            if stored is None:
+                raise FileNotFoundError(
+                    f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; call resume() to play it again"
+                )
+            played = stored
         return _attached(played.run(), self._ready[name])
 
     def __iter__(self) -> Iterator[str]:

@@ -7,7 +7,8 @@ dies while it writes, there is no file, and if two workers play the same cell, b
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ..totals import Totals
 
 __all__ = ["Played", "Store", "measured", "run_arrays"]
 
+LOG = logging.getLogger(__name__)
 FORMAT = 1
 MEASURE = "measure/"
 
@@ -125,10 +127,15 @@ class Store:
     def write(self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float) -> None:
         """Write the file of a cell."""
         described = {**header, "cell": identity, "cell_format": FORMAT, "seconds": seconds}
-        storage.write_arrays(self.path(identity), described, arrays, durable=False)
+        storage.write_arrays(self.path(identity), described, arrays, durable=False, follow=False)
 
-    def read(self, identity: str) -> Played | None:
-        """Return what the file of a cell contains, or None if there is no complete file, so that the cell is played again."""
+    def read(self, identity: str, record: Collection[str]) -> Played | None:
+        """Return what the file of a cell contains, or None if there is no complete file, so that the cell is played again.
+
+        Arguments:
+            identity: the checksum that names the file.
+            record: what the cell keeps of every round, which the file must contain.
+        """
         path = self.path(identity)
         if not path.exists():
             return None
@@ -136,19 +143,26 @@ class Store:
             header, arrays = storage.read_arrays(path)
             if header["cell"] != identity or header["cell_format"] != FORMAT:
                 raise ValueError("it belongs to another cell")
-            return Played(header, arrays, float(header["seconds"]))
-        except (KeyError, TypeError, ValueError, OSError):
+            seconds = float(header["seconds"])
+            found = Played(header, arrays, seconds)
+            found.run()  # checks that header and arrays fit together
+            finite = all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("total_"))
+            if not finite or not 0 <= seconds < np.inf or not set(record) <= arrays.keys():
+                raise ValueError("it is not the result of a simulation")
+            return found
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            LOG.warning("%s is not a complete result of this cell (%s)", path, error)
             return None
 
     def fail(self, identity: str, failure: Mapping[str, Any]) -> None:
         """Note that a cell failed, with its error."""
-        files.write_atomically(self._failure(identity), json.dumps(failure).encode(), durable=False)
+        files.write_atomically(self._failure(identity), json.dumps(failure).encode(), durable=False, follow=False)
 
     def failure(self, identity: str) -> dict[str, Any] | None:
         """Return the noted failure of a cell."""
         try:
-            found = json.loads(self._failure(identity).read_bytes())
-        except (OSError, ValueError):
+            found = json.loads(storage.read_file(self._failure(identity), "folder", "a note of a failure"))
+        except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 

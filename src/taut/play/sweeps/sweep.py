@@ -187,8 +187,8 @@ def _known(
     if store is None:
         return {}, {}, list(ready)
     played, failures, waiting = {}, {}, []
-    for name in ready:
-        found = store.read(identities[name])
+    for name, cell in ready.items():
+        found = store.read(identities[name], cell.record)
         noted = None if found is not None else store.failure(identities[name])
         if found is not None:
             played[name] = found.brief()

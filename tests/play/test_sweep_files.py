@@ -1,0 +1,109 @@
+"""Files of sweeps: what is damaged, swapped or foreign is played again, and never taken for a result."""
+
+import os
+
+import numpy as np
+import pytest
+
+import taut
+from small_games import GAME, targets
+from taut import storage
+from taut.play.sweeps.index import INDEX
+from taut.play.sweeps.store import Store
+
+CELLS = [
+    taut.Cell(taut.ClippedOGD(eta, 5.0), GAME, targets(seeds=2), seeds=2, name=str(eta), record=("loss",))
+    for eta in (0.1, 0.2, 0.3)
+]
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    return taut.sweep(CELLS, folder=tmp_path)
+
+
+def file_of(sweep, name="0.1"):
+    return sweep.folder / "cells" / f"{sweep._identities[name]}.npz"
+
+
+CHANGED = {
+    "seeds": ({"seeds": 10**9}, {}),
+    "text": ({"seeds": "x"}, {}),
+    "horizon": ({"horizon": 7}, {}),
+    "time": ({"seconds": float("nan")}, {}),
+    "learners": ({"learners": []}, {}),
+    "schedule": ({"learners": [{"kind": "Constant", "fields": {"value": 1.0}}]}, {}),
+    "number": ({"learners": 3}, {}),
+    "missing total": ({}, {"total_loss": None}),
+    "missing record": ({}, {"loss": None}),
+    "missing decision": ({}, {"final": None}),
+    "shape": ({}, {"total_loss": np.zeros(3)}),
+    "NaN": ({}, {"total_loss": np.full(2, np.nan)}),
+}
+
+
+def test_a_file_that_is_no_result_is_played_again(sweep):
+    """The checksums of these files are right, so that only their meaning gives them away."""
+    path, right = file_of(sweep), sweep.rows()[0]["loss"]
+    content = path.read_bytes()
+    header, arrays = storage.read_arrays(path)
+    for case, (facts, numbers) in CHANGED.items():
+        kept = {name: array for name, array in {**arrays, **numbers}.items() if array is not None}
+        storage.write_arrays(path, {**header, **facts}, kept)
+        with pytest.raises(FileNotFoundError, match=r"name: got '0.1', whose file .* is gone or damaged"):
+            sweep["0.1"]
+        again = sweep.resume()
+        assert (again.played, again.rows()[0]["loss"]) == (1, right), case
+    stored = storage.read_arrays(path)[0]
+    assert {**stored, "seconds": 0} == {**header, "seconds": 0}
+    other = file_of(sweep, "0.2")
+    path.write_bytes(other.read_bytes())
+    other.write_bytes(content)  # swapped
+    assert sweep.resume().played == 2
+
+
+def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
+    mine = tmp_path_factory.mktemp("home") / "mine.txt"
+    mine.write_text("mine")
+    path, note = file_of(sweep), sweep.folder / "failed" / f"{sweep._identities['0.2']}.json"
+    path.unlink()
+    path.symlink_to(mine)
+    (sweep.folder / INDEX).unlink()
+    (sweep.folder / INDEX).symlink_to(mine)
+    file_of(sweep, "0.2").unlink()
+    os.mkfifo(note)
+    again = sweep.resume()
+    assert again.played == 2
+    assert mine.read_text() == "mine"
+    assert not path.is_symlink()
+    note.unlink(missing_ok=True)
+    note.write_text("[" * 100_000)
+    assert Store(sweep.folder).failure(sweep._identities["0.2"]) is None
+
+
+def test_rows_of_a_damaged_index_are_not_kept(sweep):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs")
+    path = sweep.folder / INDEX
+    content, right = path.read_bytes(), parquet.read_table(path).to_pylist()
+    before = path.stat().st_mtime_ns
+    sweep.resume()
+    assert path.stat().st_mtime_ns == before  # a finished sweep writes nothing, so that a disk may be read-only
+    forged = parquet.read_table(path).to_pylist()
+    forged[-1]["loss"] = 1e9
+    arrow = pytest.importorskip("pyarrow")
+    parquet.write_table(arrow.Table.from_pylist(forged), path)
+    taut.sweep(CELLS[:1], folder=sweep.folder)
+    assert {row["name"] for row in parquet.read_table(path).to_pylist()} == {"0.1"}
+    rng, kept = np.random.default_rng(0), 0
+    for _ in range(30):
+        torn = bytearray(content)
+        torn[rng.integers(len(torn))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(torn)
+        taut.sweep(CELLS[:1], folder=sweep.folder)
+        found = parquet.read_table(path).to_pylist()
+        assert all(row in right for row in found)
+        kept += len(found) == len(right)
+    assert kept < 30
+    path.write_bytes(content)
+    taut.sweep(CELLS[:1], folder=sweep.folder)
+    assert parquet.read_table(path).to_pylist() == right
