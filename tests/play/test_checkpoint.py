@@ -82,8 +82,8 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
     written = []
     write = files.write_arrays
 
-    def stop(path, header, arrays):
-        write(path, header, arrays)
+    def stop(path, header, arrays, **options):
+        write(path, header, arrays, **options)
         written.append(path.name)
         if written.count("state.npz") == 3:
             raise Stop
@@ -102,10 +102,10 @@ def test_a_crash_between_records_and_state_loses_one_chunk_only(tmp_path, monkey
     whole = play(z)
     write = files.write_arrays
 
-    def crash(path, header, arrays):
+    def crash(path, header, arrays, **options):
         if path.name == "state.npz" and header["done"] == 30:
             raise Stop
-        write(path, header, arrays)
+        write(path, header, arrays, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_arrays", crash)
