@@ -24,6 +24,9 @@ def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
     printed = capsys.readouterr().out
     assert "peak violation" in printed
     assert "EXCEEDED" not in printed
+    (conclusion,) = re.findall(r"^> (Holds: .*)$", README, re.M)  # quoted as it is printed
+    assert conclusion in " ".join(printed.split())
+    assert all(number in printed for number in ("2636", "2071", "171.6", "27.08", "0.008"))
 
 
 def test_the_table_of_learners_is_the_registry():

@@ -14,7 +14,8 @@ _engine.prepare()  # before the first JAX array starts XLA
 
 from . import bounds, metrics  # noqa: E402
 from .engine import VERSION as __version__  # noqa: E402
-from .judge.certificate import Certificate, certify  # noqa: E402
+from .judge.certificate import Certificate  # noqa: E402
+from .judge.certify import certify  # noqa: E402
 from .judge.compare import Comparison, compare  # noqa: E402
 from .judge.hindsight import Hindsight, hindsight  # noqa: E402
 from .judge.rates import rates  # noqa: E402

@@ -4,13 +4,16 @@ import dataclasses
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import taut
-from taut.judge.assumptions import PROBED, REFUTED, VERIFIED, check, check_slater
+from taut.engine import _enable_x64
+from taut.judge.assumptions import PROBED, REFUTED, VERIFIED, _convex, check, check_slater
 from taut.judge.guarantees import setting_of, standing
 from taut.judge.observed import observe
+from taut.judge.probes import probe
 from taut.learners import Observed
 from taut.problem.constants import SYMBOLS
 from taut.testing import problems
@@ -136,3 +139,20 @@ def test_the_set_of_a_projection_is_compared_with_the_constraints(feasible, stat
     if status == REFUTED:
         excess = np.abs(facts["projection"].witness["x"]).sum() - 1
         assert excess > 0 if feasible > 1 else excess <= 0
+
+
+@pytest.mark.parametrize(("bump", "status"), [(0.0, PROBED), (-1e-3, REFUTED)])
+def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
+    """On the boundary |x|_1 - 1 is 0 up to rounding: numbers of size 1 cancel in the first-order inequality."""
+    rng = np.random.default_rng(0)
+    with _enable_x64(False):
+        problem = taut.Problem(
+            lambda x, z: x @ z, lambda x: jnp.abs(x).sum() - 1 + bump * (x @ x), taut.Ball(1.0, shape=2)
+        )
+        edge = rng.uniform(size=(400, 1))
+        points = np.concatenate([-edge, edge - 1], axis=1).astype(np.float32)
+        partner = points[rng.permutation(400)]
+        found = probe(problem, points, partner, np.zeros((1, 2), np.float32))
+        assert found["excess_gap"].min() < 0
+        judged = _convex(problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner)
+    assert judged.status == status, judged.detail

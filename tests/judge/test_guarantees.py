@@ -1,4 +1,4 @@
-"""Translations of bounds to what is scored, the choice among bounds that stand, and trivial bounds."""
+"""Translations of bounds to what is scored, and the choice among bounds that stand."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +12,6 @@ from taut.judge.guarantees import (
     standing,
     transforms_between,
     translated,
-    trivial_bounds,
 )
 from taut.learners import QUANTITIES, Guarantee
 from taut.problem.constraints import UserConstraints
@@ -137,15 +136,6 @@ def test_the_smallest_bound_that_stands_is_chosen():
     assert standing((sharp, weak), {"error_bound"}).get("violation").guarantee is weak
     void = standing((sharp, weak), {"error_bound", "radius"})["violation"]
     assert (void.guarantee, void.refuted) == (sharp, ("error_bound",))
-
-
-def test_trivial_bounds_follow_from_the_ranges_alone():
-    found = trivial_bounds(BASE.constants, 10, 4)
-    assert found == {
-        "regret": 20.0, "violation": 15.0, "squared violation": 90.0, "peak violation": 1.5, "excess": 15.0,
-    }  # fmt: skip
-    assert set(trivial_bounds(BASE.constants, 10, 4, {"constraint_range"})) == {"regret"}
-    assert trivial_bounds(taut.Constants(), 10, 4) == {}
 
 
 def test_a_first_decision_off_the_centre_may_be_a_diameter_from_the_comparator():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taut.judge.certificate import Row, _row
+from taut.judge.assembly import _row
+from taut.judge.certificate import Row
 from taut.judge.guarantees import Standing
 from taut.judge.rates import fit
 from taut.learners import Guarantee

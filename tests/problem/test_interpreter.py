@@ -86,7 +86,7 @@ def test_numpy_and_compiled_programs_agree(name):
 def primitives(jaxpr):
     for equation in jaxpr.eqns:
         yield equation.primitive.name
-        for body in interpreter._bodies(equation):
+        for body in interpreter.bodies(equation):
             yield from primitives(body.jaxpr)
 
 

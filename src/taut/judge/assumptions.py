@@ -33,7 +33,9 @@ __all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check", "che
 
 GIVEN, VERIFIED, PROBED, REFUTED = "given", "verified exactly", "probed, not refuted", "refuted"
 SLACK = 1e-6
-"""Relative room for rounding before a probe counts as a refutation."""
+"""Relative room for rounding before a probe counts as a refutation,"""
+UNITS = 64
+"""at least so many units of rounding of the numbers that are added up."""
 ROUNDS = 16
 """Rounds that are sampled for probes all over the domain."""
 DISTANCES = 12
@@ -98,9 +100,9 @@ def check(
         _count(problem, found["excess"]),
         _strong(problem, found, points, partner),
         _smooth(problem, found, points, partner),
-        _centre(problem),
+        _centre(problem, seen),
         check_slater(problem, rounds),
-        _error_bound(problem, points),
+        _error_bound(problem, points, seen),
         *_kinds(problem, found, points, partner),
         None if feasible is None else _projection(problem, feasible, points),
     ]
@@ -114,14 +116,14 @@ def _without_data(problem: Problem, points: Array, seen: Observations) -> Iterat
         yield _largest(name, problem, None, points, seen)
     yield _range(problem, None, points, seen)
     yield _radius(problem, points)
-    yield _centre(problem)
+    yield _centre(problem, seen)
     name = str(Assumes.FIXED_CONSTRAINTS)
     if problem.constraints.takes_data:
         yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
         return
     yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
     yield check_slater(problem)
-    yield _error_bound(problem, points)
+    yield _error_bound(problem, points, seen)
 
 
 def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
@@ -133,6 +135,15 @@ def _sampled(stream: Stream, key: Any, points: Array) -> Any:
     return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
 
 
+def _unit(points: Array) -> float:
+    """How far rounding can move a number, as a share of the numbers that are added up."""
+    return UNITS * float(np.finfo(points.dtype).eps)
+
+
+def _slack(points: Array) -> float:
+    return max(SLACK, _unit(points))
+
+
 def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
     round, point = np.unravel_index(int(np.argmax(score)), score.shape)
     return int(round), int(point), np.asarray(points[point])
@@ -140,7 +151,7 @@ def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
 
 def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array) -> Assumption:
     name = f"convex {what}"
-    short = -gap - SLACK * (1e-3 + scale)
+    short = -gap - _slack(points) * (1e-3 + scale)
     if short.max() > 0:
         _, i, x = _worst(short, points)
         y = np.asarray(partner[i])
@@ -159,12 +170,14 @@ def _largest(
         return None
     extreme: Extreme = getattr(seen, name)
     text = f"{SYMBOLS[name]} = {stated:.6g} ({problem.constants.source(name)})"
-    refuted = _exceeded(name, stated, text, extreme)
+    # A range is that of values, in which larger numbers may cancel.
+    room = _slack(points) * stated + _unit(points) * (seen.constraint_size if name == "constraint_range" else 0.0)
+    refuted = _exceeded(name, stated, room, text, extreme)
     if refuted is not None:
         return refuted
     if sampled is None:
         return _only_seen(name, text, seen, extreme)
-    if sampled.max() > stated * (1 + SLACK) + 1e-12:
+    if sampled.max() > stated + room + 1e-12:
         _, _, x = _worst(sampled, points)
         return Assumption(name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x})
     return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}")
@@ -176,8 +189,8 @@ def _only_seen(name: str, text: str, seen: Observations, extreme: Extreme) -> As
     return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
 
 
-def _exceeded(name: str, stated: float, text: str, extreme: Extreme) -> Assumption | None:
-    if extreme.value <= stated * (1 + SLACK) + 1e-12:
+def _exceeded(name: str, stated: float, room: float, text: str, extreme: Extreme) -> Assumption | None:
+    if extreme.value <= stated + room + 1e-12:
         return None
     seed = "" if extreme.seed is None else f" of seed {extreme.seed}"
     detail = f"{text}, but {extreme.value:.6g} in round {extreme.round}{seed}"
@@ -196,13 +209,14 @@ def _range(problem: Problem, loss: Array | None, points: Array, seen: Observatio
     if stated is None:
         return None
     text = f"F = {stated:.6g} ({problem.constants.source('loss_range')})"
-    refuted = _exceeded("loss_range", stated, text, seen.loss_range)
+    room = _slack(points) * stated + _unit(points) * seen.loss_size
+    refuted = _exceeded("loss_range", stated, room, text, seen.loss_range)
     if refuted is not None:
         return refuted
     if loss is None:
         return _only_seen("loss_range", text, seen, seen.loss_range)
     spread = loss.max(axis=1) - loss.min(axis=1)
-    if spread.max() > stated * (1 + SLACK) + 1e-12:
+    if spread.max() > stated + room + 1e-12:
         row = int(np.argmax(spread))
         ends = {"x": np.asarray(points[loss[row].argmax()]), "y": np.asarray(points[loss[row].argmin()])}
         return Assumption("loss_range", REFUTED, f"{text}, but {spread.max():.6g} between x and y", ends)
@@ -254,7 +268,7 @@ def _strong(problem: Problem, probe: dict[str, Array], points: Array, partner: A
     if modulus == 0:
         return None
     source = problem.constants.source("strong_convexity")
-    short = modulus / 2 * probe["length"] ** 2 - probe["loss_gap"] - SLACK * (1e-3 + probe["loss_scale"])
+    short = modulus / 2 * probe["length"] ** 2 - probe["loss_gap"] - _slack(points) * (1e-3 + probe["loss_scale"])
     if short.max() > 0:
         _, i, x = _worst(short, points)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -268,7 +282,8 @@ def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: A
     stated = problem.constants.constraint_smoothness
     if stated is None:
         return None
-    over = probe["excess_bend"] - stated * probe["length"] * (1 + SLACK) - 1e-9
+    room = 1e-9 + _unit(points) * float(probe["excess_slope"].max())
+    over = probe["excess_bend"] - stated * probe["length"] * (1 + SLACK) - room
     source = problem.constants.source("constraint_smoothness")
     if over.max() > 0:
         _, i, x = _worst(over, points)
@@ -277,11 +292,12 @@ def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: A
     return Assumption("constraint_smoothness", PROBED, f"L = {stated:.6g} ({source}) at {over.size} pairs")
 
 
-def _centre(problem: Problem) -> Assumption | None:
+def _centre(problem: Problem, seen: Observations) -> Assumption | None:
     if problem.constraints.takes_data:
         return None
-    excess = float(largest_values(problem, np.asarray(problem.domain.centre, default_float())[None])[0])
-    if excess > 0:
+    centre = np.asarray(problem.domain.centre, default_float())[None]
+    excess = float(largest_values(problem, centre)[0])
+    if excess > _unit(centre) * max(seen.constraint_size, 0.0):
         detail = f"the domain's centre exceeds a constraint by {excess:.6g}"
         return Assumption("centre feasible", REFUTED, detail, {"x": np.asarray(problem.domain.centre)})
     return Assumption("centre feasible", VERIFIED, f"max g = {excess:.6g} at the domain's centre")
@@ -319,7 +335,7 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
-def _error_bound(problem: Problem, points: Array) -> Assumption | None:
+def _error_bound(problem: Problem, points: Array, seen: Observations) -> Assumption | None:
     """Distances to the feasible set are exact: the nearest feasible decision is a best fixed decision in hindsight."""
     stated = problem.constants.error_bound
     if stated is None or problem.constraints.takes_data:
@@ -337,7 +353,7 @@ def _error_bound(problem: Problem, points: Array) -> Assumption | None:
     best = hindsight(nearest, tried[:, None], seeds=len(tried))
     distance = np.linalg.norm((best.decision - tried).reshape(len(tried), -1), axis=1)
     short = stated * distance * (1 - 1e-4) - excess[outside]
-    if short.max() > 1e-7:
+    if short.max() > 1e-7 + _unit(points) * max(seen.constraint_size, 0.0):
         i = int(short.argmax())
         detail = f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance {distance[i]:.6g}"
         return Assumption("error_bound", REFUTED, detail, {"x": tried[i]})
@@ -356,7 +372,7 @@ def _kinds(problem: Problem, found: dict[str, Array], points: Array, partner: Ar
     else:
         yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
     bend, name = found["excess_bend"], str(Assumes.AFFINE_CONSTRAINTS)
-    if bend.max() > SLACK * (1e-3 + found["excess_slope"].max()):
+    if bend.max() > _slack(points) * (1e-3 + found["excess_slope"].max()):
         _, i, x = _worst(bend, points)
         detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
         yield Assumption(name, REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})
@@ -371,12 +387,12 @@ def _projection(problem: Problem, feasible: Domain, points: Array) -> Assumption
         return Assumption(name, GIVEN, "not checked, because the constraints depend on the round's data")
     inside = project_rows(feasible, points.reshape(len(points), -1)).reshape(points.shape).astype(points.dtype)
     excess, outside = largest_values(problem, inside), largest_values(problem, points)
-    size = float(np.abs(outside).max())
-    if excess.max() > SLACK * size:
+    size, slack = float(np.abs(outside).max()), _slack(points)
+    if excess.max() > slack * size:
         detail = f"the set contains x with max g = {excess.max():.3g}"
         return Assumption(name, REFUTED, detail, {"x": np.asarray(inside[int(excess.argmax())])})
     away = np.linalg.norm(np.asarray(points - inside).reshape(len(points), -1), axis=1)
-    missed = np.flatnonzero((outside <= -SLACK * size) & (away > SLACK * float(problem.domain.radius)))
+    missed = np.flatnonzero((outside <= -slack * size) & (away > slack * float(problem.domain.radius)))
     if missed.size:
         return Assumption(name, REFUTED, "x is feasible, but not in the set", {"x": np.asarray(points[missed[0]])})
     return Assumption(name, PROBED, f"the set and the feasible set agree at {len(points)} decisions")

@@ -13,7 +13,6 @@ from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
 from ..learners.bounds import tightening_cost
-from ..problem.constants import Constants
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
@@ -21,7 +20,7 @@ from .probes import largest_values
 
 __all__ = [
     "SCORED_SLATER", "Standing", "against", "coverage", "guarantees", "margin_between", "setting_of", "standing",
-    "transforms_between", "translated", "trivial_bounds", "under_feedback",
+    "transforms_between", "translated", "under_feedback",
 ]  # fmt: skip
 
 
@@ -194,23 +193,6 @@ def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
         else g
         for g in found
     )
-
-
-def trivial_bounds(constants: Constants, horizon: int, count: int, refuted: Collection[str] = ()) -> dict[str, float]:
-    """What holds for every learner, from the ranges of losses and constraints alone: T F, T D, m T D^2, D, T D.
-
-    A bound that is not smaller says nothing. Ranges that are unknown or refuted give no entry.
-    """
-    found = {}
-    if constants.loss_range is not None and "loss_range" not in refuted:
-        found["regret"] = horizon * constants.loss_range
-    reach = constants.constraint_range
-    if reach is not None and "constraint_range" not in refuted:
-        found |= {
-            "violation": horizon * reach, "squared violation": count * horizon * reach**2, "peak violation": reach,
-            "excess": horizon * reach,
-        }  # fmt: skip
-    return found
 
 
 def standing(found: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, Standing]:

@@ -17,7 +17,9 @@ from ..play.totals import Totals
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from . import assumptions
-from .certificate import Certificate, assembled, best_or_note, regret_name
+from .assembly import assembled, regret_name
+from .certificate import Certificate
+from .certify import best_or_note
 from .guarantees import coverage, setting_of
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
@@ -78,7 +80,7 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
         setting = _from_anywhere(setting)
     return assembled(
         run, setting, problem, problem, comparator, (name,), regrets, seen if whole else None, checks, notes,
-        uncovered=_uncovered(player),
+        uncovered=_uncovered(player), source=source,
     )  # fmt: skip
 
 

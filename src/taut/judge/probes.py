@@ -19,7 +19,7 @@ from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 
-__all__ = ["entry", "largest_values", "losses_at", "probe", "walk_back"]
+__all__ = ["entry", "largest_values", "losses_at", "probe", "values_at", "walk_back"]
 
 
 def probe(problem: Problem, points: Array, partner: Array, data: Any) -> dict[str, Array]:
@@ -33,6 +33,12 @@ def largest_values(problem: Problem, points: Array) -> Array:
     """The largest constraint value at each point, of constraints that do not change."""
     with owned_by(programs_of(problem)):
         return np.asarray(_largest_values(problem.constraints, np.asarray(points)))
+
+
+def values_at(problem: Problem, constraints: Constraints, points: Array) -> Array:
+    """All values of constraints that do not change, (point, constraint)."""
+    with owned_by(programs_of(problem)):
+        return np.asarray(_values_at(constraints, np.asarray(points)), float)
 
 
 def losses_at(problem: Problem, points: Array, data: Any) -> Array:
@@ -59,6 +65,11 @@ def _losses_at(loss_function: Any, points: Any, data: Any) -> jax.Array:
 
 
 @evaluated
+def _values_at(constraints: Constraints, points: Any) -> jax.Array:
+    return jax.vmap(lambda x: constraints.values(x, None))(points)
+
+
+@evaluated
 def _largest_values(constraints: Constraints, points: Any) -> jax.Array:
     return jax.vmap(lambda x: jnp.max(constraints.values(x, None)))(points)
 
@@ -80,17 +91,19 @@ def _probed(
         loss_gap = round.loss(y) - loss - jnp.vdot(slope, step)
         excess_gap = there.values - here.values - here.pushforward(step)
         worst = jnp.argmin(excess_gap)
+        slopes, far = jnp.sqrt(jnp.sum(rows**2, axis=1)), jnp.sqrt(jnp.sum(x**2)) + jnp.sqrt(jnp.sum(y**2))
+        steep = jnp.sqrt(jnp.sum(slope**2))
         return {
             "loss": loss,
-            "loss_slope": jnp.sqrt(jnp.sum(slope**2)),
+            "loss_slope": steep,
             "loss_gap": loss_gap,
-            "loss_scale": jnp.abs(loss) + jnp.abs(round.loss(y)) + jnp.abs(jnp.vdot(slope, step)),
+            "loss_scale": jnp.abs(loss) + jnp.abs(round.loss(y)) + jnp.abs(jnp.vdot(slope, step)) + steep * far,
             "excess": here.values,
-            "excess_slope": jnp.max(jnp.sqrt(jnp.sum(rows**2, axis=1))),
+            "excess_slope": jnp.max(slopes),
             "excess_reach": jnp.max(jnp.abs(here.values)),
             "excess_gap": entry(excess_gap, worst),
             "excess_scale": entry(
-                jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)), worst
+                jnp.abs(here.values) + jnp.abs(there.values) + jnp.abs(here.pushforward(step)) + slopes * far, worst
             ),
             "excess_bend": jnp.max(jnp.sqrt(jnp.sum((rows - other) ** 2, axis=1))),
             "length": length,

@@ -70,7 +70,9 @@ def remark(row: Row) -> str:
         return "no bound" + (f": {row.reasons[0]}" if row.reasons else "")
     if row.refuted_assumptions:
         return f"void: {', '.join(name.replace('_', ' ') for name in row.refuted_assumptions)} refuted ({row.theorem})"
-    return f"trivial: {row.theorem}" if row.trivial else row.theorem
+    if row.trivial:
+        return f"trivial (at most {_number(row.limit)} for every learner): {row.theorem}"
+    return row.theorem
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ def as_dict(certificate: Certificate) -> dict[str, Any]:
             {
                 "quantity": row.quantity, "mean": row.mean, "worst": row.worst, "bound": row.bound,
                 "ratio": None if row.ratio is None or math.isinf(row.ratio) else row.ratio, "holds": row.holds,
-                "trivial": row.trivial, "expected": row.expected, "theorem": row.theorem,
+                "trivial": row.trivial, "limit": row.limit, "expected": row.expected, "theorem": row.theorem,
                 "refuted_assumptions": list(row.refuted_assumptions), "reasons": list(row.reasons),
             }
             for row in certificate.rows

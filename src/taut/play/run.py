@@ -90,7 +90,7 @@ class Run(Displayed):
 
     def certificate(self, **options: Any) -> Certificate:
         """Measured regret and violations beside the guarantee, and the assumptions checked; see `taut.certify`."""
-        from ..judge.certificate import certify
+        from ..judge.certify import certify
 
         return certify(self, **options)
 

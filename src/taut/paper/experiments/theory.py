@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...judge.guarantees import translated, trivial_bounds
+from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
+from ...judge.trivial import trivial_limits
 from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
 from ...learners.base import smallest
 from ...play import metrics
@@ -22,7 +23,6 @@ from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
 from ...problem.problem import Problem
-from ...problem.sampling import sample_decisions
 from ...problem.transforms import log_sum_exp
 from . import toy
 
@@ -209,7 +209,9 @@ def play(
             measured.append(metrics.measured(run, best[id(case.scored), case.stream][:, i]))
             count = run.totals.excess.shape[-1]
             promised.append(_promised(case, instance, learner, horizon, count))
-            trivial.append(trivial_bounds(_with_largest_excess(case.scored), horizon, count))
+            every = trivial_limits(case.scored, horizon, run.stream)
+            regret = every.of_regret(run.totals.loss, measured[-1]["regret"])
+            trivial.append(every.by_quantity | ({} if regret is None else {"regret": regret}))
         done()
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
         limits = {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
@@ -254,16 +256,6 @@ def _promised(case: Case, instance: Problem, learner: Learner, horizon: int, cou
     setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
     found = translated(learner.guarantees(setting, horizon), instance, case.scored, horizon, count)
     return {one.quantity: one.bound for one in smallest(found).values() if one.bound is not None}
-
-
-def _with_largest_excess(problem: Problem) -> Constants:
-    """Return the constants with D replaced by the largest constraint value over the domain, found by sampling.
-
-    Violations cannot be larger, whereas D also bounds negative values, which are larger here.
-    """
-    points = jnp.asarray(sample_decisions(problem.domain, np.random.default_rng(0), 3000))
-    largest = float(jnp.max(jax.vmap(lambda x: problem.constraints.values(x, None))(points)))
-    return problem.constants.with_values(constraint_range=largest * 1.001)
 
 
 def _distinct(chosen: Sequence[Case]) -> list[Problem]:

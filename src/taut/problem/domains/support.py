@@ -14,7 +14,7 @@ from .base import FAR, Domain
 from .blocks import Blocks
 from .product import Product
 
-__all__ = ["bounding_box", "in_batches", "least_change", "linear_minimisers", "project_rows"]
+__all__ = ["bounding_box", "exact_in_numpy", "in_batches", "least_change", "linear_minimisers", "project_rows"]
 
 DISTANCES = (FAR, 1e12)
 """How many radii away points lie whose projections bound a linear function from below; the better bound counts."""
@@ -29,7 +29,7 @@ def linear_minimisers(domain: Domain, directions: Array) -> Array:
         for part, places in _parts(domain):
             found[:, places] = linear_minimisers(part, directions[:, places])
         return found
-    if _exact_in_numpy(domain):
+    if exact_in_numpy(domain):
         return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
     return np.concatenate([np.asarray(_minimised(domain, part), float) for part in in_batches(directions)])[
         : len(directions)
@@ -58,7 +58,7 @@ def least_change(domain: Domain, directions: Array, points: Array) -> Array:
             least_change(part, directions[:, places], points[:, places]) for part, places in _parts(domain)
         ]
         return np.sum(parts, axis=0)
-    if _exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
+    if exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
         return np.sum(directions * (linear_minimisers(domain, directions) - points), axis=1)
     return np.maximum(*(_least_change_by_projection(domain, directions, points, far) for far in DISTANCES))
 
@@ -73,7 +73,10 @@ def bounding_box(domain: Domain) -> tuple[Array, Array]:
     return least_change(domain, axes, origin), -least_change(domain, -axes, origin)
 
 
-def _exact_in_numpy(domain: Domain) -> bool:
+def exact_in_numpy(domain: Domain) -> bool:
+    """Whether minimisers of linear functions are computed exactly, in NumPy."""
+    if type(domain) in (Blocks, Product):
+        return all(exact_in_numpy(part) for part, _ in _parts(domain))  # type: ignore[arg-type]
     return domain._has_exact_minimisers() and type(domain).linear_minimiser is Domain.linear_minimiser
 
 
