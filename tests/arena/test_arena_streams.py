@@ -18,7 +18,8 @@ from taut.problem.sampling import sample_decisions
 THERE = [name for name, stream in STREAMS.items() if not stream.missing()]
 ROUNDS = 40
 LIKE_OTHERS = {"polytope-thin", "polytope-flat", "high-dimension", "drifting-slow", "gradual-slater-0.1", "gradual-slater-0.3",
-               "gradual-slater-0.5", "ad-pacing-jump", "switching", "noisy-polytope"}  # fmt: skip
+               "gradual-slater-0.5", "ad-pacing-jump", "switching", "noisy-polytope", "fair-batches",
+               "bandit-toy", "bandit-pool"}  # fmt: skip
 """Streams that share the problem of another one, up to numbers."""
 
 

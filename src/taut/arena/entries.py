@@ -15,7 +15,9 @@ import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
 from ..play import metrics
+from ..play.chunks import chunk_of_any_length
 from ..play.run import Run
+from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from .registry import STREAMS
 from .stream import Stream
@@ -26,6 +28,8 @@ THEORY = "theory"
 """The parameters that the method's theory gives."""
 FACTORS = (1 / 16, 1 / 4, 4, 16)
 """The grid: one number that a method is told is multiplied by these. All methods have the same budget of four further runs."""
+GRID_ROUNDS = 2**13
+"""The grid is played for this number of rounds, or for the largest smaller one that is played."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option `start_up`."""
 
@@ -50,7 +54,12 @@ class Entry:
     @property
     def problem(self) -> Problem:
         """The problem that is played: constraints one by one, or their maximum, as the card says."""
-        return self.stream.rows if self.card.separate else self.stream.problem
+        return _played(self.card, self.stream)
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """What the learner sees of a round."""
+        return self.stream.seen_by(self.learner)
 
     @property
     def score(self) -> Problem | None:
@@ -65,7 +74,7 @@ class Entry:
         return Cell(
             self.learner, self.problem, data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
             horizon=self.horizon, seeds=self.seeds, name=self.name, score=self.score, measure=measured,
-            feedback=self.stream.feedback, unproven=self.stream.feedback is not None,
+            chunk=chunk_of_any_length(self.horizon), feedback=self.feedback, unproven=self.feedback is not None,
         )  # fmt: skip
 
 
@@ -134,6 +143,8 @@ def reason_against(card: Card, stream: Stream) -> str:
         return "it needs the request first" if card.request_first else "requests are revealed before the decision"
     if stream.feedback is None and "full" not in card.feedback:
         return f"it is for other feedback: {', '.join(card.feedback)}"
+    if isinstance(stream.feedback, Bandit) and "bandit" not in card.feedback:
+        return "it needs gradients, and only values are seen"
     if card.losses == "strongly convex" and known.strong_convexity == 0:
         return "the losses are not strongly convex"
     if card.needs_feasible and stream.feasible is None:
@@ -150,13 +161,16 @@ def reason_against(card: Card, stream: Stream) -> str:
     return f"the constant {missing[0]} is not known" if missing else ""
 
 
+def _played(card: Card, stream: Stream) -> Problem:
+    """The problem that a method plays: constraints one by one, or their maximum."""
+    return stream.rows if card.separate or stream.separate else stream.problem
+
+
 def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[tuple[str, Learner]]:
     """The learner with theory's parameters, and with `grid` those of the grid."""
-    problem = stream.rows if card.separate else stream.problem
+    problem = _played(card, stream)
     told: dict[str, Any] = {"feasible": stream.feasible if card.needs_feasible else None}
-    noise = getattr(stream.feedback, "values", None)
-    if noise is not None and "sigma" in card.options:
-        told["sigma"] = noise.sigma  # how large the errors are is known
+    told |= {name: value for name, value in stream.told.items() if name in card.options}
     yield THEORY, card.build(problem, horizon, **told)
     if not grid:
         return
@@ -164,7 +178,7 @@ def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[t
     option = "start_up" if "start_up" in card.options else None
     for factor in FACTORS:
         if constant is not None:
-            changed = _told(stream, card.separate, constant, factor)
+            changed = _told(stream, problem is stream.rows, constant, factor)
             yield f"{constant} x {factor:g}", card.build(changed, horizon, **told)
         elif option is not None:
             value = card.options[option] * factor
@@ -185,7 +199,7 @@ def entries(
 ) -> tuple[list[Entry], list[tuple[str, str, str]]]:
     """Return what is played, and (stream, learner, reason) for what is not; the learner is empty if no learner plays.
 
-    The grid is played for the largest number of rounds only.
+    The grid is played for one number of rounds only, the largest up to `GRID_ROUNDS`.
     """
     found: list[Entry] = []
     left_out: list[tuple[str, str, str]] = []
@@ -197,12 +211,13 @@ def entries(
             asked = ", ".join(map(str, horizons))
             left_out.append((stream.name, "", why or f"it has at most {stream.longest} rounds, asked for were {asked}"))
             continue
+        tuned = max((T for T in lengths if T <= GRID_ROUNDS), default=min(lengths))
         for card in cards:
             reason = reason_against(card, stream)
             made: list[Entry] = []
             try:
                 for T in () if reason else lengths:
-                    for variant, learner in variants(card, stream, T, grid and max(lengths) == T):
+                    for variant, learner in variants(card, stream, T, grid and tuned == T):
                         made.append(Entry(stream, card, variant, T, stream.seeds_of(seeds), learner))
             except ValueError as error:
                 reason = str(error)

@@ -173,7 +173,7 @@ def _bounds(entry: Entry) -> dict[str, Guarantee]:
         return {}
     stream, problem = entry.stream, entry.problem
     count = stream.rows.constants.constraint_count or 1
-    found = under_feedback(entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, stream.feedback)
+    found = under_feedback(entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, entry.feedback)
     found = translated(found, problem, stream.rows, entry.horizon, count)
     refuted = set(stream.refuted)
     if stream.setting != "requests":  # losses rotate, drift or switch; only some streams are known to be stochastic

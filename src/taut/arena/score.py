@@ -84,13 +84,14 @@ class Standing:
 def board(results: Mapping[Key, Result], stream: Stream, tuned: bool = False) -> Board | None:
     """Return the learners on one stream for its largest number of rounds; `None` if there is no result.
 
-    With `tuned`, each learner has the parameters of the grid, theory's among them, with the smallest mean score. They are chosen
-    with the results themselves, which no learner can do.
+    With `tuned`, each learner has the parameters of the grid, theory's among them, with the smallest mean score, for the number
+    of rounds for which the grid was played. They are chosen with the results themselves, which no learner can do.
     """
     here = [one for one in results.values() if one.stream == stream.name and one.stream_version == stream.version]
     if not here:
         return None
-    horizon = max(one.horizon for one in here)
+    grid = [one.horizon for one in here if one.variant != THEORY] if tuned else []
+    horizon = max(grid or [one.horizon for one in here])
     lines: dict[str, Line] = {}
     for one in here:
         if one.horizon != horizon or (one.variant != THEORY and not tuned):

@@ -12,9 +12,9 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
-from ..learners.base import QUANTITIES
+from ..learners.base import QUANTITIES, Learner
 from ..problem.domains import Domain
-from ..problem.feedback import Feedback
+from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
 
@@ -22,7 +22,7 @@ __all__ = ["SETTINGS", "Missing", "Stream"]
 
 SETTINGS = (
     "fixed constraints", "changing constraints", "strongly convex", "moving comparator", "stochastic constraints",
-    "noisy constraints", "requests", "real data", "time only",
+    "noisy constraints", "values only", "requests", "real data", "time only",
 )  # fmt: skip
 """The groups by which results are filtered."""
 
@@ -67,7 +67,12 @@ class Stream:
     request_first: bool = False
     """Whether the round's data are revealed before the decision."""
     feedback: Feedback | None = None
-    """What learners see of a round; full information if it is `None`. Bounds are checked for learners that cover it."""
+    """What learners see of a round; full information if it is `None`. Bounds are checked for learners that cover it. With
+    bandit feedback, a learner sees the values at as many points as it plays."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of the errors of the feedback, by option: learners that have such an option (sigma) are told."""
+    separate: bool = False
+    """Whether all learners get the constraints one by one, because the maximum of what they see would be biased."""
     feasible: Domain | None = None
     """The feasible set, if it has an exact projection."""
     shortest: int = 1
@@ -106,6 +111,13 @@ class Stream:
     def problem(self) -> Problem:
         """The problem with the maximum of its constraints; the problem itself if there is one constraint."""
         return self.rows if self.rows.constants.constraint_count == 1 else max_of(self.rows)
+
+    def seen_by(self, learner: Learner) -> Feedback | None:
+        """What a learner sees of a round; with bandit feedback, values at as many points as its guarantees cover."""
+        if not isinstance(self.feedback, Bandit):
+            return self.feedback
+        offered = (Bandit(points=2), Bandit(points=1))
+        return next((one for one in offered if not learner.uncovered(one)), self.feedback)
 
     @property
     def scale(self) -> tuple[float, float]:

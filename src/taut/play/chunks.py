@@ -28,7 +28,7 @@ from .run import Run
 from .totals import ChunkTotals, Totals
 from .with_feedback import through
 
-__all__ = ["Simulation", "default_chunk_length", "replayed", "revealed_data"]
+__all__ = ["Simulation", "chunk_of_any_length", "default_chunk_length", "replayed", "revealed_data"]
 
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
@@ -276,6 +276,14 @@ def default_chunk_length(bytes_per_round: int) -> int:
     """
     most = CHUNK_BYTES // max(1, bytes_per_round)
     return (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
+
+
+def chunk_of_any_length(horizon: int) -> int | None:
+    """Return the argument `chunk` with which short simulations use the same compiled program as long ones.
+
+    By default simulations of few rounds have a program of their own, which is compiled in addition.
+    """
+    return LONGEST + 8 if horizon <= FEW else None
 
 
 def revealed_data(run: Run) -> Any:

@@ -36,7 +36,7 @@ def payload(folder: Path) -> dict[str, Any]:
             one.stream.name: {
                 line.learner: {
                     **_line(folder, results, one.stream.name, line), "front": line.learner in front(one.lines),
-                    "tuned": _tuned(best[line.learner]),
+                    "tuned": _tuned(best, line.learner),
                 }
                 for line in one.lines
             }
@@ -97,7 +97,11 @@ def _line(folder: Path, results: Mapping[Any, Result], stream: str, line: Any) -
     }  # fmt: skip
 
 
-def _tuned(line: Any) -> dict[str, Any]:
+def _tuned(board: Board, learner: str) -> dict[str, Any] | None:
+    """The best parameters of the grid; `None` if the grid was not played."""
+    line = next((one for one in board.lines if one.learner == learner), None)
+    if line is None:
+        return None
     values = {name: _interval(line.interval(name)) for name in line.result.values}
     return {
         "variant": line.result.variant,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ RADIUS = 0.5
 """Of the feasible disc."""
 
 
+@cache
 def problem() -> Problem:
     """Return linear losses on the unit disc with (|x|^2 - 1/4) / 2 <= 0."""
     known = Constants(

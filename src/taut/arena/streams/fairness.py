@@ -14,6 +14,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.constants import Constants
 from ...problem.domains import Ball
+from ...problem.feedback.batched import Batched
 from ...problem.problem import Problem
 from ..stream import Stream
 from .newton import smooth_best
@@ -35,6 +36,12 @@ class Population:
     def difference(self) -> Array:
         """The difference of the mean features of the two groups."""
         return np.asarray(self.features[self.group].mean(axis=0) - self.features[~self.group].mean(axis=0))
+
+    @property
+    def shares(self) -> Array:
+        """What each person adds to the difference of the groups, (person, d): their mean is the difference."""
+        part = self.group.mean()
+        return np.asarray(np.where(self.group, 1 / part, -1 / (1 - part))[:, None] * self.features)
 
 
 def bounded(features: Array) -> Array:
@@ -76,6 +83,26 @@ def problem(people: Callable[[], Population]) -> Problem:
     return Problem(loss, excess, Ball(RADIUS, shape=rows.shape[1]), known)
 
 
+def batched(people: Population) -> Batched:
+    """Return the feedback with which learners see both rows as means over the people of the round's batch."""
+    shares = people.shares
+
+    def rows(x: jax.Array, person: jax.Array) -> jax.Array:
+        gap = jnp.asarray(shares, x.dtype)[person] @ x
+        return jnp.stack([gap, -gap]) - GAP
+
+    return Batched(rows)
+
+
+def _errors(people: Population) -> dict[str, float]:
+    """The scales of the errors of one batch: of the value at any decision (Hoeffding), and of an entry of the gradient."""
+    longest = np.linalg.norm(people.shares, axis=1).max()
+    return {
+        "sigma": float(RADIUS * longest / np.sqrt(BATCH)),
+        "gradient_sigma": float(np.abs(people.shares).max() / np.sqrt(BATCH)),
+    }
+
+
 def _draw(people: Callable[[], Population], seed: int, rounds: int) -> Array:
     """The numbers of the people in every batch."""
     return np.random.default_rng([11, seed]).integers(len(people().labels), size=(rounds, BATCH)).astype(np.int32)
@@ -103,9 +130,10 @@ def _best(people: Callable[[], Population], batches: Array, rounds: int) -> floa
 
 def stream(name: str, title: str, people: Callable[[], Population], source: str, **facts: Any) -> Stream:
     """Return the stream for a population."""
+    known = {"Slater gap": f"{GAP:g}", "smoothness": "affine", "noise": "in the losses: batches of 16"}
     return Stream(
         name, title, partial(problem, people), partial(_draw, people), source, best=partial(_best, people),
-        known={"Slater gap": f"{GAP:g}", "smoothness": "affine", "noise": "in the losses: batches of 16"}, **facts,
+        **{"known": known, **facts},
     )  # fmt: skip
 
 
@@ -123,9 +151,15 @@ def diabetes() -> Population:
     return Population(bounded(others), np.where(target > np.median(target), 1.0, -1.0), sex > sex.min())
 
 
+_BATCHES = {
+    "Slater gap": f"{GAP:g}", "smoothness": "affine", "noise": "in losses and constraints: batches of 16",
+}  # fmt: skip
 STREAMS = (
     stream("fair-classification", "logistic losses in 8 dimensions, score gap between two groups at most 0.05", synthetic,
            "fair classification with the exact constraint, synthetic population"),
+    stream("fair-batches", "the same, but the score gap is only seen on the batch of 16 people", synthetic,
+           "fair classification with the constraint estimated on batches, synthetic population",
+           setting="noisy constraints", feedback=batched(synthetic()), told=_errors(synthetic()), separate=True, known=_BATCHES),
     stream("fair-diabetes", "the same for patients of both sexes", diabetes,
            "the diabetes data of Efron et al. 2004, packaged with scikit-learn", setting="real data", requires="scikit-learn"),
 )  # fmt: skip

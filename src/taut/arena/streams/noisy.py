@@ -65,10 +65,11 @@ _CLEAN = polytope.STREAMS[0]
 
 def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
     known = facts.pop("known") | {"noise": f"in the constraint values, uniform on (-{scale:g}, {scale:g})"}
+    noise = Noisy(values=scale, distribution="uniform")
     return Stream(
         name, f"{title}, constraint values with errors up to {scale:g}", setting="noisy constraints", known=known,
         source="constraint values with zero-mean errors, the open question of Yuan & Lamperski, NeurIPS 2018",
-        feedback=Noisy(values=scale, distribution="uniform"), **facts,
+        feedback=noise, told={"sigma": noise.values.sigma}, **facts,
     )  # fmt: skip
 
 

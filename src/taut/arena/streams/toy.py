@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -36,6 +37,7 @@ DEFAULT = Choice()
 """What the reproduction of the paper uses first."""
 
 
+@cache
 def problem(choice: Choice = DEFAULT) -> Problem:
     """Return the problem: minimise sum_t c_t.x subject to |x_1| + |x_2| <= 1."""
     constants = Constants(

@@ -48,6 +48,7 @@ class Cell:
         key: random key of an adversary, the feedback or the learner.
         record: what to keep of every round; by default totals only.
         every: keep decisions and multipliers of every so many rounds only.
+        chunk: number of rounds that are played at a time.
         feedback: what the learner sees of a round.
         unproven: whether to play with feedback that no guarantee of the learner covers.
         measure: `measure(run)` is called where the cell is played and returns further results by name: numbers, or arrays
@@ -67,6 +68,7 @@ class Cell:
     key: jax.Array | None = None
     record: Sequence[str] = ()
     every: int = 1
+    chunk: int | None = None
     feedback: Feedback | None = None
     unproven: bool = False
     measure: Callable[[Run], Mapping[str, Any]] | None = None
@@ -117,6 +119,7 @@ class Ready:
     key: jax.Array | None
     record: tuple[str, ...]
     every: int
+    chunk: int | None
     feedback: Feedback | None
     unproven: bool
     measure: Callable[[Run], Mapping[str, Any]] | None
@@ -178,6 +181,7 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
         key=None if cell.key is None else random_key("key", cell.key),
         record=tuple(sorted({arguments.one_of("record", name, RECORDS) for name in record})),
         every=arguments.count("every", cell.every),
+        chunk=None if cell.chunk is None else arguments.count("chunk", cell.chunk),
         feedback=as_feedback(cell.feedback),
         unproven=bool(cell.unproven),
         measure=cell.measure,

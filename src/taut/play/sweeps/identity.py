@@ -57,6 +57,8 @@ class Identities:
             "float": str(default_float()),
             "versions": [VERSION, jax.__version__],
         }
+        if cell.chunk is not None:  # not named otherwise, so that files of earlier versions are found
+            facts["chunk"] = cell.chunk
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:40]
 
     def _problem(self, cell: Ready, stream: Stream | None, first: jax.Array) -> Any:

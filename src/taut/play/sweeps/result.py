@@ -183,7 +183,7 @@ def _rows(name: str, cell: Cell, played: Played, identity: str | None) -> list[d
 
 
 def _attached(run: Run, cell: Ready) -> Run:
-    """Return the run with the problem and the stream of its cell."""
+    """Return the run with the problem, the stream and the feedback of its cell."""
     import jax
 
     from ..simulate import random_keys
@@ -194,4 +194,5 @@ def _attached(run: Run, cell: Ready) -> Run:
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
     keys: jax.Array | None = random_keys(cell.key, stream, through(cell.learner, cell.feedback).random)
     score = None if cell.score is None else cell.score.for_data(data)
-    return replace(run, learner=cell.learner, problem=score or problem, played=problem, stream=stream, key=keys)
+    seen = {"feedback": cell.feedback, "key": keys}
+    return replace(run, learner=cell.learner, problem=score or problem, played=problem, stream=stream, **seen)

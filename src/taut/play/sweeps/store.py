@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,15 @@ class Played:
 
 
 def run_arrays(run: Run, measures: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return header and arrays of a cell's file."""
+    """Return header and arrays of a cell's file.
+
+    The feedback is not written: it can hold functions, and the cell has it.
+    """
     arrays: dict[str, Array] = {"final": run.final}
     for name in (*run_file.RECORDS, "first"):
         if getattr(run, name) is not None:
             arrays[name] = np.asarray(getattr(run, name))
-    return run_file.header(run), arrays | _totals(run) | _measures(measures)
+    return run_file.header(replace(run, feedback=None)), arrays | _totals(run) | _measures(measures)
 
 
 def _totals(run: Run) -> dict[str, Array]:

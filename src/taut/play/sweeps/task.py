@@ -295,6 +295,7 @@ def _play(cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[in
             x1=first.x1,
             record=first.record,
             every=first.every,
+            chunk=first.chunk,
             score=first.score,
             feedback=first.feedback,
             unproven=first.unproven,

@@ -29,7 +29,7 @@ def alike(cells: Sequence[Any]) -> bool:
         return False
     first = cells[0]
     same = ("problem", "score", "stream", "x1", "key", "feedback", "measure")
-    equal = ("horizon", "seeds", "record", "every", "unproven")
+    equal = ("horizon", "seeds", "record", "every", "chunk", "unproven")
     return all(
         all(getattr(cell, name) is getattr(first, name) for name in same)
         and all(getattr(cell, name) == getattr(first, name) for name in equal)
@@ -65,6 +65,7 @@ def verdict(cell: Ready) -> Verdict:
         cell.seeds,
         cell.record,
         cell.every,
+        cell.chunk,
         cell.feedback is None,
         WIDTH,
     )
