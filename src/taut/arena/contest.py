@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..learners import Learner
 from ..learners.schedules import PowerLaw, Reciprocal, Schedule
 from ..play import metrics
-from ..play.simulate import simulate
+from ..play.sweeps import Cell, sweep
 from ..problem.constants import Constants
 from ..problem.problem import Problem
 
@@ -47,7 +47,6 @@ def contest(
     horizons: Sequence[int],
     seeds: int,
     best: np.ndarray[Any, Any],
-    done: Callable[[], None] = lambda: None,
 ) -> xarray.Dataset:
     """Simulate all contestants and return every metric by (contestant, seed, horizon).
 
@@ -58,27 +57,32 @@ def contest(
         horizons: numbers of rounds. A learner that is tuned for a horizon is simulated once per horizon.
         seeds: number of seeds.
         best: loss of the best fixed decision, by (seed, horizon).
-        done: called after each contestant, for a progress bar.
     """
     import xarray as xr
 
-    def play(one: Contestant) -> dict[str, np.ndarray[Any, Any]]:
-        if one.anytime:
-            run = simulate(
-                one.make(problem.constants, max(horizons)), problem, stream, horizon=max(horizons), seeds=seeds
+    cells: list[Cell] = []
+    for one in contestants:
+        parts = [slice(None)] if one.anytime else [slice(i, i + 1) for i in range(len(horizons))]
+        for part in parts:
+            rounds = list(horizons[part])
+            measure = partial(_measure, best=best[:, part], rounds=rounds)
+            learner, name = one.make(problem.constants, max(rounds)), f"{one.name} / {part.start or 0}"
+            cells.append(
+                Cell(
+                    learner, problem, stream, horizon=max(rounds), seeds=seeds, name=name, tags={"contestant": one.name},
+                    record=("loss", "excess"), measure=measure, keep=False,
+                )
+            )  # fmt: skip
+    found = sweep(cells, progress=False).check()
+    played = [
+        {
+            name: np.concatenate(
+                [found.measures(str(cell.name))[name] for cell in cells if cell.tags["contestant"] == one.name], axis=1
             )
-            columns = _measure(run, best, list(horizons))
-        else:
-            parts = []
-            for i, horizon in enumerate(horizons):
-                run = simulate(one.make(problem.constants, horizon), problem, stream, horizon=horizon, seeds=seeds)
-                parts.append(_measure(run, best[:, i : i + 1], [horizon]))
-            columns = {name: np.concatenate([part[name] for part in parts], axis=1) for name in QUANTITIES}
-        done()
-        return columns
-
-    with ThreadPoolExecutor(2) as pool:  # JAX releases the interpreter lock while it computes
-        played = list(pool.map(play, contestants))
+            for name in QUANTITIES
+        }
+        for one in contestants
+    ]
     dims = ("contestant", "seed", "horizon")
     return xr.Dataset(
         {name: (dims, np.stack([columns[name] for columns in played])) for name in QUANTITIES},

@@ -18,7 +18,7 @@ from ..engine import Array
 from ..judge.hindsight import hindsight
 from ..learners import LEARNERS, Card
 from ..play import metrics
-from ..play.simulate import simulate
+from ..play.sweeps import Cell, sweep
 from ..problem.problem import Problem
 from .experiments import dispatch, doubly_stochastic, toy
 
@@ -51,14 +51,17 @@ def contest(problem: Problem, data: Array, names: tuple[str, ...] | None = None)
     """
     best = hindsight(problem, data)
     rows = [{"learner": "best fixed decision", "loss": float(best.loss[0]) / len(data), "violation": 0.0, "peak": 0.0}]
+    cells = []
     for name, card in LEARNERS.items():
         if (names is not None and name not in names) or not _applies(card, problem):
             continue
         try:
-            learner = card.build(problem, len(data))
+            cells.append(Cell(card.build(problem, len(data)), problem, data, name=name))
         except ValueError:
             continue  # the method needs a constant that is not known
-        run = simulate(learner, problem, data, record=())
+    found = sweep(cells, progress=False).check()
+    for name in found:
+        run = found[name]
         rows.append(
             {
                 "learner": name, "loss": float(run.totals.loss[0]) / len(data),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...arena import demand as _demand
 from ...arena.contest import Contestant, described
 from ...arena.streams.dispatch import BALANCE, CAP, COST, DAY, EMISSION, LIMIT, SLOPE, Choice, problem
 from ...judge.hindsight import hindsight
-from ...play.simulate import simulate
+from ...play.sweeps import Cell, sweep
 from ...problem.constants import SYMBOLS
 from ..contestants import for_convex_losses
 
@@ -43,7 +43,7 @@ def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
 
 def play(
     choice: Choice, series: _demand.Demand | None = None,
-    contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
+    contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:  # fmt: skip
     """Simulate all learners over the ten days and return cost and largest excess per round."""
     import xarray as xr
@@ -53,10 +53,12 @@ def play(
     d = _demand.rescaled(series, choice.mean_demand)
     instance = problem(choice, float(d.max()))
     best = hindsight(instance, d)
-    runs = []
-    for one in contestants:
-        runs.append(simulate(one.make(instance.constants, len(d)), instance, d))
-        done()
+    cells = [
+        Cell(one.make(instance.constants, len(d)), instance, d, record=("loss", "excess"), name=one.name)
+        for one in contestants
+    ]
+    found = sweep(cells, progress=False).check()
+    runs = [found[one.name] for one in contestants]
     data = xr.Dataset(
         {
             "cost": (("contestant", "round"), np.stack([run.loss[0] for run in runs if run.loss is not None])),

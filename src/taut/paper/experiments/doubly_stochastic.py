@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ...arena.contest import Contestant, contest
 from ...arena.streams.doubly_stochastic import Choice, permutations, problem
 from ...judge.hindsight import hindsight
 from ...play import metrics
-from ...play.simulate import simulate
+from ...play.sweeps import Cell, sweep
 from ..contestants import for_strongly_convex_losses
 
 if TYPE_CHECKING:
@@ -40,13 +39,13 @@ def model(choice: Choice = CHOICES[0]) -> Model:
 
 def play(
     choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
-    contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
+    contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:  # fmt: skip
     """Simulate all learners for all horizons and sequences."""
     contestants = for_strongly_convex_losses() if contestants is None else contestants
     instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
     best = hindsight(instance, orders, seeds=seeds, prefixes=list(horizons))
-    data = contest(contestants, instance, orders, horizons, seeds, best.loss, done)
+    data = contest(contestants, instance, orders, horizons, seeds, best.loss)
     data["excess"] = (data["violation"].dims, _signed(contestants, choice, orders, horizons, seeds))
     data.attrs |= {"choice": choice.label, "size": choice.size}
     return data
@@ -61,13 +60,13 @@ def _signed(
     """
     played, single = problem(choice), problem(choice, aggregated=False)
 
-    def one(contestant: Contestant) -> np.ndarray[Any, Any]:
-        columns = []
-        for horizon in horizons:
-            learner = contestant.make(played.constants, max(horizons) if contestant.anytime else horizon)
-            run = simulate(learner, played, orders, horizon=horizon, seeds=seeds, record=(), score=single)
-            columns.append(metrics.excess(run))
-        return np.stack(columns, axis=-1)
-
-    with ThreadPoolExecutor(2) as pool:
-        return np.stack(list(pool.map(one, contestants)))
+    cells = [
+        Cell(
+            contestant.make(played.constants, max(horizons) if contestant.anytime else horizon), played, orders,
+            horizon=horizon, seeds=seeds, name=f"{contestant.name} / {horizon}", score=single,
+        )
+        for contestant in contestants for horizon in horizons
+    ]  # fmt: skip
+    found = sweep(cells, progress=False).check()
+    columns = [[metrics.excess(found[f"{one.name} / {horizon}"]) for horizon in horizons] for one in contestants]
+    return np.moveaxis(np.asarray(columns), 1, -1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from ...judge.trivial import trivial_limits
 from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
 from ...learners.base import smallest
 from ...play import metrics
-from ...play.simulate import simulate
+from ...play.sweeps import Cell, sweep
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
@@ -181,8 +180,7 @@ def worst_case_costs(seeds: int, rounds: int) -> np.ndarray[Any, Any]:
 
 
 def play(
-    horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None,
-    done: Callable[[], None] = lambda: None,
+    horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None
 ) -> xarray.Dataset:  # fmt: skip
     """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth exponents by case."""
     import xarray as xr
@@ -198,27 +196,26 @@ def play(
         columns = [hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons]
         best[id(instance), "worst-case"] = np.stack(columns, axis=-1)
 
-    def one(case: Case) -> tuple[Arrays, Arrays, Arrays]:
+    cells = {(i, T): _cell(i, case, T, c, seeds) for i, case in enumerate(chosen) for T in horizons}
+    played = sweep(cells.values(), progress=False).check()
+
+    def one(number: int, case: Case) -> tuple[Arrays, Arrays, Arrays]:
         measured, promised, trivial = [], [], []
         for i, horizon in enumerate(horizons):
-            instance = case.family(horizon)
-            learner = case.make(instance.constants, horizon)
-            rescored = None if instance is case.scored else case.scored
-            costs = c if case.stream == "random" else worst_case_costs(seeds, horizon)
-            run = simulate(learner, instance, costs, horizon=horizon, seeds=seeds, record=(), score=rescored)
+            cell = cells[number, horizon]
+            run = played[str(cell.name)]
             measured.append(metrics.measured(run, best[id(case.scored), case.stream][:, i]))
             count = run.totals.excess.shape[-1]
-            promised.append(_promised(case, instance, learner, horizon, count))
+            assert isinstance(cell.learner, Learner)
+            promised.append(_promised(case, cell.problem, cell.learner, horizon, count))
             every = trivial_limits(case.scored, horizon, run.stream)
             regret = every.of_regret(run.totals.loss, measured[-1]["regret"])
             trivial.append(every.by_quantity | ({} if regret is None else {"regret": regret}))
-        done()
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
         limits = {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
         return values, limits, {name: np.asarray([t.get(q, np.inf) for t in trivial]) for name, q in NAMES.items()}
 
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(one, chosen))
+    found = [one(number, case) for number, case in enumerate(chosen)]
     data = xr.Dataset(
         coords={
             "case": [case.name for case in chosen],
@@ -243,6 +240,16 @@ def play(
     # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether it leaves a feasible decision.
     data["literal_log_sum_exp"] = ((), find_feasible(log_sum_exp(toy_by_corners(), 1.0))[1])
     return data
+
+
+def _cell(number: int, case: Case, horizon: int, random: np.ndarray[Any, Any], seeds: int) -> Cell:
+    """Return the simulation of one case for one horizon."""
+    instance = case.family(horizon)
+    return Cell(
+        case.make(instance.constants, horizon), instance,
+        random if case.stream == "random" else worst_case_costs(seeds, horizon), horizon=horizon, seeds=seeds,
+        score=None if instance is case.scored else case.scored, name=f"{number} / {horizon}",
+    )  # fmt: skip
 
 
 def _promised(case: Case, instance: Problem, learner: Learner, horizon: int, count: int) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
 from ...judge.hindsight import hindsight
-from ...play.simulate import simulate
+from ...play.sweeps import Cell, sweep
 from ...problem.problem import Problem
 from ..contestants import for_convex_losses
 
@@ -40,13 +40,13 @@ def model(choice: Choice = CHOICES[0]) -> Model:
 
 def play(
     choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
-    contestants: Sequence[Contestant] | None = None, done: Callable[[], None] = lambda: None,
+    contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:  # fmt: skip
     """Simulate all learners for all horizons and sequences, and record the decisions on one sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
     instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
     best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
-    data = contest(contestants, instance, c, horizons, seeds, best.loss, done)
+    data = contest(contestants, instance, c, horizons, seeds, best.loss)
     walk = min(TRAJECTORY, max(horizons))
     star = hindsight(instance, c[:1], seeds=1, horizon=walk).decision[0]
     paths = trajectories(contestants, instance, c[0], walk)
@@ -62,11 +62,12 @@ def trajectories(
     contestants: Sequence[Contestant], instance: Problem, c: np.ndarray[Any, Any], rounds: int
 ) -> np.ndarray[Any, Any]:
     """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
-    runs = [
-        simulate(one.make(instance.constants, rounds), instance, c, horizon=rounds, record=("decisions",))
+    cells = [
+        Cell(one.make(instance.constants, rounds), instance, c, horizon=rounds, record=("decisions",), name=one.name)
         for one in contestants
     ]
-    return np.stack([run.decisions[0] for run in runs if run.decisions is not None])
+    found = sweep(cells, progress=False).check()
+    return np.stack([np.asarray(found[one.name].decisions)[0] for one in contestants])
 
 
 def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float) -> dict[str, np.ndarray[Any, Any]]:

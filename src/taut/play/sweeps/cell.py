@@ -53,6 +53,7 @@ class Cell:
         unproven: whether to play with feedback that no guarantee of the learner covers.
         measure: `measure(run)` is called where the cell is played and returns further results by name: numbers, or arrays
             whose first axis is the seed. Names do not begin with "total_".
+        keep: whether to keep what is recorded of every round; if not, it only serves `measure`.
     """
 
     learner: Learner | Card | str
@@ -72,6 +73,7 @@ class Cell:
     feedback: Feedback | None = None
     unproven: bool = False
     measure: Callable[[Run], Mapping[str, Any]] | None = None
+    keep: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, (Learner, Card, str)):
@@ -123,6 +125,7 @@ class Ready:
     feedback: Feedback | None
     unproven: bool
     measure: Callable[[Run], Mapping[str, Any]] | None
+    keep: bool
 
     @property
     def work(self) -> float:
@@ -185,6 +188,7 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
         feedback=as_feedback(cell.feedback),
         unproven=bool(cell.unproven),
         measure=cell.measure,
+        keep=bool(cell.keep),
     )
 
 

@@ -59,6 +59,8 @@ class Identities:
         }
         if cell.chunk is not None:  # not named otherwise, so that files of earlier versions are found
             facts["chunk"] = cell.chunk
+        if not cell.keep:
+            facts["keep"] = False
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:40]
 
     def _problem(self, cell: Ready, stream: Stream | None, first: jax.Array) -> Any:

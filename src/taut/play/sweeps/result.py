@@ -194,5 +194,12 @@ def _attached(run: Run, cell: Ready) -> Run:
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
     keys: jax.Array | None = random_keys(cell.key, stream, through(cell.learner, cell.feedback).random)
     score = None if cell.score is None else cell.score.for_data(data)
-    seen = {"feedback": cell.feedback, "key": keys}
-    return replace(run, learner=cell.learner, problem=score or problem, played=problem, stream=stream, **seen)
+    return replace(
+        run,
+        learner=cell.learner,
+        problem=score or problem,
+        played=problem,
+        stream=stream,
+        feedback=cell.feedback,
+        key=keys,
+    )

@@ -19,7 +19,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import metadata
 from typing import Any
 
@@ -27,6 +27,7 @@ import jax
 
 from ... import engine
 from ..deadline import deadline
+from ..run import Run
 from ..simulate import simulate
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
@@ -303,9 +304,14 @@ def _play(cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[in
         seconds = (time.perf_counter() - begun) / len(cells)
         runs = [run[i] for i in range(len(cells))] if several else [run]
         found = [measured(run, cell.measure) for run, cell in zip(runs, cells, strict=True)]
+        runs = [run if cell.keep else _without_records(run) for run, cell in zip(runs, cells, strict=True)]
     if here:
         return [Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)]
     return [Played(*run_arrays(run, measures), seconds) for run, measures in zip(runs, found, strict=True)]
+
+
+def _without_records(run: Run) -> Run:
+    return replace(run, loss=None, excess=None, decisions=None, multipliers=None)
 
 
 def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:

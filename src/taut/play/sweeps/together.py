@@ -29,7 +29,7 @@ def alike(cells: Sequence[Any]) -> bool:
         return False
     first = cells[0]
     same = ("problem", "score", "stream", "x1", "key", "feedback", "measure")
-    equal = ("horizon", "seeds", "record", "every", "chunk", "unproven")
+    equal = ("horizon", "seeds", "record", "every", "chunk", "unproven", "keep")
     return all(
         all(getattr(cell, name) is getattr(first, name) for name in same)
         and all(getattr(cell, name) == getattr(first, name) for name in equal)
