@@ -186,6 +186,16 @@ def test_dividing_the_box_improves_a_loose_bound():
     assert least_upper(lambda part: 1.0, box, 2.0) == 2.0  # never below what is attained
 
 
+def test_a_range_is_a_difference_of_decisions_which_may_be_in_different_parts_of_the_box():
+    box = Box(np.array([-1.0, 0.0]), np.array([1.0, 3.0]), 1)  # a decision and a number of the data
+
+    def bound(part):  # on x z - y z, twice too large
+        return 2 * (part.high[0] - part.low[0]) * part.high[1]
+
+    assert least_upper(bound, box, 6.0) < 6.5  # wrong: two decisions of the same part
+    assert least_upper(bound, box, 6.0, data_only=True) == 12.0
+
+
 def models():
     x, r = cp.Variable(3, name="x", bounds=[-1, 1]), rng_of(3)
     f, g = cp.Parameter((4, 3), name="f", bounds=[-3, 3]), cp.Parameter(4, name="g", bounds=[-5, 5])

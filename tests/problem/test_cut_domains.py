@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from taut.problem.domains import AffineBox, Ball, Blocks, Box, L1Ball, Simplex, Spectral, domain_from_dict
-from taut.problem.domains.support import bounding_box, least_change, linear_minimisers
+from taut.problem.domains.support import bounding_box, least_change, linear_minimisers, project_rows
 
 SUMS = np.concatenate([np.kron(np.eye(3), np.ones(3)), np.kron(np.ones(3), np.eye(3))])
 STORAGE = np.array([[1.0, 0, 0, -0.9, 0, 0], [-1, 1, 0, 0, -0.9, 0], [0, -1, 1, 0, 0, -0.9]])
@@ -139,3 +139,21 @@ def test_dependent_equations_are_one_and_contradictions_are_refused():
         Spectral(Box(0, [1.0, 2.0]))
     with pytest.raises(TypeError, match="expected one of Ball, Box, L1Ball, Simplex"):
         Spectral(Blocks([Simplex(2)], [[0, 1]]))
+
+
+def test_projection_on_equations_does_not_call_lapack():
+    """Batches of JAX's factorisations inside compiled loops have been seen to wait for one another without end."""
+    text = jax.jit(jax.vmap(ZOO["storage"].project)).lower(np.zeros((3, 6))).as_text()
+    assert "lapack" not in text
+
+
+def test_rows_of_products_are_projected_part_by_part():
+    """Each projection p of x satisfies <x - p, y - p> <= 0 for all y of the domain."""
+    domain = Blocks([Box(0, 1, shape=2), ZOO["storage"]], [[0, 7], [1, 2, 3, 4, 5, 6]])
+    points = np.random.default_rng(0).normal(size=(5, 8)) * 3
+    found = project_rows(domain, points)
+    assert np.allclose(found[:, [0, 7]], np.clip(points[:, [0, 7]], 0, 1))
+    assert np.all(least_change(domain, found - points, found) >= -1e-8)
+    low, high = bounding_box(domain)
+    assert np.all(low <= found)
+    assert np.all(found <= high)

@@ -64,6 +64,8 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
     conditions, and looked for by ascent for convex ones; the worst data are looked for at corners of their range. What is
     neither proven nor refuted is noted.
     """
+    if not atoms:
+        return
     random = np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     intervals = Intervals(model, whole_box(model, known))

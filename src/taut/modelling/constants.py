@@ -94,7 +94,7 @@ def _bounded(
     if model.guessed(parts, known):
         return attained, False
     try:
-        number = least_upper(bound, box, attained)
+        number = least_upper(bound, box, attained, data_only=name == "loss_range")
     except Unknown:
         return attained, False
     if number > LOOSE * attained:

@@ -127,11 +127,18 @@ def constraint_bounds(model: Model, box: Box, rows: list[Any]) -> tuple[float, f
     return steep, size
 
 
-def least_upper(bound: Callable[[Box], float], box: Box, attained: float) -> float:
-    """The bound over a box, improved by dividing the box where that is cheap; at least the attained value."""
+def least_upper(bound: Callable[[Box], float], box: Box, attained: float, data_only: bool = False) -> float:
+    """The bound over a box, improved by dividing the box where that is cheap; at least the attained value.
+
+    With `data_only` the range of the data is divided and that of the decisions is not, for bounds on differences between
+    two decisions.
+    """
     first = bound(box)
     widths = box.high - box.low
     moving = np.flatnonzero(widths > 0)
+    moving = moving[moving >= box.size] if data_only else moving
+    if not len(moving):
+        return max(first, attained)
     if len(moving) > ENTRIES or first <= CLOSE * attained:
         return max(first, attained)
     queue: list[tuple[float, int, Array, Array]] = [(-first, 0, box.low, box.high)]

@@ -108,6 +108,11 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
             found = onto_equations(rows, values, low, high, flat, jnp)
         return found.reshape(self.shape).astype(x.dtype)
 
+    def _project_in_numpy(self, x: Array) -> Array:
+        """The nearest point to a flat one, in 64 bits."""
+        numbers = (np.asarray(one, float).ravel() for one in (self.lower, self.upper, x))
+        return _project(np.asarray(self.rows, float), np.asarray(self.values, float), *numbers)
+
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
         """Whether the equations and all bounds hold."""
         x = self._decision(x)

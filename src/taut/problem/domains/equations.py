@@ -14,6 +14,8 @@ STEPS = 40
 """The largest number of steps of the interior-point method,"""
 POLISH = 2
 """corrections of what rounding leaves of the equations."""
+LEAST = 1e-12
+"""The smallest pivot when the equations are corrected: combinations of equations without free entries are left alone."""
 
 
 def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
@@ -51,19 +53,51 @@ def _length(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
     return t
 
 
+def _between(x: Any, low: Any, high: Any) -> Any:
+    return (x > low) & (x < high)
+
+
 def _corrected(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any, inside: Any = None) -> Any:
     """Remove the rest of the equations by the smallest change of the entries `inside`, by default those between bounds."""
-    inside = (x > low) & (x < high) if inside is None else inside
+    inside = _between(x, low, high) if inside is None else inside
     inside = xp.where(inside, 1.0, 0.0).astype(x.dtype)
     left = values - rows @ x
     matrix = (rows * inside[None]) @ rows.T
     if rows.shape[0] == 1:
         change = xp.where(matrix > 0, 1 / xp.where(matrix > 0, matrix, 1), 0) @ left
     else:
-        change = xp.linalg.solve(matrix + 1e-12 * xp.eye(rows.shape[0], dtype=x.dtype), left)
+        change = _solver(matrix + LEAST * xp.eye(rows.shape[0], dtype=x.dtype), LEAST, xp)(left)
     moved = xp.clip(x + inside * (rows.T @ change), low, high)
     better = xp.max(xp.abs(values - rows @ moved)) < xp.max(xp.abs(left))
     return xp.where(better, moved, x)
+
+
+def _solver(matrix: Any, least: Any, xp: Any) -> Any:
+    """A function that solves systems with a positive definite matrix.
+
+    In JAX the matrix is inverted by Gauss-Jordan elimination, and each solution is refined once. JAX's own factorisations call
+    LAPACK; several of them inside a compiled loop have been seen to wait for one another without end, and each takes long to
+    compile. Pivots are at least `least`.
+    """
+    if xp is np:
+        return lambda right: np.linalg.solve(matrix, right)
+    places = jnp.arange(matrix.shape[0])
+
+    def eliminated(k: Any, done: Any) -> Any:
+        here = places == k
+        factor = 1 / jnp.maximum(done[k, k], least)
+        row = jnp.where(here, factor, done[k] * factor)
+        column = jnp.where(here, 0, done[:, k])
+        rest = jnp.where(here[None], 0, done) - column[:, None] * row[None]
+        return jnp.where(here[:, None], row[None], rest)
+
+    inverse = jax.lax.fori_loop(0, matrix.shape[0], eliminated, matrix)
+
+    def solved(right: Any) -> Any:
+        found = inverse @ right
+        return found + inverse @ (right - matrix @ found)
+
+    return solved
 
 
 def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
@@ -91,17 +125,18 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
         slope, left, product = residuals(p, t, below, above)
         inverse = xp.where(free, 1 / (weight + below / under + above / over), 0)
         matrix = (rows * inverse[None]) @ rows.T
-        matrix = matrix + (8 * tiny * xp.max(xp.abs(matrix)) + 1e-300) * unit
+        small = 8 * tiny * xp.max(xp.abs(matrix)) + xp.finfo(x.dtype).tiny
+        solve = _solver(matrix + small * unit, small, xp)
 
         def moved(first: Any, second: Any) -> tuple[Any, Any, Any, Any]:
             force = first / under - second / over - slope
-            turn = xp.linalg.solve(matrix, rows @ (inverse * force) + left)
+            turn = solve(rows @ (inverse * force) + left)
             p_step = inverse * (force - turn @ rows)
             return p_step, turn, (first - below * p_step) / under, (second + above * p_step) / over
 
         def length(change: Any) -> Any:
             pairs = ((under, change[0]), (over, -change[0]), (below, change[2]), (above, change[3]))
-            ends = [xp.where(free & (d < 0), -q / xp.where(d < 0, d, -1), 1e300) for q, d in pairs]
+            ends = [xp.where(free & (d < 0), -q / xp.where(d < 0, d, -1), 1.0) for q, d in pairs]
             return xp.minimum(1.0, xp.min(xp.stack(ends)))
 
         aim = moved(-under * below, -over * above)
@@ -146,17 +181,33 @@ def _settled(rows: Any, values: Any, low: Any, high: Any, x: Any, state: Any, xp
     p, _, below, above = state
     near, far = (p - low) < below, (high - p) < above
     active = xp.where(near, low, xp.where(far, high, x))
-    tried = [(p, None), (active, ~(near | far)), (x, None)]
     room = 64 * xp.finfo(x.dtype).eps * (1 + xp.max(xp.abs(values)) + xp.max(xp.abs(low)) + xp.max(xp.abs(high)))
-    best, least = xp.clip(p, low, high), xp.inf
-    for point, inside in tried:
-        found = _corrected(rows, values, low, high, xp.clip(point, low, high) if inside is None else point, xp, inside)
-        for _ in range(POLISH):
-            found = _corrected(rows, values, low, high, xp.clip(found, low, high), xp)
-        short = xp.max(xp.abs(rows @ found - values)) <= room
-        distance = xp.where(short, xp.sum((found - x) ** 2), xp.inf)
-        best, least = xp.where(distance < least, found, best), xp.minimum(least, distance)
-    return best
+
+    def corrected(point: Any, inside: Any) -> Any:
+        found = xp.clip(_corrected(rows, values, low, high, point, xp, inside), low, high)
+        return found, _between(found, low, high)
+
+    def settled(point: Any, inside: Any) -> tuple[Any, Any]:
+        """The point, corrected several times, and its squared distance, infinite if it misses an equation."""
+        tried = point, inside
+        if xp is np:
+            for _ in range(1 + POLISH):
+                tried = corrected(*tried)
+        else:
+            tried = jax.lax.fori_loop(0, 1 + POLISH, lambda _, one: corrected(*one), tried)
+        short = xp.max(xp.abs(rows @ tried[0] - values)) <= room
+        return tried[0], xp.where(short, xp.sum((tried[0] - x) ** 2), xp.inf)
+
+    inner, outer = xp.clip(p, low, high), xp.clip(x, low, high)
+    points = inner, active, outer
+    inside = _between(inner, low, high), ~(near | far), _between(outer, low, high)
+    if xp is np:
+        found, distances = zip(*map(settled, points, inside), strict=True)
+    else:
+        found, distances = jax.vmap(settled)(jnp.stack(points), jnp.stack(inside))
+    found, distances = xp.stack(found), xp.stack(distances)
+    best = xp.argmin(distances)
+    return xp.where(distances[best] < xp.inf, found[best], inner)
 
 
 def knapsack(row: Any, value: Any, low: Any, high: Any, directions: Any, xp: Any) -> Any:
