@@ -37,7 +37,7 @@ from .per_round import chosen_parameters, fixed_with_data
 from .presolve import without_implied
 from .previous import RememberingModel, is_previous
 from .round_data import RoundData
-from .translate import translate, translate_all
+from .translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]
 
@@ -289,7 +289,7 @@ class Model(RoundData, Decisions, Problem):
 
     def _excess(self) -> Callable[..., list[jax.Array]]:
         rows = [row for one in self.excesses for row in one.rows]
-        values = translate_all(rows)
+        values = translate_rows(rows)
 
         def excess(x: jax.Array, z: Any) -> list[jax.Array]:
             return values(self._split(x), self._values(z))
