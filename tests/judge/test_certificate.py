@@ -278,6 +278,14 @@ def test_no_fixed_decision_is_feasible_in_all_rounds():
     assert "least-violating decision is x = [-1." in note
     assert "max g = 0.5" in note
     assert 'comparator="per-round"' in note
+    # Theorems compare with a decision that is feasible in all rounds, so that their bounds on violations say nothing either.
+    assert certificate.outcome == "no guarantee stands"
+    (refuted,) = certificate.refuted
+    assert refuted.name == "a decision that is feasible in all rounds"
+    assert refuted.detail == "every decision of the problem has max g >= 0.5 in some round"
+    assert row(certificate, "violation").refuted_assumptions == (refuted.name,)
+    moving = taut.hindsight(problem, {"c": costs()[0], "level": np.maximum(level, -1)}, comparator="per-round")
+    assert status(run.certificate(best=moving))[refuted.name] == "given"
 
 
 def test_certificates_take_comparators_that_move():

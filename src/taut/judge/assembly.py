@@ -55,6 +55,8 @@ def assembled(
     promised = against(under_feedback(learner.guarantees(setting, run.horizon), learner, run.feedback), moving)
     if uncovered:
         promised = tuple(Guarantee.none(quantity, "guarantees", uncovered) for quantity in QUANTITIES)
+    if any(one.name == Assumes.FEASIBLE for one in checks):
+        promised = tuple(replace(one, assumptions=(*one.assumptions, str(Assumes.FEASIBLE))) for one in promised)
     about_scored = translated(promised, played, scored, run.horizon, count)
     limits = trivial_limits(scored, run.horizon, source, refuted)
     sizes = _rounding(run, played, scored, comparator, seen)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..learners import Assumes
 from ..play import metrics
 from ..play.chunks import revealed_data
 from ..play.run import Run
@@ -18,7 +19,7 @@ from ..problem.streams import Adversary, Stream, as_stream
 from . import assumptions as _assumptions
 from .announced import AnnouncedRun
 from .assembly import PLAYED_REGRET, assembled, moves, regret_name
-from .assumptions import Assumption
+from .assumptions import GIVEN, REFUTED, Assumption
 from .certificate import Certificate
 from .guarantees import SCORED_SLATER, coverage, margin_between, setting_of
 from .observed import Observations, observe
@@ -76,7 +77,9 @@ def certify(
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
     notes = coverage(learner, run.feedback)
-    comparator = best_or_note(scored, source, run, notes) if best is None else _checked(best, run)
+    infeasible: list[Assumption] = []
+    doubt = [] if scored.previous else infeasible
+    comparator = best_or_note(scored, source, run, notes, infeasible=doubt) if best is None else _checked(best, run)
     count, fixed = run.totals.excess.shape[-1], [comparator]
     memory: RecordedRun | None = None
     name = POLICY_REGRET if scored.previous else regret_name(comparator)
@@ -84,7 +87,7 @@ def certify(
     names = (ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else (name,)
     if (played.previous or scored.previous) and source is not None:
         memory = RecordedRun.of(run, played, scored, source)
-        fixed = _own_comparator(run, memory, comparator, regrets, notes) if scored.previous else fixed
+        fixed = _own_comparator(run, memory, comparator, regrets, notes, infeasible) if scored.previous else fixed
         run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
     announced = None if source is None else AnnouncedRun.of(run, played, scored, source)
     if moves(comparator) and (memory is not None or announced is not None):
@@ -95,7 +98,7 @@ def certify(
     count -= 0 if announced is None or announced.count == count else announced.count
     tightened = margin_between(played, scored, count) > 0
     if tightened and source is not None and not moves(comparator):
-        of_played = best_or_note(played, source, run, notes, "the played problem")
+        of_played = best_or_note(played, source, run, notes, "the played problem", infeasible)
         regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played.loss)}
 
     seen: Observations | None = None
@@ -104,6 +107,7 @@ def certify(
         seen = observe(run, played, source, getattr(comparator, "decision", None))
         checks = _checks(run, played, scored, source, seen, key)
         checks += () if announced is None else announced.checks(fixed)
+    checks += tuple(infeasible[:1]) or unchecked(played, comparator)
     setting = setting_of(played, run.first, None if seen is None else seen.observed)
     return assembled(
         run, setting, played, scored, comparator, names, regrets, seen, checks, notes, memory, announced,
@@ -112,10 +116,17 @@ def certify(
 
 
 def _own_comparator(
-    run: Run, memory: RecordedRun, policy: Any, regrets: dict[str, Array], notes: list[str]
+    run: Run,
+    memory: RecordedRun,
+    policy: Any,
+    regrets: dict[str, Array],
+    notes: list[str],
+    infeasible: list[Assumption],
 ) -> list[Hindsight | None]:
     """Add adaptive-adversary regret; return the decisions from which announced constraints must not lead away."""
-    own = best_or_note(memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,")
+    own = best_or_note(
+        memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,", infeasible
+    )
     if own is not None:
         regrets[ADAPTIVE_REGRET] = metrics.regret(run, own)
     return [policy, own] if memory.only_announced else [own]
@@ -142,9 +153,13 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
 
 
 def best_or_note(
-    problem: Problem, source: Stream | None, run: Run, notes: list[str], whose: str = "the problem"
-) -> Hindsight | None:
-    """The best fixed decision, or `None` with a note that says why there is none."""
+    problem: Problem, source: Stream | None, run: Run, notes: list[str], whose: str = "the problem",
+    infeasible: list[Assumption] | None = None,
+) -> Hindsight | None:  # fmt: skip
+    """The best fixed decision, or `None` with a note that says why there is none.
+
+    If no decision is feasible in all rounds, the assumption of all theorems that there is one is added to `infeasible`.
+    """
     from .hindsight import hindsight
 
     if source is None:
@@ -154,7 +169,19 @@ def best_or_note(
         return hindsight(problem, source, horizon=run.horizon)
     except NoFeasibleDecision as error:
         notes.append(_without_comparator(error, whose))
+        if infeasible is not None:
+            detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
+            infeasible.append(
+                Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": np.asarray(error.decision)})
+            )
         return None
+
+
+def unchecked(problem: Problem, comparator: Any) -> tuple[Assumption, ...]:
+    """The same assumption where constraints change and no fixed decision was computed."""
+    if not problem.constraints.takes_data or (comparator is not None and not moves(comparator)):
+        return ()
+    return (Assumption(str(Assumes.FEASIBLE), GIVEN, "not checked, because the best fixed decision was not computed"),)
 
 
 def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:

@@ -18,8 +18,9 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from . import assumptions
 from .assembly import assembled, regret_name
+from .assumptions import Assumption
 from .certificate import Certificate
-from .certify import best_or_note
+from .certify import best_or_note, unchecked
 from .guarantees import coverage, setting_of
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
@@ -51,9 +52,9 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
     source = None if stream is None else _source(player, stream, rounds)
     run = _as_run(player, rounds)
     notes = coverage(player.learner, player.feedback)
-    comparator = best
+    comparator, infeasible = best, list[Assumption]()
     if best is None and source is not None:
-        comparator = best_or_note(problem, source, run, notes)
+        comparator = best_or_note(problem, source, run, notes, infeasible=infeasible)
     elif best is None:
         notes.append(
             "Regret is missing because a player keeps no data. Pass stream=..., the data of all rounds, to certificate()."
@@ -74,6 +75,7 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
         if check and seen
         else ()
     )
+    checks += tuple(infeasible) or unchecked(problem, comparator)
     whole = seen is not None and seen.since == 1
     setting = setting_of(problem, run.first, seen.observed if whole and seen is not None else None)
     if run.first is None:

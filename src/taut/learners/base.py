@@ -202,6 +202,8 @@ class Assumes(StrEnum):
     DOMAIN = "domain"
     """The domain contains the feasible set."""
     CENTRE_FEASIBLE = "centre feasible"
+    FEASIBLE = "a decision that is feasible in all rounds"
+    """Every theorem assumes it; certificates name it where it is in doubt, that is if constraints change."""
     PROJECTION = "projection"
     """The set that is projected on is the feasible set."""
     FIXED_CONSTRAINTS = "fixed constraints"
