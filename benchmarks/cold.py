@@ -1,14 +1,16 @@
 """Processor time of README's first example in a new process, step by step: import, simulation, certificate, printing.
 
 Run with `python -m benchmarks.cold [--json] [--warm]`. Times are those of all threads, user and system. Nothing is cached between
-processes, unless `--warm` asks for the persistent compilation cache, which a first process then fills. Each row is the smallest
-of several processes, because other work on the machine only makes them longer.
+processes except Python's bytecode, which a first process writes as an installation does, unless `--warm` asks for the persistent
+compilation cache, which the first process then fills. Each row is the smallest of several processes, because other work on the
+machine only makes them longer.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -27,10 +29,10 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     words.add_argument("--warm", action="store_true", help="with a persistent compilation cache that was filled before")
     asked = words.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         arguments = [folder] if asked.warm else []
-        if asked.warm:
-            setting.start("benchmarks.cold", "measure", *arguments)
+        setting.start("benchmarks.cold", "measure", *arguments)
         found = [json.loads(setting.start("benchmarks.cold", "measure", *arguments)) for _ in range(PROCESSES)]
     rows = []
     for name in found[0]:

@@ -103,8 +103,8 @@ def test_problem_adds_what_its_domain_and_constraints_tell():
     known = rows.with_constants(given).constants
     # |g| <= |g(centre)| + G_g R, and losses span G_f times the diameter.
     reach = np.abs(problems.ROWS @ problems.CENTRE - problems.LEVELS).max() + 2.0 * 2.0
-    assert (known.constraint_range, known.source("constraint_range")) == (pytest.approx(reach), "exact")
-    assert (known.loss_range, known.source("loss_range")) == (12.0, "exact")
+    assert (known.constraint_range, known.source("constraint_range")) == (pytest.approx(reach), "given")
+    assert (known.loss_range, known.source("loss_range")) == (12.0, "given")
 
 
 def test_what_follows_from_an_estimate_is_an_estimate():
@@ -170,7 +170,7 @@ def test_given_entries_are_never_sampled_over():
     found = problem.estimate_constants(problems.TOY.stream(1, 30)[0], jax.random.key(0), samples=64)
     assert (found.loss_lipschitz, found.source("loss_lipschitz")) == (7.0, "given")
     assert (found.slater, found.source("slater")) == (0.125, "given")
-    assert (found.loss_range, found.source("loss_range")) == (14.0, "exact")  # G_f times the diameter
+    assert (found.loss_range, found.source("loss_range")) == (14.0, "given")  # G_f, which is given, times the diameter
     assert found.source("constraint_lipschitz") == "estimated"
     assert problem.constants.constraint_lipschitz is None  # the problem itself is left alone
 

@@ -134,7 +134,7 @@ def _row(quantity: str, values: Array | None, chosen: Standing, limit: float | N
     if values is None:
         return Row(quantity, None, None, chosen.guarantee, chosen.refuted, chosen.reasons, trivial, limit)
     half = math.inf
-    if len(values) > 1:
+    if len(values) > 1 and chosen.guarantee is not None and chosen.guarantee.expected:  # SciPy takes long to load
         from scipy.special import stdtrit  # the quantile of Student's t distribution; scipy.stats loads slowly
 
         half = float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(len(values)))

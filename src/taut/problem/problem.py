@@ -281,7 +281,7 @@ def _completed(problem: Problem, given: Constants) -> Constants:
 
 
 def _implied(known: Constants, name: str, value: float, source: str) -> Constants:
-    return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source not in known.estimated)
+    return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source in known.exact)
 
 
 def _satisfied(x: jax.Array) -> float:
