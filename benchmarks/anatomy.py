@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cases, compiled, native, ours
+from . import cases, compiled, native, optax_scan, ours
 from .cases import Case
 from .timing import interleaved
 
@@ -36,12 +36,15 @@ def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
             "whole": ours.prepare(case, seeds, case.horizon),
             "C, half": native.prepare(case, seeds, half),
             "C": native.prepare(case, seeds, case.horizon),
+            "optax, half": optax_scan.prepare(case, seeds, half),
+            "optax": optax_scan.prepare(case, seeds, case.horizon),
         },
         repeats,
     )
     rounds = seeds * (case.horizon - half)
     ours_round = (took["whole"].median - took["half"].median) / rounds
     its_round = (took["C"].median - took["C, half"].median) / rounds
+    optax_round = (took["optax"].median - took["optax, half"].median) / rounds
     data = np.ones((seeds, 3, *case.data(1).shape[2:]))
     batch = {"seeds": seeds} if seeds > 1 else {}
     text = compiled.text_of(case.learner, case.problem, data if seeds > 1 else data[0], x1=case.start, **batch)
@@ -50,6 +53,7 @@ def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
         "call": took["call"].median,
         "round": ours_round,
         "ratio": ours_round / its_round,
+        "optax": ours_round / optax_round,
         "operations": len(compiled.operations(body)),
         "passes": compiled.passes(body, seeds * int(np.prod(case.problem.domain.shape))),
     }

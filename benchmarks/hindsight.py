@@ -3,7 +3,8 @@
 Run with `python -m benchmarks.hindsight [--json]`. For CVXPY only building and solving the 120 problems is timed; the sums over
 the stream are given. For taut the whole of `taut.hindsight` is timed: the pass over the stream, the check of the structure of
 every round, the solves and the optimality proofs. The two are timed alternately (A B A B ...). Each pair gives one ratio, and
-the median ratio is reported. The first call, which compiles, is shown separately.
+the median ratio is reported. The first call, which compiles, is shown separately. With `--cold` first calls on small problems are
+measured, with `--large` decisions of thousands of numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +46,12 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
     words.add_argument("--cold", action="store_true", help="first calls on small random problems, against plain CVXPY")
+    words.add_argument("--large", action="store_true", help="logistic losses with thousands of numbers per decision")
     asked = words.parse_args()
+    if asked.large:
+        title = f"Logistic losses, {LARGE_ROUNDS} rounds: first calls, seconds of processor time"
+        report("hindsight-large", [large(size) for size in LARGE_SIZES], asked.json, title)
+        return
     if asked.cold:
         title = "first call of hindsight on small random problems, seconds of processor time"
         report("hindsight-cold", cold(), asked.json, title)
@@ -72,6 +78,32 @@ def compare(case: Case) -> dict[str, Any]:
         "largest gap": float(best.gap.max()),
         "losses agree to": float(np.max(np.abs(best.loss - values) / np.maximum(1, np.abs(values)))),
     }
+
+
+LARGE_SIZES, LARGE_ROUNDS = (500, 1000, 2000, 4000, 16_000), 60
+
+
+def large(size: int) -> dict[str, Any]:
+    """First calls of hindsight and of `estimate_constants` on decisions of many numbers, and a CVXPY model of the same losses."""
+    import cvxpy as cp
+    import jax.numpy as jnp
+
+    data = np.random.default_rng(0).normal(size=(LARGE_ROUNDS, size)) / np.sqrt(size)
+    problem = taut.Problem(
+        lambda x, z: jnp.logaddexp(0.0, -z @ x),
+        lambda x: jnp.sqrt(1e-16 + x @ x) - 0.5,
+        taut.Ball(4.0, shape=size),
+    )
+    mine, best = cpu_time(lambda: taut.hindsight(problem, data))
+    constants, _ = cpu_time(lambda: problem.estimate_constants(data, jax.random.key(0)))
+    x = cp.Variable(size)
+    model = cp.Problem(cp.Minimize(cp.sum(cp.logistic(-data @ x))), [cp.norm(x) <= 0.5])
+    theirs, value = cpu_time(lambda: model.solve(solver=cp.CLARABEL))
+    return {
+        "numbers": size, "hindsight": mine, "method": best.solver, "certified gap": float(best.gap[0]),
+        "plain CVXPY": theirs, "losses agree to": abs(float(best.loss[0]) - value) / abs(value),
+        "estimate_constants": constants,
+    }  # fmt: skip
 
 
 COLD_PROBLEMS = 40

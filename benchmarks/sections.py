@@ -24,7 +24,8 @@ class Section(NamedTuple):
 def sections(found: dict[str, Any]) -> Iterator[Section]:
     """Yield the sections for which the run has results; a quick run has fewer."""
     makers = {
-        "targets": _targets, "contenders": _contenders, "profile": _profile, "threads": _threads, "records": _records,
+        "targets": _targets, "contenders": _contenders, "profile": _profile, "methods": _methods,
+        "threads": _threads, "records": _records,
         "float32": _float32, "memory": _memory, "scaling": _scaling, "startup": _startup,
     }  # fmt: skip
     for name, make in makers.items():
@@ -61,13 +62,32 @@ def _against_c(row: dict[str, Any]) -> str:
 
 
 def _profile(profile: list[dict[str, Any]]) -> Section:
-    head = ["problem", "seeds", "one call with one round, us", "each further round, ns", "ratio to C"]
+    head = ["problem", "seeds", "one call with one round, us", "each further round, ns", "ratio to C", "ratio to optax"]
     head += ["operations per round", "passes per round"]
     rows = []
     for row in profile:
-        times = [f"{1e6 * row['call']:.0f}", _short(1e9 * row["round"]), f"{row['ratio']:.2f}"]
+        times = [f"{1e6 * row['call']:.0f}", _short(1e9 * row["round"]), f"{row['ratio']:.2f}", f"{row['optax']:.2f}"]
         rows.append([row["problem"], str(row["seeds"]), *times, str(row["operations"]), str(row["passes"])])
     return Section("Where the time goes", head, rows)
+
+
+def _methods(methods: dict[str, Any]) -> Section:
+    names = list(dict.fromkeys(name for table in methods.values() for name in table))
+    rows = []
+    for name in names:
+        found = [table.get(name) for table in methods.values()]
+        rows.append(
+            [
+                name,
+                *(
+                    "" if row is None else f"{_short(row['median'])} ({row['ratio']:.2f}x, {row['operations']})"
+                    for row in found
+                ),
+            ]
+        )
+    note = "10 seeds. Each cell shows nanoseconds per round and seed, the ratio to Clipped-OGD, and the operations per round in "
+    note += "the compiled code of one stream."
+    return Section("What a method costs", ["method", *methods], rows, note)
 
 
 def _threads(threads: dict[str, Any]) -> Section:

@@ -19,21 +19,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from . import anatomy, cases, contenders, memory, ours, scaling, startup  # noqa: E402
+from . import anatomy, cases, contenders, memory, methods, ours, scaling, startup, targets  # noqa: E402
 from .results import FOLDER, keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
 HUNDRED = ("toy", "dispatch", "logistic d=10 m=1")
 QUICK = ("toy", "doubly stochastic 10x10", "dispatch")
-
-TARGETS = (
-    ("toy", "taut, one stream", 5), ("toy", "taut, 10 seeds", 2), ("toy", "taut, 100 seeds", 2),
-    ("doubly stochastic 10x10", "taut, one stream", 4), ("doubly stochastic 10x10", "taut, 10 seeds", 3),
-    ("dispatch", "taut, one stream", 5), ("dispatch", "taut, 10 seeds", 2),
-    ("logistic d=1000 m=1", "taut, one stream", 1.5), ("logistic d=1000 m=20", "taut, one stream", 1.5),
-    ("polyhedron d=100 m=1000", "taut, one stream", 1.5),
-)  # fmt: skip
-"""Problem, row, and the largest allowed ratio to C."""
 
 
 def main() -> None:
@@ -90,10 +81,11 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
     if not quick and not only:
         print("  profile, scaling, memory, start-up", file=sys.stderr)
         found["profile"] = anatomy.measure(repeats)
+        found["methods"] = methods.measure(repeats)
         found["scaling"] = scaling.measure(repeats, quick)
         found["memory"] = memory.measure()
         found["startup"] = startup.compile_times(3)
-    found["targets"] = _targets(found)
+    found["targets"] = targets.judge(found)
     return found
 
 
@@ -120,35 +112,6 @@ def _float32(repeats: int) -> dict[str, Any]:
             name: timing.per(seeds * case.horizon)._asdict() for name, timing in took.items()
         }
     return found
-
-
-def _targets(found: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = []
-
-    def add(what: str, value: float, limit: float, unit: str, below: bool = True) -> None:
-        met = value <= limit if below else value >= limit
-        rows.append({"what": what, "value": value, "limit": limit, "below": below, "unit": unit, "met": bool(met)})
-
-    for problem, row, limit in TARGETS:
-        if row in found["contenders"].get(problem, {}):
-            add(f"{problem}, {row.removeprefix('taut, ')}", found["contenders"][problem][row]["ratio"], limit, "x C")
-    sizes = {case.name: case.size**2 if case.kind == "doubly_stochastic" else case.size for case in cases.suite()}
-    for problem, table in found["contenders"].items():
-        if sizes[problem] <= 100:
-            faster = table["NumPy"]["median"] / table["taut, one stream"]["median"]
-            add(f"{problem}, one stream, against naive NumPy", faster, 50, "x faster", below=False)
-    for name, row in found.get("threads", {}).items():
-        add(f"two cores against one, 20 runs: {name}", row["faster"], 1.7, "x faster", below=False)
-    for name, row in found.get("records", {}).items():
-        ratio = row["metrics"]["median"] / row["totals"]["median"]
-        add(f"{name}, 10 seeds, all metrics recorded against totals only", ratio, 1.5, "x")
-    compiled = {name: row for name, row in found.get("startup", {}).items() if name != "import taut"}
-    if compiled:
-        slowest = max(compiled, key=lambda name: compiled[name]["compile"])
-        add(f"compilation, slowest ({slowest})", compiled[slowest]["compile"], 1, "s")
-        slowest = max(compiled, key=lambda name: compiled[name]["from the cache"])
-        add(f"second process with the cache, slowest ({slowest})", compiled[slowest]["from the cache"], 0.3, "s")
-    return rows
 
 
 if __name__ == "__main__":

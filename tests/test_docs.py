@@ -150,7 +150,7 @@ def test_the_architecture_page_describes_what_is_called():
         "`run.certificate()`": entered(run.certificate)[1],
     }
     elsewhere = {
-        "taut.play.chunks.revealed_data",
+        "taut.play.replay.revealed_data",
         "taut.Player.save",
         "taut.Player.certificate",
     }  # described as belonging to other calls

@@ -136,7 +136,7 @@ def test_an_adversary_is_replayed_for_regret():
         return jnp.where(x >= 0, 1.0, -1.0) / 2**0.5
 
     run = taut.simulate(taut.ClippedOGD(eta=0.05, sigma=4.0), problem, reveal, horizon=150, seeds=2)
-    from taut.play.chunks import revealed_data
+    from taut.play.replay import revealed_data
 
     data = revealed_data(run)
     again = taut.simulate(run.learner, problem, data, seeds=2)

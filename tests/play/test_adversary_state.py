@@ -68,7 +68,7 @@ def test_a_simulation_is_resumed_with_the_adversary_state(tmp_path, monkeypatch)
 
 def test_the_revealed_data_and_the_certificate_of_a_run():
     run = play(seeds=1)
-    data = taut.play.chunks.revealed_data(run)
+    data = taut.play.replay.revealed_data(run)
     np.testing.assert_allclose(0.5 * np.sum((run.decisions - data) ** 2, axis=-1), run.loss)
     assert run.certificate(check=False).comparator is not None
     known = GAME.estimate_constants(taut.adversary(reveal, START), jax.random.key(0), horizon=10)

@@ -7,9 +7,10 @@ import pytest
 
 import taut
 from small_games import ALL, FOUR, GAME, assert_bit_equal, targets
-from taut.play import chunks
-from taut.play.chunks import default_chunk_length, revealed_data
+from taut.play import chunks, layout
+from taut.play.layout import default_chunk_length
 from taut.play.loop import RECORDS
+from taut.play.replay import revealed_data
 from taut.play.run import RECORDS as PUBLIC
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -20,9 +21,9 @@ def test_default_chunk_length(size):
     length = default_chunk_length(size)
     power = length - 8
     assert power & (power - 1) == 0  # a power of two, plus 8
-    assert chunks.SHORTEST <= power <= chunks.LONGEST
-    if chunks.SHORTEST < power < chunks.LONGEST:
-        assert power * size <= chunks.CHUNK_BYTES < 2 * power * size
+    assert layout.SHORTEST <= power <= layout.LONGEST
+    if layout.SHORTEST < power < layout.LONGEST:
+        assert power * size <= layout.CHUNK_BYTES < 2 * power * size
 
 
 @pytest.mark.parametrize("option", [{"chunk": 2**31}, {"every": 2**31}, {"chunk": 2**40, "every": 2**40}])
@@ -65,8 +66,8 @@ PROBLEM = taut.Problem(
 @pytest.mark.parametrize("seeds", [None, 3])
 def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
     run = taut.simulate(CLIPPED, PROBLEM, reveal, horizon=300, seeds=seeds, key=jax.random.key(4), record=ALL)
-    monkeypatch.setattr(chunks, "LONGEST", 256)  # several chunks
-    monkeypatch.setattr(chunks, "SHORTEST", 64)
+    monkeypatch.setattr(layout, "LONGEST", 256)  # several chunks
+    monkeypatch.setattr(layout, "SHORTEST", 64)
     data = revealed_data(run)
     assert data["z"].shape == (seeds or 1, 300, 2)
     np.testing.assert_array_equal(data["t"], np.broadcast_to(np.arange(1, 301), (seeds or 1, 300)))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import taut
-from taut.play import chunks
-from taut.problem.programs import LAYOUTS, programs_of
+from taut.play import layout
+from taut.problem.programs import CALLS, programs_of
 
 
 class _State(NamedTuple):
@@ -26,8 +26,8 @@ def toy():
 
 @pytest.fixture
 def laid_out(monkeypatch):
-    made, of = [], chunks.Layout.of
-    monkeypatch.setattr(chunks.Layout, "of", lambda *given: made.append(given) or of(*given))
+    made, of = [], layout.Layout.of
+    monkeypatch.setattr(layout.Layout, "of", lambda *given: made.append(given) or of(*given))
     return made
 
 
@@ -61,6 +61,21 @@ def test_other_numbers_are_not_taken_for_the_same(toy, laid_out):
     assert len(fresh[4]) == 2
 
 
+def test_an_argument_that_only_compares_equal_is_checked_again(toy):
+    learner = taut.ClippedOGD(0.1, 4.0)
+    taut.simulate(learner, toy, DATA, horizon=1, every=1)
+    with pytest.raises(TypeError, match="every"):
+        taut.simulate(learner, toy, DATA, horizon=1, every=True)
+
+
+def test_a_problem_that_is_gone_is_not_taken_for_one_in_its_place(toy):
+    learner = taut.ClippedOGD(0.5, 4.0)
+    for radius in np.linspace(0.1, 0.9, 9):  # later problems may get the memory, and so the identity, of earlier ones
+        problem = taut.Problem(toy.loss, toy.constraints.function, taut.Ball(radius, shape=2))
+        assert np.linalg.norm(taut.simulate(learner, problem, DATA).final) == pytest.approx(radius)
+        del problem
+
+
 def test_two_problems_with_the_same_functions_keep_their_domains(toy):
     small = taut.Problem(toy.loss, toy.constraints.function, taut.Ball(0.1, shape=2))
     learner = taut.ClippedOGD(0.5, 4.0)
@@ -89,13 +104,13 @@ def test_a_parameter_that_is_changed_in_place_is_noticed(toy):
 
 
 def test_few_layouts_are_kept(toy):
-    for k in range(LAYOUTS + 5):
+    for k in range(CALLS + 5):
         taut.simulate(taut.ClippedOGD(0.1 + k / 100, 4.0), toy, DATA)
-    assert len(programs_of(toy).layouts.values()) == LAYOUTS
+    assert len(programs_of(toy).calls.values()) == CALLS
 
 
 def test_short_and_long_simulations_agree(toy):
-    data = np.random.default_rng(0).normal(size=(chunks.FEW + 1, 2))
+    data = np.random.default_rng(0).normal(size=(layout.FEW + 1, 2))
     learner = taut.ClippedOGD(0.1, 4.0)
     short, long = taut.simulate(learner, toy, data[:-1]), taut.simulate(learner, toy, data)
     assert np.array_equal(short.loss[0], long.loss[0, :-1])

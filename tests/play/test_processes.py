@@ -81,7 +81,7 @@ def test_a_copied_run_is_the_same(way):
         other = COPIES[way](run)
         assert_bit_equal(run, other)
         assert other.learner == run.learner
-    np.testing.assert_array_equal(taut.play.chunks.revealed_data(run), taut.play.chunks.revealed_data(other))
+    np.testing.assert_array_equal(taut.play.replay.revealed_data(run), taut.play.replay.revealed_data(other))
 
 
 @pytest.mark.parametrize("way", COPIES)

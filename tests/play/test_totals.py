@@ -6,6 +6,7 @@ import pytest
 
 import taut
 from small_games import FOUR, GAME, targets
+from taut.play.packing import Packing
 from taut.play.totals import BLOCK, ChunkTotals, RunningTotals, Sum, Totals, round_terms
 
 
@@ -28,7 +29,9 @@ def test_chunk_and_running_totals_are_those_by_hand(constraints):
     for f, g in zip(loss, excess, strict=True):
         chunk = chunk.add(round_terms(jnp, jnp.asarray(f), jnp.asarray(g)))
         running.add(np.concatenate([[f], g]))
-    for totals in (Totals.of(chunk), running.totals):
+    packing = Packing.of(chunk, np.dtype(float))
+    (vector,) = packing.pack(chunk)
+    for totals in (Totals.of(vector, packing.where()), running.totals):
         for name, value in by_hand(loss, excess).items():
             np.testing.assert_allclose(getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name)
 

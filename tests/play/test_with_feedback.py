@@ -78,7 +78,7 @@ def test_an_adversary_and_noise_can_be_played_again():
     run = taut.simulate(
         LEARNER, PROBLEM, reveal, horizon=8, feedback=taut.Noisy(values=0.3), seeds=2, record=("loss", "decisions")
     )
-    data = taut.play.chunks.revealed_data(run)
+    data = taut.play.replay.revealed_data(run)
     np.testing.assert_allclose(np.sum(data * run.decisions, axis=-1), run.loss, atol=1e-12)
     wrapped = WithFeedback(LEARNER, NOISE)
     state = wrapped.seeded(wrapped.init(jnp.zeros(3), 6), run.key[0])

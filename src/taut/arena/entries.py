@@ -15,7 +15,7 @@ import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
 from ..play import metrics
-from ..play.chunks import chunk_of_any_length
+from ..play.layout import chunk_of_any_length
 from ..play.run import Run
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import Assumes, Guarantee
-from ..play.chunks import replayed
+from ..play.replay import replayed
 from ..play.run import Run
 from ..problem.problem import Problem
 from ..problem.round_data import RoundData

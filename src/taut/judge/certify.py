@@ -11,7 +11,7 @@ from .. import arguments
 from ..engine import Array
 from ..learners import Assumes
 from ..play import metrics
-from ..play.chunks import revealed_data
+from ..play.replay import revealed_data
 from ..play.run import Run
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import Observed
-from ..play.chunks import replayed
 from ..play.extremes import Extreme
+from ..play.replay import replayed
 from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain

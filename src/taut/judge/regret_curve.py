@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import double_precision
-from ..play.chunks import revealed_data
+from ..play.replay import revealed_data
 from ..play.run import Run
 from ..problem.interpreter import evaluated
 from ..problem.memory import steady

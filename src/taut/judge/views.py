@@ -12,7 +12,7 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners import Guarantee
-from ..play.chunks import replayed
+from ..play.replay import replayed
 from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.memory import is_steady, linked, recorded, steady, takes_previous

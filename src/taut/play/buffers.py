@@ -30,7 +30,8 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
 
 def is_aligned(array: Array) -> bool:
     """Return whether XLA uses the array in place."""
-    return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+    address: int = array.__array_interface__["data"][0]  # several times faster than array.ctypes.data
+    return array.flags.c_contiguous and address % ALIGNMENT == 0
 
 
 class Buffers(threading.local):

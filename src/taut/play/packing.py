@@ -6,7 +6,7 @@ import math
 import weakref
 from dataclasses import dataclass, is_dataclass, make_dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,22 @@ from jax import lax
 
 from ..learners import Learner
 
-__all__ = ["Packed", "Packing", "as_arrays"]
+__all__ = ["Packed", "Packing", "Place", "as_arrays"]
 
 Packed = tuple[Any, ...]
 """A packed pytree: one vector, then the leaves that do not fit into it."""
+
+
+class Place(NamedTuple):
+    """Where an array lies in the vector into which it was packed."""
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+
+    def read(self, vector: Any) -> Any:
+        """Return the array."""
+        return vector[self.start : self.stop].reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,14 @@ class Packing:
                 leaves.append(leaf if dtype == self.floating else leaf.astype(dtype))
                 skip += size
         return jax.tree.unflatten(self.structure, leaves)
+
+    def where(self, skip: int = 0) -> Any:
+        """Return the tree with the place of every leaf in the vector, None for leaves that are not in it."""
+        found: list[Place | None] = []
+        for size, shape, _ in self.places:
+            found.append(None if size is None else Place(skip, skip + size, shape))
+            skip += size or 0
+        return jax.tree.unflatten(self.structure, found)
 
     def zeros(self, header: int = 0) -> Packed:
         """Return packed zeros after a header of so many entries."""

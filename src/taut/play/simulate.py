@@ -23,6 +23,7 @@ from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
+from .calls import Call
 from .checkpoint import Checkpoint
 from .chunks import Simulation
 from .deadline import check_deadline
@@ -93,42 +94,20 @@ def simulate(
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
     require_jax()
-    learner, problem, stream = with_default(learner, problem, stream)
-    for name, value in (("problem", problem), ("score", score)):
-        if not isinstance(value, Problem) and not (name == "score" and value is None):
-            raise TypeError(
-                f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is simulate(learner, problem, stream)"
-            )
-    if score is not None and score.domain.shape != problem.domain.shape:
-        raise ValueError(
-            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
-            "shape of the problem that is played"
+    if not isinstance(learner, Learner):
+        learner, problem, stream = with_default(learner, problem, stream)
+    call, index = None, None
+    if key is None:
+        call = Call.of(learner, problem, stream, x1, record, score, feedback, horizon, seeds, every, unproven, chunk)
+    simulation = None if call is None else call.again()
+    if simulation is None:
+        index = _index(stream)
+        simulation = _prepared(
+            learner, problem, stream, horizon, seeds, key, x1, record, every, score, feedback, unproven, chunk
         )
-    index = index_of(stream)
-    if index is not None:
-        warn_of_decreasing_times(index)
-    problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
-    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-    learners, swept = _learners(learner, problem, source.horizon)
-    feedback = as_feedback(feedback)
-    for one in learners:
-        check_covered(one, feedback, unproven)
-    kept, every = _record(record), arguments.count("every", every)
-    first = first_decision(problem, x1)
-    check_feasible(problem)
-    simulation = Simulation.prepare(
-        learners=learners,
-        swept=swept,
-        problem=problem,
-        score=score,
-        feedback=feedback,
-        stream=source,
-        record=kept,
-        every=every,
-        first=first,
-        random_keys=random_keys(key, source, through(learners[0], feedback).random),
-        chunk=chunk,
-    )
+        if call is not None:
+            call.keep(simulation)
+    source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
     with Checkpoint(checkpoint, simulation).open() as saved:
@@ -148,6 +127,53 @@ def simulate(
                 advance(count)
         run = simulation.result(carry, saved.records())
     return run if index is None else replace(run, index=index[: source.horizon])
+
+
+def _prepared(
+    learner: Any, problem: Any, stream: Any, horizon: int | None, seeds: int | None, key: Any, x1: Any, record: Any, every: Any,
+    score: Any, feedback: Any, unproven: bool, chunk: int | None,
+) -> Simulation:  # fmt: skip
+    """Check the arguments of `simulate` and lay them out."""
+    for name, value in (("problem", problem), ("score", score)):
+        if not isinstance(value, Problem) and not (name == "score" and value is None):
+            raise TypeError(
+                f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is simulate(learner, problem, stream)"
+            )
+    if score is not None and score.domain.shape != problem.domain.shape:
+        raise ValueError(
+            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
+            "shape of the problem that is played"
+        )
+    problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    learners, swept = _learners(learner, problem, source.horizon)
+    feedback = as_feedback(feedback)
+    for one in learners:
+        check_covered(one, feedback, unproven)
+    kept, every = _record(record), arguments.count("every", every)
+    first = first_decision(problem, x1)
+    check_feasible(problem)
+    return Simulation.prepare(
+        learners=learners,
+        swept=swept,
+        problem=problem,
+        score=score,
+        feedback=feedback,
+        stream=source,
+        record=kept,
+        every=every,
+        first=first,
+        random_keys=random_keys(key, source, through(learners[0], feedback).random),
+        chunk=chunk,
+    )
+
+
+def _index(stream: Any) -> Any:
+    """Return the index of a table, such as times, or None."""
+    index = index_of(stream)
+    if index is not None:
+        warn_of_decreasing_times(index)
+    return index
 
 
 def _learners(learner: Any, problem: Problem, horizon: int) -> tuple[tuple[Learner, ...], bool]:

@@ -123,12 +123,25 @@ class Totals:
     """Clipped and squared, of the largest constraint of each round."""
 
     @classmethod
-    def of(cls, chunks: ChunkTotals) -> Totals:
-        """Return the totals of a simulation from the sum of those of its chunks."""
-        found = {name: np.asarray(sum.total) for name, sum in chunks._asdict().items() if name != "peak"}
+    def of(cls, vector: Array, places: Any, index: Any = ...) -> Totals:
+        """Return the totals of a simulation.
+
+        Arguments:
+            vector: the sum of the packed totals of its chunks.
+            places: `ChunkTotals` with the place of each number in the vector.
+            index: which learner to select, by default all.
+        """
+        found = {}
+        for name, place in zip(ChunkTotals._fields, places, strict=True):
+            if name == "peak":
+                found[name] = place.read(vector)[index]
+            else:
+                value = place.value.read(vector)[index]
+                found[name] = value if place.error is None else value + place.error.read(vector)[index]
         if found["excess"].shape[-1] == 1:  # the only constraint is the largest
-            found |= {f"worst_{name}": found[name][..., 0] for name in ("excess", "violation", "squared")}
-        return cls(peak=np.asarray(chunks.peak), **found)
+            for name in ("excess", "violation", "squared"):
+                found[f"worst_{name}"] = found[name][..., 0]
+        return cls(**found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is `None`."""

@@ -21,7 +21,7 @@ __all__ = ["Programs", "Recent", "programs_of"]
 
 LIMIT = 128
 """Programs per problem, at most. The one that was not used for the longest time is dropped first."""
-LAYOUTS = 16
+CALLS = 16
 """Prepared calls per problem, at most."""
 
 Value = TypeVar("Value")
@@ -67,8 +67,8 @@ class Programs(Recent):
 
     def __init__(self) -> None:
         super().__init__(lambda: LIMIT)
-        self.layouts = Recent(lambda: LAYOUTS)
-        """How the arguments of recent calls are laid out for the compiled functions, so that a second call is fast."""
+        self.calls = Recent(lambda: CALLS)
+        """What recent calls prepared, so that a second call is fast."""
 
     def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
         """Return `function`, which is defined at module level, compiled with its first arguments fixed to `static`.

@@ -39,6 +39,8 @@ def hindsight(
     breakpoints: Sequence[int] | None = None,
     grid: int | None = None,
     previous: Any = None,
+    time_limit: float | None = None,
+    progress: bool = False,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and prefixes.
 
@@ -50,6 +52,10 @@ def hindsight(
 
     is within `tolerance`, relatively; otherwise an error is raised.
 
+    "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of proof. It needs no Hessian, so it
+    suits decisions of thousands of numbers with losses that are not quadratic, for which "exact" tries it first, and it can stop
+    early with the gap it has reached.
+
     "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the feasible set.
 
     Arguments:
@@ -58,7 +64,7 @@ def hindsight(
         horizon: number of rounds; by default all.
         seeds: number of independent streams.
         prefixes: numbers of rounds, each answered for; by default the horizon alone.
-        method: "exact" or "saga".
+        method: "exact", "first-order" or "saga".
         tolerance: the largest relative gap to return.
         projection: for "saga", the projection on {x in B : g(x) <= 0} in jax.numpy; by default it is solved for, which
             takes affine and quadratic constraints that do not change.
@@ -73,6 +79,9 @@ def hindsight(
         breakpoints: for "shifting", the rounds after which the decision changes, instead of `switches`. The result is then
             the best of its kind, up to `gap`.
         grid: for `switches`, the number of cells, by default 24. With one cell per round all sequences are compared.
+        time_limit: for "first-order", seconds after which the best decision so far is returned, whatever its `gap`. Without it, a
+            gap above `tolerance` is an error.
+        progress: for "first-order", show the certified gap while it falls.
         previous: for a problem with `previous=True`. By default the previous decision is x itself in all rounds, also in the
             first: the loss of a decision that is played all the time, against which policy regret is measured. With a run, or
             with its decisions (seed, round, ...), the previous decisions are those of the run: the comparator of
@@ -91,10 +100,14 @@ def hindsight(
     require_jax()
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream")
-    arguments.one_of("method", method, ("exact", "saga"))
+    arguments.one_of("method", method, ("exact", "first-order", "saga"))
     tolerance = arguments.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
         raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
+    if (time_limit is not None or progress) and method != "first-order":
+        name = "progress" if time_limit is None else "time_limit"
+        raise ValueError(f'{name}: got a value with method="{method}"; expected method="first-order"')
+    time_limit = None if time_limit is None else arguments.positive("time_limit", time_limit)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
     problem, source = without_memory(problem, source, previous, comparator)
@@ -108,13 +121,21 @@ def hindsight(
             from .saga import solve_by_saga
 
             found = solve_by_saga(problem, source, ends, tolerance, rng, projection)
+        elif method == "first-order":
+            from .first_order import solve_by_first_order
+
+            found = solve_by_first_order(problem, source, ends, tolerance, rng, time_limit, bool(progress))
         else:
             from .exact import solve as exactly
+            from .first_order import by_first_order_first
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
                 # A problem may know a route of its own, as models written in CVXPY do.
-                own = problem.offline(part, prefixes, tolerance, rng)
-                return exactly(problem, part, prefixes, tolerance, rng) if own is None else own
+                for route in (problem.offline, partial(by_first_order_first, problem), partial(exactly, problem)):
+                    found: Found | None = route(part, prefixes, tolerance, rng)
+                    if found is not None:
+                        return found
+                raise AssertionError("the last route answers or raises")
 
             if moving is not None:
                 totals = _totals(moving(problem, source, length, solve), comparator, wanted, length)

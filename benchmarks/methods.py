@@ -1,0 +1,62 @@
+"""What one round of each method costs, on the same problem: what a learner costs beyond Clipped-OGD is its own arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import taut
+
+from . import cases, compiled
+from .cases import Case
+from .timing import interleaved
+
+METHODS = (
+    "clipped-ogd", "clipped-ogd-doubling", "half-space", "half-space-horizon", "half-space-margin", "averaged",
+    "drift-plus-penalty", "yu-neely", "surrogate",
+    "surrogate-anytime", "no-slater", "bounded-game", "recoo", "step-experts",
+)  # fmt: skip
+"""Names in the registry; those that a problem does not suit are left out."""
+SEEDS = 10
+
+
+def measure(repeats: int) -> dict[str, dict[str, Any]]:
+    """Return nanoseconds per round and seed of each method, by problem."""
+    return {case.name: _rows(case, repeats) for case in (cases.toy(), cases.logistic(100, 1, 10_000))}
+
+
+def _rows(case: Case, repeats: int) -> dict[str, Any]:
+    data = case.data(SEEDS)
+    plays, operations = {}, {}
+    for name, learner in _learners(case).items():
+
+        def play(learner: taut.Learner = learner) -> Any:
+            return taut.simulate(learner, case.problem, data, seeds=SEEDS, x1=case.start)
+
+        plays[name] = play
+        body = compiled.parsed(compiled.text_of(learner, case.problem, data[0, :3], x1=case.start)).body
+        operations[name] = len(compiled.operations(body))
+    took = interleaved(plays, repeats)
+    base = took["clipped-ogd"].median
+    return {
+        name: {
+            **timing.per(SEEDS * case.horizon)._asdict(),
+            "ratio": timing.median / base,
+            "operations": operations[name],
+        }
+        for name, timing in took.items()
+    }
+
+
+def _learners(case: Case) -> dict[str, taut.Learner]:
+    found: dict[str, taut.Learner] = {"clipped-ogd": case.learner}
+    for name in METHODS[1:]:
+        try:
+            found[name] = taut.learner(name, case.problem, horizon=case.horizon)
+        except (ValueError, taut.OutsideTheorem):  # a constant that this problem does not have
+            continue
+        finite = np.isfinite(taut.simulate(found[name], case.problem, case.data(1)[0, :3], x1=case.start).final)
+        if not finite.all():
+            raise SystemExit(f"{case.name}: {name} left the numbers")
+    return found

@@ -1,0 +1,345 @@
+r"""A first-order method with a proof, for decisions of thousands of numbers, where Hessians are too large.
+
+The augmented Lagrangian of the mean loss f and the constraints g (those of all rounds, if they change),
+
+    f(u) + sum_i ([w_i + r g_i(u)]_+^2 - w_i^2) / (2 r),
+
+is minimised over the domain by accelerated projected gradient steps with restarts (Nesterov; O'Donoghue and Candes, 2015), whose
+length is found by doubling and shrinking a curvature. Between two passes of `STEPS` steps the multipliers become
+w = [w + r g(u)]_+. With any multipliers w >= 0, for every feasible y,
+
+    f(y) >= f(u) + w g(u) + min_{y in B} <f'(u) + w g'(u), y - u>,
+
+a bound that needs only the domain's support function. The decision that is returned lies between u and a decision with g < 0, as
+near to u as feasibility allows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ...engine import Array
+from ...problem.constraints import Constraints
+from ...problem.feasibility import check_feasible
+from ...problem.interpreter import evaluated
+from ...problem.problem import Problem
+from ...problem.streams import Stream
+from .convexity import refuse_loss_below_tangent
+from .result import Found, relative_gap
+from .scaling import Scaling, as_double, sample_points
+from .structure import simplified
+from .tolerances import ALLOWED_EXCESS, FEASIBLE
+
+__all__ = ["by_first_order_first", "solve_by_first_order"]
+
+STEPS = 40
+"""Gradient steps between two updates of the multipliers."""
+PASSES = 2000
+"""The largest number of such updates."""
+LARGE, FEW_PASSES = 1000, 250
+"""Decisions of more numbers are tried by this method first, with fewer updates, unless all losses are quadratic."""
+LINES, CUBIC = 8, 1e-9
+"""Rounds whose loss is sampled along a line to see whether it is quadratic: its third difference is then zero up to this."""
+DOUBLINGS = 60
+"""The largest number of times that a step is halved before it is taken."""
+GROWTH, ENOUGH = 4.0, 0.5
+"""The penalty grows by this factor if a pass leaves more than this share of the violation."""
+ROUNDING = 1e-14
+"""A comparison of two values of the objective allows for so much rounding, relatively."""
+SHRINKING = 0.9
+"""The curvature shrinks by this factor after every step, so that steps can become longer again."""
+WITNESSES = 3
+MARGINS = (0.1, 0.01, 1e-3, 1e-4)
+SEARCH = 100
+"""For each margin, steps that look for a decision with g below minus this share of the largest value."""
+
+
+class _Element(NamedTuple):
+    """One seed and prefix: its loss, constraints and data."""
+
+    loss: Callable[..., Any]
+    constraints: Constraints
+    scaling: Scaling
+    data: Any
+    rounds: int
+
+    @property
+    def functions(self) -> tuple[Any, ...]:
+        """What the compiled functions take first."""
+        return self.loss, self.constraints, self.scaling, self.data
+
+    def evaluate(self, u: Array, multipliers: Array) -> tuple[float, Array, Array, Array]:
+        """Return the mean loss, its gradient, the constraint values, and the gradient of the Lagrangian."""
+        value, slope, excess, whole = (np.asarray(part) for part in _evaluate(*self.functions, u, multipliers))
+        if not (np.isfinite(value) and np.isfinite(slope).all() and np.isfinite(whole).all()):
+            raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
+        return float(value), slope, excess, whole
+
+
+def solve_by_first_order(
+    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator,
+    time_limit: float | None = None, progress: bool = False, most: int = PASSES,
+) -> Found:  # fmt: skip
+    """Return the best fixed decisions for all seeds and prefixes (`ends`, ascending), each with a proven gap.
+
+    Arguments:
+        problem: the problem.
+        stream: its data.
+        ends: numbers of rounds.
+        tolerance: the relative gap at which to stop. A larger one is an error, unless there is a time limit.
+        rng: for sampled checks.
+        time_limit: seconds for all of them together, after which the best decision so far is returned with its gap.
+        progress: show the gap while it falls.
+        most: updates of the multipliers, at most.
+    """
+    scaling, constraints = Scaling.of(problem.domain), simplified(problem.constraints)
+    check_feasible(problem)
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    everyone = stream.block(0, ends[-1])
+    found, passes = [], 0
+    with _shown(progress) as show:
+        for seed in range(stream.seeds):
+            u: Array = np.zeros(scaling.size)
+            for end in ends:
+                data = jax.tree.map(lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone)
+                element = _Element(problem.loss, constraints, scaling, data, end)
+                best, took = _minimise(element, u, tolerance, deadline, show, most)
+                if best.gap > tolerance and time_limit is None:
+                    raise RuntimeError(
+                        f"not certified: after {took * STEPS} steps the best decision for {end} rounds has a certified relative "
+                        f"gap of {best.gap:.2g}; expected at most {tolerance:.2g}. Ask for a larger tolerance, or for the gap "
+                        "that is reached in a time, with time_limit=..."
+                    )
+                _check_convex(element, best.u, sample_points(scaling, rng, 1 + WITNESSES)[1:])
+                u, passes = best.u, max(passes, took)
+                found.append((scaling.flat_decision(u), end * best.value, best.gap, best.worst, end * best.multipliers))
+    decision, loss, gap, worst, multipliers = (np.asarray(column) for column in zip(*found, strict=True))
+    return Found(decision, loss, gap, worst, multipliers, f"first-order ({passes * STEPS} steps)")
+
+
+def by_first_order_first(
+    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
+) -> Found | None:
+    """Try this method on large decisions whose losses are not all quadratic; None if others are better or it fails."""
+    scaling = Scaling.of(problem.domain)
+    if scaling.size <= LARGE:
+        return None
+    rounds = np.unique(np.linspace(0, ends[-1] - 1, LINES).astype(int))
+    sampled = jax.tree.map(lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1]))
+    values = np.asarray(_along_line(problem.loss, scaling, sampled, sample_points(scaling, rng, 3)[1:]))
+    bent = np.abs(values @ np.array([-1.0, 3.0, -3.0, 1.0]))
+    if np.all(bent <= CUBIC * (1 + np.abs(values).max(axis=1))):
+        return None
+    try:
+        return solve_by_first_order(problem, stream, ends, tolerance, rng, most=FEW_PASSES)
+    except RuntimeError:  # not certified, for example because losses have kinks
+        return None
+
+
+class _Best(NamedTuple):
+    """The best decision so far, with multipliers that prove the gap."""
+
+    u: Array
+    value: float
+    worst: float
+    gap: float
+    multipliers: Array
+
+
+def _minimise(
+    element: _Element, u: Array, tolerance: float, deadline: float, show: Callable[[float], None], most: int
+) -> tuple[_Best, int]:
+    """Return the best decision and the number of passes that it took."""
+    u = element.scaling.project(u[None])[0]
+    multipliers = np.zeros_like(np.asarray(_excess(*element.functions[1:], u)))
+    value, slope, excess, _ = element.evaluate(u, multipliers)
+    interior = _interior(element, multipliers)
+    allowed = ALLOWED_EXCESS * FEASIBLE * max(1.0, float(np.abs(excess).max()))
+    penalty = max(float(np.linalg.norm(slope)), 1e-12) / max(1.0, float(np.abs(excess).max()) ** 2)
+    curvature, lower, upper, left, count = 1.0, -np.inf, np.inf, np.inf, 0
+    best = u, value, np.inf
+    while True:
+        value, _, excess, whole = element.evaluate(u, multipliers)
+        proven = value + float((multipliers * excess).sum())
+        proven += float(element.scaling.least_change(whole[None], u[None])[0])
+        if proven > lower:
+            lower, proof = proven, multipliers
+        at, reached, worst = _feasible(element, u, value, excess, interior)
+        if worst <= allowed and reached < upper:
+            upper, best = reached, (at, reached, worst)
+        elif upper == np.inf and worst < best[2]:
+            best = at, reached, worst
+        gap = max(float(relative_gap(upper, lower, element.rounds)), 0.0) if upper < np.inf else np.inf
+        show(gap)
+        if gap <= tolerance or count == most or time.monotonic() > deadline:
+            by_constraint = proof.reshape(-1, proof.shape[-1]).sum(axis=0)
+            return _Best(*best, gap, by_constraint), count
+        over = float(excess.max(initial=0.0))
+        penalty *= GROWTH if over > ENOUGH * left else 1.0
+        left = min(left, over) if over > 0 else left
+        moved, bent = _steps(*element.functions, u, multipliers, penalty, curvature)
+        u, curvature, count = np.asarray(moved), float(bent), count + 1
+        multipliers = np.maximum(multipliers + penalty * np.asarray(_excess(*element.functions[1:], u)), 0)
+
+
+def _feasible(
+    element: _Element, u: Array, value: float, excess: Array, interior: tuple[Array, Array] | None
+) -> tuple[Array, float, float]:
+    """Return a feasible decision near `u`, its mean loss and its largest constraint value.
+
+    Without a decision with g < 0 it is `u` itself, which is feasible only in the limit.
+    """
+    worst = float(excess.max())
+    if worst <= 0 or interior is None:
+        return u, value, worst
+    centre, values = interior
+    over = np.maximum(excess, 0)
+    share = float(np.max(over / (over - values)))  # g is convex, so this share of the way is enough
+    u = (1 - share) * u + share * centre
+    value, _, excess, _ = element.evaluate(u, np.zeros_like(excess))
+    return u, value, float(excess.max())
+
+
+def _interior(element: _Element, zeros: Array) -> tuple[Array, Array] | None:
+    """Return a decision with g < 0 and the values of g there, found by Polyak's steps towards max g = -margin, or None."""
+    u = element.scaling.project(np.zeros((1, element.scaling.size)))[0]
+    excess = element.evaluate(u, zeros)[2]
+    size = max(1.0, float(np.abs(excess).max()))
+    for margin in MARGINS:
+        for _ in range(SEARCH):
+            worst = float(excess.max())
+            if worst <= -margin * size / 2:
+                return u, excess
+            weights = np.zeros_like(zeros)
+            weights.flat[int(excess.argmax())] = 1.0
+            _, slope, _, whole = element.evaluate(u, weights)
+            direction = whole - slope
+            length = float(direction @ direction)
+            if length == 0:
+                break
+            u = element.scaling.project((u - (worst + margin * size) / length * direction)[None])[0]
+            excess = element.evaluate(u, zeros)[2]
+    return None
+
+
+def _check_convex(element: _Element, u: Array, witnesses: Array) -> None:
+    """Raise an error if the loss somewhere lies below its tangent at the solution, on which the proof relies."""
+    zeros = np.zeros_like(np.asarray(_excess(*element.functions[1:], u)))
+    value, slope, _, _ = element.evaluate(u, zeros)
+    for witness in witnesses:
+        there = element.evaluate(witness, zeros)[0]
+        at, tangent, values = u[None], slope[None], np.asarray([value])
+        refuse_loss_below_tangent(values, tangent, at, witness, np.asarray([there]), [element.rounds])
+
+
+@contextmanager
+def _shown(progress: bool) -> Iterator[Callable[[float], None]]:
+    """Show the smallest proven gap of the current element while it falls."""
+    if not progress:
+        yield lambda gap: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("hindsight") as status:
+        yield lambda gap: status.update(f"hindsight: certified relative gap {gap:.2g}")
+
+
+@evaluated(static_argnames=("loss",))
+def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any) -> jax.Array:
+    """Return the loss of each round at four equidistant points of a line."""
+    points = [scaling.decision(ends[0] + k / 3 * (ends[1] - ends[0])) for k in range(4)]
+    return jnp.stack([jax.vmap(lambda z, x=x: jnp.asarray(loss(x, z), x.dtype))(data) for x in points], axis=1)
+
+
+@evaluated
+def _excess(constraints: Constraints, scaling: Scaling, data: Any, u: Any) -> jax.Array:
+    return _linearised(constraints, scaling, data, jnp.asarray(u))[0]
+
+
+@evaluated(static_argnames=("loss",))
+def _evaluate(
+    loss: Callable[..., Any], constraints: Constraints, scaling: Scaling, data: Any, u: Any, multipliers: Any
+) -> tuple[jax.Array, ...]:
+    value, slope = jax.value_and_grad(_mean(loss, scaling, data))(jnp.asarray(u))
+    excess, pull = _linearised(constraints, scaling, data, jnp.asarray(u))
+    return value, slope, excess, slope + pull(jnp.asarray(multipliers))
+
+
+@evaluated(static_argnames=("loss",))
+def _steps(
+    loss: Callable[..., Any], constraints: Constraints, scaling: Scaling, data: Any, u: Any, multipliers: Any, penalty: Any,
+    curvature: Any,
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
+    """Take `STEPS` accelerated steps on the augmented Lagrangian; returns the last decision and the curvature."""
+    mean = _mean(loss, scaling, data)
+
+    def value_slope(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        value, slope = jax.value_and_grad(mean)(u)
+        excess, pull = _linearised(constraints, scaling, data, u)
+        active = jnp.maximum(multipliers + penalty * excess, 0)
+        return value + jnp.sum(active * active) / (2 * penalty), slope + pull(active)
+
+    def value(u: jax.Array) -> jax.Array:
+        active = jnp.maximum(multipliers + penalty * _linearised(constraints, scaling, data, u)[0], 0)
+        return mean(u) + jnp.sum(active * active) / (2 * penalty)
+
+    def one(_: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        u, ahead, momentum, curvature = carry
+        here, slope = value_slope(ahead)
+
+        def reached(curvature: jax.Array) -> jax.Array:
+            return scaling.scaled(scaling.domain.project(scaling.decision(ahead - slope / curvature)))
+
+        def too_long(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+            curvature, tries = carry
+            step = reached(curvature) - ahead
+            there = value(ahead + step)
+            slack = ROUNDING * (jnp.abs(here) + jnp.abs(there))
+            model = here + slope @ step + curvature / 2 * (step @ step)
+            return ~(there <= model + slack) & (tries < DOUBLINGS)
+
+        curvature, _ = lax.while_loop(too_long, lambda c: (2 * c[0], c[1] + 1), (curvature, jnp.zeros((), jnp.int32)))
+        moved = reached(curvature)
+        restart = slope @ (moved - u) > 0
+        longer = (1 + jnp.sqrt(1 + 4 * momentum * momentum)) / 2
+        onward = moved + (momentum - 1) / longer * (moved - u)
+        ahead = jnp.where(restart, moved, scaling.scaled(scaling.domain.project(scaling.decision(onward))))
+        return moved, ahead, jnp.where(restart, 1.0, longer), SHRINKING * curvature
+
+    u = jnp.asarray(u)
+    begun = (u, u, jnp.ones(()), jnp.asarray(curvature, u.dtype))
+    u, _, _, curvature = lax.fori_loop(0, STEPS, one, begun)
+    return u, curvature
+
+
+def _mean(loss: Callable[..., Any], scaling: Scaling, data: Any) -> Callable[[jax.Array], jax.Array]:
+    def mean(u: jax.Array) -> jax.Array:
+        x = scaling.decision(u)
+        return jnp.mean(jax.vmap(lambda z: jnp.asarray(loss(x, z), u.dtype))(data))
+
+    return mean
+
+
+def _linearised(
+    constraints: Constraints, scaling: Scaling, data: Any, u: jax.Array
+) -> tuple[jax.Array, Callable[[jax.Array], jax.Array]]:
+    """Return all constraint values, one row per round if they change, and the function weights -> gradient."""
+    x = scaling.decision(u)
+    if not constraints.takes_data:
+        values, pull, _ = constraints.linearise(x, None)
+        return values, lambda weights: scaling.radius * jnp.ravel(pull(weights))
+    values = jax.vmap(lambda z: constraints.values(x, z))(data)
+
+    def pulled(weights: jax.Array) -> jax.Array:
+        parts = jax.vmap(lambda z, w: constraints.linearise(x, z).pullback(w))(data, weights)
+        return scaling.radius * jnp.ravel(jnp.sum(parts, axis=0))
+
+    return values, pulled

@@ -1,0 +1,113 @@
+"""Play a run again, to find what was not recorded: its decisions, or the data that an adversary revealed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..learners import Learner
+from ..problem.problem import Problem
+from ..problem.streams import Adversary, Stream
+from .chunks import Simulation
+from .loop import Carry
+from .run import Run
+from .with_feedback import through
+
+__all__ = ["replayed", "revealed_data"]
+
+QUICKLY = 2**19
+"""Numbers in the decisions of all seeds and rounds up to which a run is played again by a program that is compiled quickly."""
+
+
+def revealed_data(run: Run) -> Any:
+    """Return the data that the adversary of a run revealed, as a pytree of arrays (seed, round, ...).
+
+    The simulation is played again, with the data recorded: learner, first decision and random keys determine it.
+    """
+    if not isinstance(run.stream, Adversary):
+        raise ValueError(
+            "run: got a run that has no adversary, or that was loaded from a file; expected the result of "
+            "simulate(learner, problem, reveal)"
+        )
+    parts = [data for _, data in replayed(run, record=("data",))]
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=1), *parts)
+
+
+def replayed(
+    run: Run, problem: Problem | None = None, stream: Stream | None = None, record: Sequence[str] = ("decisions",)
+) -> Iterator[tuple[Any, Any]]:
+    """Play a run again and yield decisions and data of one chunk after the other, so that memory stays flat.
+
+    Arguments:
+        run: of one learner.
+        problem: the problem that was played, for a run that was loaded from a file.
+        stream: its data, in the same case, or what an adversary revealed.
+        record: "decisions"; "data" alone for what an adversary revealed; or "proposals" for decisions before announced
+            constraints were enforced.
+
+    Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not computed again.
+    """
+    learner, problem, stream = run.learner, problem or run.played, stream or run.stream
+    if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
+        raise ValueError("run: got a run without its problem or its data; expected both, and one learner")
+    kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
+    whole = Simulation.prepare(
+        learners=(learner,),
+        swept=False,
+        problem=problem,
+        score=None,
+        feedback=run.feedback,
+        stream=stream,
+        record=kept,
+        every=1,
+        first=jnp.asarray(run.first),
+        random_keys=_keys_again(run, learner, stream),
+        chunk=None,
+    )
+    known = run.decisions if run.every == 1 and not stream.reacts and "proposals" not in record else None
+    if known is not None:
+        for start in range(0, run.horizon, whole.key.length):
+            count = min(whole.key.length, run.horizon - start)
+            yield known[:, start : start + count], whole.block(start, count)
+        return
+    if not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY:
+        quick = replace(whole, layout=whole.layout._replace(key=whole.key._replace(quick=True)))
+        *_, last = chunks = list(_played_again(quick, run.horizon))
+        if quick.is_after(last.carry, run.final):
+            yield from ((chunk.decisions, chunk.data) for chunk in chunks)
+            return
+    for chunk in _played_again(whole, run.horizon):
+        yield chunk.decisions, chunk.data
+
+
+class PlayedChunk(NamedTuple):
+    """Decisions or proposals and data of a chunk, arrays (seed, round, ...), and the carry after it."""
+
+    decisions: Any
+    data: Any
+    carry: Carry
+
+
+def _played_again(simulation: Simulation, horizon: int) -> Iterator[PlayedChunk]:
+    carry = simulation.begin()
+    for start in range(0, horizon, simulation.key.length):
+        count = min(simulation.key.length, horizon - start)
+        data = simulation.block(start, count)
+        carry, records = simulation.play_chunk(carry, data, start, count)
+        first = jax.tree.map(lambda a: a[0], records)  # the axis `learner`
+        decisions = first.get("decisions", first.get("proposals"))
+        yield PlayedChunk(decisions, first["data"] if simulation.stream.reacts else data, carry)
+
+
+def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:
+    """Return the random keys of a run that is played again, if anything is drawn."""
+    if not stream.reacts and not through(learner, run.feedback).random:
+        return None
+    if run.key is None:
+        raise ValueError("run: got a run without its random keys; expected the run that taut.simulate returned")
+    return run.key
