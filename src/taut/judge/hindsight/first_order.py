@@ -71,14 +71,15 @@ class _Element(NamedTuple):
     data: Any
     rounds: int
 
-    @property
-    def functions(self) -> tuple[Any, ...]:
-        """What the compiled functions take first."""
-        return self.loss, self.constraints, self.scaling, self.data
+    def excess(self, u: Array) -> Array:
+        """Return the constraint values, one row per round if they change."""
+        return np.asarray(_excess(self.constraints, self.scaling, self.data, u))
 
     def evaluate(self, u: Array, multipliers: Array) -> tuple[float, Array, Array, Array]:
         """Return the mean loss, its gradient, the constraint values, and the gradient of the Lagrangian."""
-        value, slope, excess, whole = (np.asarray(part) for part in _evaluate(*self.functions, u, multipliers))
+        value, slope, excess, whole = (
+            np.asarray(part) for part in _evaluate(self.loss, self.constraints, self.scaling, self.data, u, multipliers)
+        )
         if not (np.isfinite(value) and np.isfinite(slope).all() and np.isfinite(whole).all()):
             raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
         return float(value), slope, excess, whole
@@ -159,7 +160,7 @@ def _minimise(
 ) -> tuple[_Best, int]:
     """Return the best decision and the number of passes that it took."""
     u = element.scaling.project(u[None])[0]
-    multipliers = np.zeros_like(np.asarray(_excess(*element.functions[1:], u)))
+    multipliers = np.zeros_like(element.excess(u))
     value, slope, excess, _ = element.evaluate(u, multipliers)
     interior = _interior(element, multipliers)
     allowed = ALLOWED_EXCESS * FEASIBLE * max(1.0, float(np.abs(excess).max()))
@@ -185,9 +186,10 @@ def _minimise(
         over = float(excess.max(initial=0.0))
         penalty *= GROWTH if over > ENOUGH * left else 1.0
         left = min(left, over) if over > 0 else left
-        moved, bent = _steps(*element.functions, u, multipliers, penalty, curvature)
+        loss, constraints, scaling, data, _ = element
+        moved, bent = _steps(loss, constraints, scaling, data, u, multipliers, penalty, curvature)
         u, curvature, count = np.asarray(moved), float(bent), count + 1
-        multipliers = np.maximum(multipliers + penalty * np.asarray(_excess(*element.functions[1:], u)), 0)
+        multipliers = np.maximum(multipliers + penalty * element.excess(u), 0)
 
 
 def _feasible(
@@ -232,7 +234,7 @@ def _interior(element: _Element, zeros: Array) -> tuple[Array, Array] | None:
 
 def _check_convex(element: _Element, u: Array, witnesses: Array) -> None:
     """Raise an error if the loss somewhere lies below its tangent at the solution, on which the proof relies."""
-    zeros = np.zeros_like(np.asarray(_excess(*element.functions[1:], u)))
+    zeros = np.zeros_like(element.excess(u))
     value, slope, _, _ = element.evaluate(u, zeros)
     for witness in witnesses:
         there = element.evaluate(witness, zeros)[0]
