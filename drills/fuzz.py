@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import datetime
 import fractions
 import random
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
@@ -21,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import taut
+from drills.fuzz_targets import CLIPPED, PROBLEM, targets
 
 PACKAGE = str(Path(taut.__file__).parent)
 ALLOWED = 0.01
@@ -45,88 +47,11 @@ JUNK: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def loss(x: Any, z: Any) -> Any:
-    """A loss."""
-    return 0.5 * jnp.sum((x - z) ** 2)
-
-
-def constraint(x: Any) -> Any:
-    """A constraint."""
-    return jnp.sum(jnp.abs(x)) - 1
-
-
-KNOWN = taut.Constants(radius=1.5, loss_lipschitz=3.5, constraint_lipschitz=1.5, constraint_range=2.2)
-PROBLEM = taut.Problem(loss, constraint, taut.Ball(1.5, shape=2), KNOWN)
-CLIPPED = taut.ClippedOGD(0.3, 5.0)
-Z = np.random.default_rng(0).normal(size=(5, 2))
-
-
-def observe(**arguments: Any) -> None:
-    """Show one round to a new player."""
-    taut.Player(CLIPPED, PROBLEM).observe(**arguments)
-
-
-def tuned(name: str) -> Callable[..., Any]:
-    """Return the constructor of a learner."""
-    learner, _, method = name.partition(".")
-    return getattr(getattr(taut, learner), method)
-
-
-def metric(name: str) -> Callable[..., Any]:
-    """Return a metric of a small run."""
-    run = taut.simulate(CLIPPED, PROBLEM, Z)
-    return lambda **arguments: getattr(taut.metrics, name)(run, **arguments)
-
-
-def targets() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Return functions with valid arguments."""
-    found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "Ball": (taut.Ball, {"radius": 1.0, "centre": [0.0, 1.0], "shape": 2}),
-        "L1Ball": (taut.L1Ball, {"radius": 1.0, "centre": None, "shape": (2,)}),
-        "Box": (taut.Box, {"lower": [0.0, 0.0], "upper": [1.0, 2.0]}),
-        "Simplex": (taut.Simplex, {"dimension": 3, "total": 1.0}),
-        "Constants": (taut.Constants, {
-            "radius": 1.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0, "constraint_count": 2, "slater": 0.1,
-            "estimated": frozenset(), "gap": 0.0,
-        }),
-        "Problem": (taut.Problem, {
-            "loss": loss, "constraints": constraint, "domain": taut.Ball(1.5, shape=2), "constants": KNOWN,
-            "domain_binds": False,
-        }),
-        "simulate": (taut.simulate, {
-            "learner": CLIPPED, "problem": PROBLEM, "stream": Z, "horizon": 5, "seeds": None, "key": None, "x1": None,
-            "record": ("loss",), "every": 1, "score": None, "chunk": None,
-        }),
-        "Player": (taut.Player, {"learner": CLIPPED, "problem": PROBLEM, "x1": None, "count": None}),
-        "observe": (observe, {"z": np.zeros(2)}),
-        "observe measurements": (observe, {
-            "gradient": np.zeros(2), "excess": 0.0, "jacobian": np.zeros(2), "loss": 1.0,
-        }),
-        "max_of": (taut.max_of, {"problem": PROBLEM}),
-        "squared": (taut.squared, {"problem": PROBLEM}),
-        "tightened": (taut.tightened, {"problem": PROBLEM, "rho": 0.1}),
-        "log_sum_exp": (taut.log_sum_exp, {"problem": PROBLEM, "temperature": 10.0}),
-        "smoothed": (taut.smoothed, {"problem": PROBLEM, "width": 0.1, "data": None}),
-        "simulate_all": (taut.simulate_all, {"jobs": [], "threads": 1}),
-        "ClippedOGD": (taut.ClippedOGD, {"eta": 0.1, "sigma": 4.0}),
-        "ProjectedOGD": (taut.ProjectedOGD, {"eta": 0.1, "feasible": taut.Ball(1.0, shape=2)}),
-        "estimate_constants": (PROBLEM.estimate_constants, {
-            "stream": Z, "key": jax.random.key(0), "horizon": 5, "seeds": None, "samples": 4,
-        }),
-    }  # fmt: skip
-    for name in ("ClippedOGD.tuned", "SaddlePoint.mahdavi", "DriftPlusPenalty.tuned"):
-        if hasattr(getattr(taut, name.split(".")[0]), name.split(".")[1]):
-            found[name] = (tuned(name), {"constants": KNOWN.with_values(constraint_count=1), "horizon": 100})
-    for name in ("loss", "violation", "excess", "squared_violation", "peak_violation", "violating_rounds"):
-        found[f"metrics.{name}"] = (metric(name), {"rounds": [2, 3]})
-    return found
-
-
 def fuzz(calls: int, seed: int) -> tuple[int, collections.Counter[str]]:
     """Make so many calls. Returns how many errors were clear, and the unclear ones."""
     rng, clear, unclear = random.Random(seed), 0, collections.Counter[str]()
     known = targets()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         warnings.simplefilter("ignore")
         for _ in range(calls):
             name = rng.choice(list(known))

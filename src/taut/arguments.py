@@ -5,15 +5,17 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import os
 import types
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 __all__ = [
-    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "non_negative", "one_of", "positive", "real",
-    "shown",
+    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "non_negative", "one_of", "path", "positive",
+    "real", "shown",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -115,6 +117,16 @@ def instance(name: str, value: Any, kind: type[T], expected: str) -> T:
     if not isinstance(value, kind):
         raise TypeError(f"{name}: got {shown(value)}; expected {expected}")
     return value
+
+
+def path(name: str, value: Any) -> Path:
+    """Return `value` as a path; it must be a text or a `pathlib.Path`."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}: got {shown(value)}; expected a path, as a text or a pathlib.Path")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValueError(f"{name}: got {text!r}; expected the name of a file or folder")
+    return Path(text)
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:

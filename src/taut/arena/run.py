@@ -83,7 +83,7 @@ def play(
     """
     from ..play.sweeps import sweep
 
-    folder = Path(folder)
+    folder = arguments.path("folder", folder)
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import files, storage
+from .. import arguments, files, storage
 from ..engine import Array
 from .chunks import Simulation
 from .fingerprint import digest_of_tree, fingerprint
@@ -39,7 +39,7 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path | None, simulation: Simulation) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else arguments.path("checkpoint", folder)
         if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist yet")
         self.simulation = simulation

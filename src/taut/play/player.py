@@ -447,7 +447,7 @@ class Player(Displayed):
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
-        files.write_arrays(path, *self._contents())
+        files.write_arrays(arguments.path("path", path), *self._contents())
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return header and arrays of a file."""

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import files
+from .. import arguments, files
 from ..engine import VERSION
 from ..learners import Learner
 from ..problem.feedback import Feedback, as_feedback
@@ -72,7 +72,7 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
 
 def read(path: str | Path, problem: Problem, learner: Any = None) -> tuple[dict[str, Any], dict[str, Array]]:
     """Read a file and check that its header is one of a player for this problem, and by this learner if one is given."""
-    saved, arrays = files.read_arrays(path)
+    saved, arrays = files.read_arrays(arguments.path("path", path))
     if saved.get("what") != "player" or saved.get("format") not in READABLE or type(saved["format"]) is not int:
         came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
         raise ValueError(

@@ -74,12 +74,12 @@ def content(data: xarray.Dataset) -> bytes:
 
 def write(path: str | Path, content: bytes) -> None:
     """Write the content of a netCDF file, followed by its checksum, which other readers of netCDF ignore."""
-    files.write_atomically(path, content + MARK + hashlib.sha256(content).hexdigest().encode())
+    files.write_atomically(arguments.path("path", path), content + MARK + hashlib.sha256(content).hexdigest().encode())
 
 
 def read(path: str | Path) -> dict[str, Any]:
     """Return the fields of a run from a file."""
-    content = storage.read_file(path, "path", "a run that taut saved")
+    content = storage.read_file(arguments.path("path", path), "path", "a run that taut saved")
     try:
         checked = _has_checksum(content)
         header, arrays = _read(content)

@@ -73,7 +73,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
         raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
     data = None if data is None else problem.arrange(data)
     # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), arguments.as_array("data", a).dtype), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     return _transformed(problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x)))
 

@@ -337,10 +337,27 @@ def check_compiles_once(card: Card, problems: Sequence[KnownProblem]) -> None:
     )
 
 
+def _check_step_keeps_types(learner: Learner, problem: Problem, z: Any, x1: Array) -> None:
+    """The step itself must not widen the state, whatever the type of its parameters; only types are computed."""
+
+    def cast(tree: Any, dtype: Any) -> Any:
+        floats = jax.tree.map(lambda a: jnp.issubdtype(jnp.result_type(a), jnp.floating), tree)
+        return jax.tree.map(lambda a, is_float: np.asarray(a, dtype) if is_float else a, tree, floats)
+
+    learner, narrow = cast(learner, np.float64), cast(z, np.float32)
+    count = problem.constants.constraint_count
+    begun = learner.init(jnp.asarray(x1), 1 if count is None else count)
+    after = jax.eval_shape(lambda state, z: learner.step(state, problem.round(z)), begun, narrow)
+    require(
+        _types(after) == _types(begun), "step must keep a state in 32 bits in 32 bits: convert parameters with x.dtype"
+    )
+
+
 def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
     """In 32 bits the run is the same up to rounding, and nothing is silently computed in another width."""
     known = home(card) if home(card) in problems else problems[0]
     x1 = np.asarray(known.problem.domain.centre, np.float32)
+    _check_step_keeps_types(tuned(card, known), as_played(card, known.problem), _first_data(known), x1)
     data = jax.tree.map(lambda a: a[0], shared_stream(known))
     run = simulate(tuned(card, known), as_played(card, known.problem), data, x1=x1, chunk=CHUNK, record=RECORD)
     double = shared_run(card, known)

@@ -10,6 +10,8 @@ problem with these constants and for any data, including data chosen by an adapt
 
 from __future__ import annotations
 
+from inspect import isfunction
+
 from .averaged import (
     averaged_block_regret,
     averaged_block_violation,
@@ -129,7 +131,7 @@ from .surrogate import (
     surrogate_regret,
     surrogate_violation,
 )
-from .theorem import OutsideTheorem
+from .theorem import OutsideTheorem, with_numbers
 from .yu_neely import (
     yu_neely_excess,
     yu_neely_regret,
@@ -237,3 +239,7 @@ __all__ = [
     "yu_neely_regret",
     "zinkevich_regret",
 ]
+
+for _name in __all__:
+    if isfunction(globals()[_name]):
+        globals()[_name] = with_numbers(globals()[_name])

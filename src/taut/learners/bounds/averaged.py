@@ -85,6 +85,8 @@ def averaged_smooth_violation(
         raise OutsideTheorem(f"the bound is a recursion over rounds, which is evaluated for at most {LONGEST} of them")
     slack, width = arguments.positive("slater", slater), arguments.positive("diameter", diameter)
     least = arguments.positive("rate", rate)
+    if least > 1:
+        raise ValueError(f"rate: got {least:g}; expected at most 1, the weight of the newest value")
     unit = averaged_margin(sigma=sigma, horizon=rounds, constraint_count=constraint_count, rate=1.0)
     v = u = arguments.non_negative("initial_violation", initial_violation)
     bias, weight, total = 0.0, 1.0, v

@@ -33,5 +33,5 @@ def path_cost(*, path_length: float, diameter: float, last_step: float) -> float
     60.0
     """
     length = arguments.non_negative("path_length", path_length)
-    across, step = arguments.positive("diameter", diameter), float(last_step)
-    return 0.0 if length == 0 else across * length / step
+    across = arguments.positive("diameter", diameter)
+    return 0.0 if length == 0 else across * length / arguments.positive("last_step", last_step)

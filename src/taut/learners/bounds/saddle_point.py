@@ -212,7 +212,8 @@ def jenatton_key_inequality(
     regret + [sum_t g(x_t)]_+^2 / (2 (sum_t theta_t + theta_1)) <= `regret_bound`, the value of `jenatton_regret` or of
     `jenatton_strong_regret`. The multiplier's distances telescope since 1/mu_t - 1/mu_{t-1} <= theta_t.
     """
-    weight = _jenatton_weight(arguments.count("horizon", horizon), theta, arguments.fraction("beta", beta))
+    rounds, pull = arguments.count("horizon", horizon), arguments.positive("theta", theta)
+    weight = _jenatton_weight(rounds, pull, arguments.fraction("beta", beta))
     return regret + max(excess, 0.0) ** 2 / (2 * weight) - regret_bound
 
 

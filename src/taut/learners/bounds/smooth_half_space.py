@@ -46,13 +46,14 @@ def smooth_half_space_peak(
     L a^2 / (1 - 2 theta + sqrt(1 - 4 theta)), at most 2 L a^2. An affine constraint (L = 0) is met from round 2 on, and
     needs no error bound.
     """
-    bend, a = arguments.non_negative("constraint_smoothness", constraint_smoothness), longest
+    bend = arguments.non_negative("constraint_smoothness", constraint_smoothness)
+    a = arguments.non_negative("longest", longest)
     start = arguments.non_negative("initial_violation", initial_violation)
     if bend == 0 or a == 0 == start:
         return start
     if error_bound is None:
         raise OutsideTheorem("error_bound (kappa) is not known, and neither is a Slater point")
-    theta, most = bend * a / error_bound, 0.25 if memory else 1.0
+    theta, most = bend * a / arguments.positive("error_bound", error_bound), 0.25 if memory else 1.0
     if theta > most:
         raise OutsideTheorem(
             f"the longest step is {a:g}; the theorem needs one of at most {most:g} kappa / L = "
@@ -128,7 +129,9 @@ def half_space_margin(
     """
     slope = arguments.positive("loss_lipschitz", loss_lipschitz)
     slack, bend = arguments.positive("slater", slater), arguments.positive("constraint_lipschitz", constraint_lipschitz)
-    gain = half_space_contraction(constraint_lipschitz=bend, error_bound=slack / (2 * diameter))
+    gain = half_space_contraction(
+        constraint_lipschitz=bend, error_bound=slack / (2 * arguments.positive("diameter", diameter))
+    )
     rho = min(slack / 2, math.sqrt(diameter * bend * slack / (2 * gain * arguments.count("horizon", horizon))))
     return Margin(gain * rho / (slope * bend), rho)
 
@@ -141,6 +144,8 @@ def margin_holds(
     H3 for g + rho: d_t, the distance to {g <= -rho}, stays at most max(d_1, a / (1-q)), with the error bound
     (epsilon - rho) / D. If that is at most rho / G_g, g(x_t) <= -rho + G_g d_t <= 0.
     """
+    for name, value in (("margin", margin), ("slater", slater), ("diameter", diameter)):
+        arguments.positive(name, value)
     if margin >= slater:
         raise OutsideTheorem(f"the margin is {margin:g}; expected less than the Slater slack {slater:g}")
     kappa = (slater - margin) / diameter

@@ -166,9 +166,8 @@ def _identities(ready: dict[str, Ready]) -> dict[str, str]:
 def _store(folder: str | Path | None) -> Store | None:
     if folder is None:
         return None
-    if not isinstance(folder, (str, Path)):
-        raise TypeError(f"folder: got {arguments.shown(folder)}; expected the path of a folder")
-    if Path(folder).exists() and not Path(folder).is_dir():
+    folder = arguments.path("folder", folder)
+    if folder.exists() and not folder.is_dir():
         raise ValueError(f"folder: got {folder}, a file; expected a folder, which need not exist yet")
     return Store(folder)
 
@@ -234,7 +233,7 @@ def _keep(
 def _cache(folder: str | Path | None) -> str | None:
     if folder is None:
         return cache_folder()
-    return str(Path(folder).absolute())
+    return str(arguments.path("cache", folder).absolute())
 
 
 @contextmanager

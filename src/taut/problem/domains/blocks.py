@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ... import files
+from ... import arguments, files
 from .arrays import norm, shape_of
 from .base import Domain, domain_from_dict
 
@@ -36,6 +36,8 @@ class Blocks(Domain, leaves=("parts",), static=("places",)):
     def __init__(
         self, parts: Sequence[Domain], places: Sequence[Sequence[int]], shape: int | Sequence[int] | None = None
     ) -> None:
+        if not isinstance(parts, Sequence):
+            raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
         for i, part in enumerate(parts):
             if not isinstance(part, Domain):
                 raise TypeError(f"parts: got {part!r} at index {i}; expected a Domain")
