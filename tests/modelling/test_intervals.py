@@ -249,6 +249,14 @@ def test_constants_of_models_are_never_exceeded(name):
         assert getattr(known, constant) <= 4 * float(jnp.max(numbers)), constant  # and not far above
 
 
+def test_affine_functions_are_bounded_over_the_simplex_itself():
+    b, r = cp.Variable(3, name="b"), cp.Parameter(3, name="r", bounds=[0.5, 2])
+    known = taut.from_cvxpy(-cp.log(r @ b), [cp.sum(b) == 1, b >= 0]).constants
+    assert not known.estimated
+    assert known.loss_range == pytest.approx(np.log(4))  # r @ b is between 0.5 and 2; over the box it is not above 0
+    assert np.sqrt(8.25) / 0.5 <= known.loss_lipschitz <= 1.1 * np.sqrt(8.25) / 0.5
+
+
 def test_a_loose_bound_is_noted_and_a_guess_stays_an_estimate():
     x, f = cp.Variable(5, name="x", bounds=[-1, 1]), cp.Parameter((9, 5), name="f", bounds=[-3, 3])
     notes = taut.from_cvxpy(cp.sum(cp.square(f @ x)), [cp.sum(x) <= 1]).notes

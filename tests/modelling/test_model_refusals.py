@@ -27,6 +27,18 @@ def refusals():
             lambda: (cp.sum(x), [x[0] == 2 * x[1], x[1] >= 0]),
             r"a ray in the direction \+1 x\[0\] \+0.5 x\[1\];",
         ),
+        "unbounded but for data": (
+            lambda: (cp.sum(x), [x >= 0, cp.sum(x) <= cp.Parameter(name="p", bounds=[0, 1])]),
+            r"a ray in the direction .*expected a bounded one, bounds=.* \(constraints with data of the round do not count",
+        ),
+        "sign in bounds": (
+            lambda: (-cp.Parameter(2, name="p", bounds=[1, 2]) @ cp.log(x), [x >= 1, x <= 2]),
+            "(?s)loss: .*add nonneg=True to parameter p",
+        ),
+        "fraction of any matrix": (
+            lambda: (cp.matrix_frac(x, cp.Parameter((2, 2), name="p", symmetric=True)), ball),
+            "parameter p: got admissible data that are not positive semidefinite",
+        ),
         "unbounded along a curve": (
             lambda: (cp.sum(x), [cp.square(x[0]) <= x[1]]),
             r"a ray in the direction \+1 x\[1\];",

@@ -52,6 +52,11 @@ def test_constants_are_those_of_the_data(valued):
     assert estimated.loss_lipschitz == plain.constants.loss_lipschitz > game.constants.loss_lipschitz
     run = taut.simulate(LEARNER, game, {q: DATA})
     assert taut.certify(run, problem=game, stream={q: DATA}).holds == run.certificate().holds
+    assert taut.certify(run, problem=game, check=False).comparator.loss == pytest.approx(wanted_loss(plain))
+
+
+def wanted_loss(model):
+    return taut.hindsight(model, DATA).loss
 
 
 def test_other_values_stay_those_of_the_time_of_building():

@@ -98,6 +98,19 @@ def test_semidefinite_matrices():
         assert taut.hindsight(model, data).loss[0] == pytest.approx(best if trace == "==" else min(best, 0), rel=1e-6)
 
 
+def test_eigenvalues_between_bounds():
+    unit, y = np.eye(2), cp.Parameter((2, 2), name="y", symmetric=True, bounds=[-1, 1])
+    for limits, edges in (
+        (lambda s: [s >> 0.5 * unit, s << 3 * unit], (0.5, 3)),
+        (lambda s: [cp.lambda_min(s) >= 0.5, cp.lambda_max(s) - 1 <= 2], (0.5, 3)),
+        (lambda s: [s >> 0.5 * unit, cp.trace(s) <= 3], (0.5, 2.5)),
+    ):
+        s = cp.Variable((2, 2), name="s", symmetric=True)
+        domain = taut.from_cvxpy(cp.trace(s @ y) - cp.log_det(s), limits(s)).domain
+        assert type(domain) is taut.Spectral
+        assert (float(domain.eigenvalues.lower[0]), float(domain.eigenvalues.upper[0])) == edges
+
+
 def test_dynamics_hold_in_every_round():
     level, flow = cp.Variable(4, name="level"), cp.Variable(3, name="flow")
     price = cp.Parameter(3, name="price", bounds=[-1, 1])
@@ -121,6 +134,10 @@ def test_rows_of_the_domain_are_tightened_too():
     assert type(model.domain) is taut.L1Ball
     tight = taut.tightened(model, 0.25)
     np.testing.assert_allclose(np.asarray(tight.constraints.values(np.array([1.0, 0, 1]), None)), [0.25])
+    given = model.with_constants(model.constants.with_values(loss_lipschitz=9.0, constraint_lipschitz=0.1))
+    known = taut.tightened(given, 0.25).constants
+    assert known.loss_lipschitz == 9  # the user's
+    assert known.constraint_lipschitz == tight.constants.constraint_lipschitz  # of the rows that were not played before
     equation = taut.tightened(taut.from_cvxpy(c @ x, [cp.sum(x) == 1, x >= 0]), 0.1)
     values = np.asarray(equation.constraints.values(np.array([0.05, 0.45, 0.5]), None))
     np.testing.assert_allclose(values, [0.05, -0.35, -0.4])  # x >= 0.1; the sum stays what it is

@@ -74,6 +74,8 @@ def certify(
     if played is None or scored is None:
         raise ValueError("problem: got None; expected the problem that was played, which a saved run does not hold")
     held = stream if data is None else data
+    if held is None:
+        played, scored = played.as_played(run.played), scored.as_played(run.problem)
     played, scored = played.for_data(held), scored.for_data(held)
     source = _source(run, played, stream, seeds, data)
     notes = coverage(learner, run.feedback)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cvxpy.atoms.atom import Atom
+from cvxpy.constraints.nonpos import Inequality, NonNeg
+from cvxpy.constraints.psd import PSD
+from cvxpy.constraints.zero import Equality, Zero
 
 from ..engine import Array
 from ..problem.domains.support import least_change, linear_minimisers
@@ -44,10 +47,33 @@ def atom_domains(parts: list[Any]) -> list[tuple[Any, Any]]:
     for part in parts:
         for atom in _atoms(part):
             for constraint in atom._domain():
+                if _by_rules(atom, constraint):
+                    continue
                 if (str(atom), str(constraint)) not in seen and constraint.variables():
                     seen.add((str(atom), str(constraint)))
                     found.append((atom, constraint))
     return found
+
+
+def _by_rules(atom: Any, constraint: Any) -> bool:
+    """Whether CVXPY's rules prove the condition, and the atom is finite with finite slopes wherever it holds.
+
+    Raises for a matrix of data that need not be semidefinite.
+    """
+    kind = type(atom).__name__
+    if isinstance(constraint, (Equality, Zero)):
+        return bool(atom.args[0].is_symmetric())
+    if kind in ("Power", "PowerApprox") and isinstance(constraint, (Inequality, NonNeg)):
+        return bool(atom.args[0].is_nonneg()) and float(atom.p.value) > 1
+    if isinstance(constraint, PSD) and not constraint.variables() and constraint.parameters():
+        if constraint.args[0].is_psd():
+            return True
+        names = ", ".join(parameter.name() for parameter in constraint.parameters())
+        raise ValueError(
+            f"parameter {names}: got admissible data that are not positive semidefinite, for which {atom} is not defined; "
+            "expected PSD=True"
+        )
+    return False
 
 
 def _atoms(part: Any) -> Iterator[Any]:
@@ -92,7 +118,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
                     _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
                     edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
                     if len(edge):
-                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model)
+                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
                     before, data = data, _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
                     if np.array_equal(before, data):
                         break
@@ -172,7 +198,8 @@ def _refuse_outside(
         )
 
 
-def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, model: Model) -> None:
+def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, model: Model, changing: bool) -> None:
+    shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
     centre = np.ravel(np.asarray(model.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
@@ -185,8 +212,8 @@ def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, model: Mode
     ):
         if bad.any():
             raise ValueError(
-                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where {atom} is {what}; expected "
-                "a domain that keeps a distance from there"
+                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where {atom} is {what}{shown}; "
+                "expected a domain that keeps a distance from there"
             )
 
 

@@ -23,7 +23,7 @@ RARE = 1e3
 
 
 def bounding_box(
-    flat: FlatCopy, constraints: list[Any], name: Callable[[int], str], places: Array
+    flat: FlatCopy, constraints: list[Any], name: Callable[[int], str], places: Array, left_out: int = 0
 ) -> tuple[Array, Array]:
     """The smallest box around the feasible set, for the entries at some places; empty and unbounded sets are refused.
 
@@ -32,6 +32,7 @@ def bounding_box(
         constraints: all that do not change with the round, attributes included; the user's own.
         name: of the i-th entry of a decision, for errors.
         places: the entries of the flat decision whose bounds are wanted.
+        left_out: the number of constraints that change with the round, for errors.
     """
     size = flat.variable.size
     if size > LARGEST:
@@ -56,7 +57,9 @@ def bounding_box(
             if solution.status == "unbounded":
                 way = _direction(feasible.wanted(solution), name)
                 raise ValueError(
-                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, or domain=..."
+                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, bounds=[low, high] of "
+                    "the variables, or domain=..."
+                    + (" (constraints with data of the round do not count for the domain)" if left_out else "")
                 )
             if solution.status != "solved" or solution.error > 1e-5:
                 # If the set is unbounded, another entry may show the direction.

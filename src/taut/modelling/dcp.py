@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
 from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
-from .attributes import refused
+from .attributes import limits, refused
 from .reading import read
 
 __all__ = ["checked", "is_parametrized"]
@@ -71,4 +72,22 @@ def _explained(loss: Any, constraints: list[Any]) -> str:
     """CVXPY's explanation, of the loss or else of the constraints."""
     which = "constraints" if loss.is_convex() else "loss"
     message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
-    return f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. {message}"
+    hint = _sign_hint([loss, *constraints])
+    return f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. {message}{hint}"
+
+
+def _sign_hint(parts: list[Any]) -> str:
+    """Parameters whose bounds have one sign, which CVXPY's rules do not read from bounds."""
+    known = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    hints = []
+    for parameter in known.values():
+        low, high = limits(parameter)
+        for holds, seen, name in (
+            (np.all(low >= 0), parameter.is_nonneg(), "nonneg"),
+            (np.all(high <= 0), parameter.is_nonpos(), "nonpos"),
+        ):
+            if holds and not seen:
+                hints.append(f"{name}=True to parameter {parameter.name()}")
+    if not hints:
+        return ""
+    return f"\nCVXPY does not read the sign of a parameter from its bounds: add {', '.join(hints)}."

@@ -59,11 +59,12 @@ class Decisions:
 
     def assemble(self, decision: Any) -> Any:
         """The decision with the parts that `present` gives: by name, or the only one as an array."""
-        parts = decision
+        parts = decision.toarray() if hasattr(decision, "toarray") else decision  # CVXPY's values of diagonal variables
         if not isinstance(parts, Mapping):
             if len(self.variables) > 1 or np.shape(parts) != self.variables[0].shape:
                 return parts  # flat, as decisions are inside a run
             parts = {self.variables[0].name(): parts}
+        parts = {name: part.toarray() if hasattr(part, "toarray") else part for name, part in parts.items()}
         wanted = {variable.name(): variable.shape for variable in self.variables}
         shapes = {name: np.shape(part) for name, part in parts.items()}
         if shapes != wanted:

@@ -39,7 +39,7 @@ def derived(model: Model, rows: list[Excess], finite: list[Any], box_only: bool)
         low, high = sets.low.copy(), sets.high.copy()
         if model.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
             solved = True
-            edges = bounding_box(model.flat_copy(), steady, model.entry, places)
+            edges = bounding_box(model.flat_copy(), steady, model.entry, places, len(every) - len(steady))
             low[places], high[places] = np.maximum(low[places], edges[0]), np.minimum(high[places], edges[1])
             high[places] = np.maximum(low[places], high[places])
         for variable in filter(is_symmetric, model.variables):  # mirror images are equal but for rounding

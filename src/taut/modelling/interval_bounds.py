@@ -10,6 +10,9 @@ import cvxpy as cp
 import numpy as np
 
 from ..engine import Array
+from ..problem.domains import AffineBox, Ball, Blocks, Domain, L1Ball, Product, Simplex
+from ..problem.domains import Box as DomainBox
+from ..problem.domains.support import bounding_box, least_change
 from .atoms.constant import constant_value
 from .attributes import is_symmetric, mirrored, pattern
 from .interval_rules import RULES
@@ -29,6 +32,20 @@ ENTRIES = 12
 """if decision and data together have at most this many entries."""
 
 
+ROWS = 200
+"""Affine expressions with at most this many entries are bounded over the domain itself, others over its box."""
+ROUNDING = 1e-12
+
+
+def _is_cut(domain: Domain) -> bool:
+    """Whether the domain is smaller than its box and linear functions over it are bounded quickly."""
+    if isinstance(domain, (Blocks, Product)):
+        return any(map(_is_cut, domain.parts)) and all(
+            isinstance(one, DomainBox) or _is_cut(one) for one in domain.parts
+        )
+    return isinstance(domain, (Ball, L1Ball, Simplex)) or (isinstance(domain, AffineBox) and len(domain.rows) == 1)
+
+
 class Box(NamedTuple):
     """Decisions and data, both flat, between bounds."""
 
@@ -40,8 +57,6 @@ class Box(NamedTuple):
 
 def whole_box(model: Model, known: Range) -> Box:
     """The smallest box around the domain, and the range of the parameters."""
-    from ..problem.domains.support import bounding_box
-
     low, high = bounding_box(model.domain)
     return Box(np.append(low, known.lower), np.append(high, known.upper), len(low))
 
@@ -54,6 +69,9 @@ class Intervals:
         self._spans: dict[int, Span] = {}
         self._kept: list[Any] = []  # expressions, so that ids are not used again
         self._places: dict[int, slice] = {}
+        self._corner: Intervals | None = None
+        domain = getattr(model, "domain", None)
+        self._domain = domain if domain is not None and _is_cut(domain) and np.any(box.high > box.low) else None
         start = box.size
         for parameter in model.parameters:
             self._places[parameter.id] = slice(start, start + parameter.size)
@@ -78,7 +96,33 @@ class Intervals:
         rule = RULES.get(type(expression).__name__)
         if rule is None:
             raise Unknown
-        return rule(expression, [self.of(arg) for arg in expression.args])
+        inner = [self.of(arg) for arg in expression.args]
+        if self._domain is not None and not expression.is_affine():
+            inner = [
+                self._within(arg, span) if arg.is_affine() else span
+                for arg, span in zip(expression.args, inner, strict=True)
+            ]
+        return rule(expression, inner)
+
+    def _within(self, expression: Any, span: Span) -> Span:
+        """Tighter bounds on an affine function over a domain that is smaller than its box, such as a simplex.
+
+        With the lower corner c of the box, f(x) = f(c) + <slope, x - c>, and no entry of x - c is below zero.
+        """
+        domain = self._domain
+        if domain is None or span.constant or isinstance(expression, cp.Variable) or span.size > ROWS:
+            return span
+        if self._corner is None:
+            low = bounding_box(domain)[0]
+            edges = (np.append(low, edge[self.size :]) for edge in (self.box.low, self.box.high))
+            self._corner = Intervals(self.model, Box(*edges, self.size))
+            self._corner._domain = None
+        there, corner = self._corner.of(expression), np.tile(self._corner.box.low[: self.size], (span.size, 1))
+        low = np.ravel(there.low) + least_change(domain, span.down, corner)
+        high = np.ravel(there.high) - least_change(domain, -span.up, corner)
+        room = ROUNDING * (1 + np.abs(low) + np.abs(high))
+        low, high = (np.reshape(edge, span.low.shape) for edge in (low - room, high + room))
+        return span._replace(low=np.maximum(span.low, low), high=np.minimum(span.high, high))
 
     def _variable(self, variable: Any) -> Span:
         if self.size * variable.size > MOST:

@@ -182,7 +182,30 @@ class Model(RoundData, Decisions, Problem):
             self._with_data[()] = Model(
                 loss, constraints, self.domain, constants, chosen, binds, recourse, self._values_of_fixed, True
             )
-        return self._with_data[()]
+        return self._with_data[()]._with_known(self)
+
+    def _with_known(self, stated: Model) -> Problem:
+        """This model, which plays more rows than `stated`, with the constants that the user gave that one.
+
+        What bounds all rows must hold for the new ones, too: the larger of both bounds, the smaller of both margins.
+        """
+        given, derived, own = stated.constants, stated._derived_constants, self.constants
+        if given is derived:
+            return self
+        changed: dict[str, Any] = {}
+        for name in ("loss_lipschitz", "loss_range", "strong_convexity"):
+            if getattr(given, name) != getattr(derived, name):
+                changed[name] = getattr(given, name)
+        for name, safer in (("constraint_lipschitz", max), ("constraint_range", max), ("slater", min)):
+            numbers = getattr(given, name), getattr(own, name)
+            if numbers[0] != getattr(derived, name) and None not in numbers and safer(numbers) != numbers[1]:
+                changed[name] = numbers[0]
+        return self.with_constants(own.with_values(**changed)) if changed else self
+
+    def as_played(self, played: Problem | None) -> Problem:
+        """The form of this model that a run played, if its stream had data for parameters with a value."""
+        same = isinstance(played, Model) and all(played._given[k] is self._given[k] for k in (0, 1))
+        return played if same and isinstance(played, Model) and len(played.parameters) > len(self.parameters) else self
 
     def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
         """Complete the user's constants. Also checks the domains of atoms, and finds the curvature and a Slater point."""

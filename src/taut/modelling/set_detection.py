@@ -52,6 +52,8 @@ class Sets:
         self.inequalities: list[Row] = []
         self.rounds: list[tuple[Place, RoundSet]] = []
         self.semidefinite: dict[int, list[Place]] = {}
+        self.eigenvalues: dict[int, tuple[float, float]] = {}
+        """Bounds on the eigenvalues of symmetric variables, by id."""
         self.boxed = np.zeros(model.size, bool)
         for variable in model.variables:
             if is_symmetric(variable) or not np.all(pattern(variable)):
@@ -62,11 +64,16 @@ class Sets:
             self._read(k, one)
         for one in finite:
             self._read_finite(one)
-        for key in self.semidefinite:  # diagonals of semidefinite matrices
+        for variable in model.variables:
+            if variable.id in self.semidefinite and variable.attributes["PSD"]:
+                low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
+                self.eigenvalues[variable.id] = max(low, 0.0), high
+        for key, (least, most) in self.eigenvalues.items():  # diagonals are between the eigenvalues
             span = model.spans[key]
             n = round(np.sqrt(span.stop - span.start))
             diagonal = span.start + np.arange(0, n * n, n + 1)
-            self.low[diagonal] = np.maximum(self.low[diagonal], 0)
+            self.low[diagonal] = np.maximum(self.low[diagonal], least)
+            self.high[diagonal] = np.minimum(self.high[diagonal], most)
         self.own_low, self.own_high = self.low.copy(), self.high.copy()
         """Bounds that are stated for single entries; `low` and `high` are those that all rows together imply."""
         for _, found in self.rounds:
@@ -93,8 +100,9 @@ class Sets:
                 (self.equations if one.equality else self.inequalities).append(row)
 
     def _read_curved(self, k: int, expression: Any) -> None:
-        if type(expression).__name__ == "lambda_max":
-            self._read_semidefinite(k, expression)
+        largest = _largest_eigenvalue(expression)
+        if largest is not None:
+            self._read_semidefinite(k, *largest)
             return
         for i, found in enumerate(round_sets(expression, self.forms)):
             if found is None:
@@ -111,16 +119,27 @@ class Sets:
         self.low[where] = np.maximum(self.low[where], found.centre - reach)
         self.high[where] = np.minimum(self.high[where], found.centre + reach)
 
-    def _read_semidefinite(self, k: int, expression: Any) -> None:
-        """-X <= 0 for a symmetric variable X: lambda_max(-X) <= 0."""
-        form = self.forms.of(expression.args[0])
+    def _read_semidefinite(self, k: int, matrix: Any, level: float) -> None:
+        """lambda_max(X - a I) <= b bounds the eigenvalues of a symmetric variable X above, lambda_max(a I - X) <= b below."""
+        form = self.forms.of(matrix)
         for variable in self.model.variables if form is not None else ():
             own = self.forms.of(variable)
-            assert form is not None
-            assert own is not None
-            same = form.matrix.shape == own.matrix.shape and abs(form.matrix + own.matrix).nnz == 0
-            if variable.ndim == 2 and is_symmetric(variable) and same and not np.any(form.offset):
-                self.semidefinite.setdefault(variable.id, []).append((k, 0))
+            if own is None or form is None or variable.ndim != 2 or not is_symmetric(variable):
+                continue
+            if form.matrix.shape != own.matrix.shape:
+                continue
+            offset = form.offset.reshape(variable.shape)
+            if not np.array_equal(offset, offset[0, 0] * np.eye(len(offset))):
+                continue
+            low, high = self.eigenvalues.get(variable.id, (-np.inf, np.inf))
+            if abs(form.matrix + own.matrix).nnz == 0:
+                low = max(low, float(offset[0, 0]) - level)
+            elif abs(form.matrix - own.matrix).nnz == 0:
+                high = min(high, level - float(offset[0, 0]))
+            else:
+                continue
+            self.eigenvalues[variable.id] = low, high
+            self.semidefinite.setdefault(variable.id, []).append((k, 0))
 
     def _read_finite(self, one: Excess) -> None:
         if self.model.changing(one.expression):
@@ -167,3 +186,23 @@ class Sets:
                 None if matrix is None else (matrix, self.semidefinite[matrix]),
             ))  # fmt: skip
         return found
+
+
+def _largest_eigenvalue(expression: Any) -> tuple[Any, float] | None:
+    """The matrix M and the number b of a row lambda_max(M) - b <= 0; None for other rows."""
+    level, terms = 0.0, [expression]
+    found = None
+    while terms:
+        one = terms.pop()
+        kind = type(one).__name__
+        if kind == "AddExpression":
+            terms += one.args
+        elif not one.variables() and not one.parameters() and one.size == 1:
+            level -= float(np.ravel(one.value)[0])
+        elif kind == "NegExpression" and type(one.args[0]).__name__ == "NegExpression":
+            terms.append(one.args[0].args[0])
+        elif kind == "lambda_max" and found is None:
+            found = one.args[0]
+        else:
+            return None
+    return None if found is None else (found, level)

@@ -170,6 +170,11 @@ def _spectral(model: Model, sets: Sets, block: Block, solve: Callable[[Array], t
     stated = sum(len(sets.bounds.get(i, [])) for i in block.places.tolist())
     if stated > 1:  # bounds of entries would be played
         return None
+    least, most = sets.eigenvalues[key]
+    if not np.isfinite(least) or least > most:
+        return None
+    if (least, most) != (0.0, np.inf):
+        return _bounded_eigenvalues(sets, block, diagonal, n, solve)
     if trace is not None and trace.value / trace.factors[0] > 0:
         total = float(trace.value / trace.factors[0])
         note = f"positive semidefinite with trace {total:.6g}"
@@ -182,6 +187,22 @@ def _spectral(model: Model, sets: Sets, block: Block, solve: Callable[[Array], t
         return None
     note = f"positive semidefinite with eigenvalues of at most {largest:.6g}"
     return _Part(Spectral(Box(0.0, largest, shape=n)), block.places, list(rows), note)
+
+
+def _bounded_eigenvalues(
+    sets: Sets, block: Block, diagonal: Array, n: int, solve: Callable[[Array], tuple[Array, Array]]
+) -> _Part | None:
+    """Symmetric matrices whose eigenvalues are bounded from below, and from above by a row or by the trace."""
+    key, rows = block.matrix
+    least, most = sets.eigenvalues[key]
+    if not np.isfinite(most):
+        high = sets.high[block.places[diagonal]]
+        high = high if np.all(np.isfinite(high)) else solve(block.places[diagonal])[1]
+        most = float(min(np.sum(high), _largest_sum(sets, block, diagonal))) - (n - 1) * least
+    if not least < most < np.inf:
+        return None
+    note = f"symmetric with eigenvalues between {least:.6g} and {most:.6g}"
+    return _Part(Spectral(Box(least, most, shape=n)), block.places, list(rows), note)
 
 
 def _largest_sum(sets: Sets, block: Block, diagonal: Array) -> float:

@@ -168,6 +168,10 @@ class Problem(Displayed):
         """Return the problem that these data belong to. Models written in CVXPY make parameters with data change."""
         return self
 
+    def as_played(self, played: Problem | None) -> Problem:
+        """Return the form of this problem that a run played. Models written in CVXPY have one for each choice of data."""
+        return self
+
     def all_rows(self) -> Problem:
         """Return the problem with all stated constraints. Models written in CVXPY leave out those that the domain implies."""
         return self
