@@ -114,8 +114,8 @@ class Intervals:
             return span
         if self._corner is None:
             low = bounding_box(domain)[0]
-            edges = (np.append(low, edge[self.size :]) for edge in (self.box.low, self.box.high))
-            self._corner = Intervals(self.model, Box(*edges, self.size))
+            first, last = (np.append(low, edge[self.size :]) for edge in (self.box.low, self.box.high))
+            self._corner = Intervals(self.model, Box(first, last, self.size))
             self._corner._domain = None
         there, corner = self._corner.of(expression), np.tile(self._corner.box.low[: self.size], (span.size, 1))
         low = np.ravel(there.low) + least_change(domain, span.down, corner)
