@@ -89,3 +89,11 @@ def test_float32_sums_carry_their_rounding_error():
     exact = 20_000 * float(np.float32(0.1))
     assert abs(float(plain) - exact) > 0.1
     np.testing.assert_allclose(float(total.value) + float(total.error), exact, rtol=1e-7)
+
+
+def test_totals_in_32_bits_lose_no_digits():
+    z = targets(rounds=3000).astype(np.float32)
+    run = taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, z, x1=np.zeros(GAME.domain.shape, np.float32))
+    assert run.loss.dtype == np.float32
+    assert run.totals.loss[0] == pytest.approx(run.loss[0].astype(float).sum(), rel=1e-13)
+    assert run.totals.worst_excess[0] == pytest.approx(run.excess[0].astype(float).sum(), rel=1e-13)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..engine import COMPILER_OPTIONS
+from ..engine import COMPILER_OPTIONS, default_float
 from ..learners import Learner
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
@@ -297,6 +297,9 @@ def _chunk(
     # initial carry
     zero = jnp.zeros_like(rounds)
     carry = _pad_seeds(carry, seed_axis, padding)
+    floating = carry.totals.loss.value.dtype
+    if default_float().itemsize >= 8:
+        carry = carry._replace(totals=carry.totals.widened())
     _, row, stored = jax.eval_shape(one, zero, carry)
     records = _buffers(key, row, batch_ndim, rounds)
     blank = [jnp.zeros(value.shape, value.dtype) for value in stored]
@@ -318,7 +321,8 @@ def _chunk(
 
     # result
     carry, stored = _pad_seeds((carry, stored), seed_axis, -padding)
-    totals = carry.totals
+    totals = carry.totals.narrowed(floating)
+    carry = carry._replace(totals=totals)
     finite = all_finite(carry.state.x, totals.loss.value, totals.excess.value, totals.squared.value, *stored)
     return carry, records, finite
 

@@ -5,6 +5,7 @@ All three have the same entries and get the same terms from every round (`round_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -60,10 +61,20 @@ class Sum(NamedTuple):
         folded = total + error  # otherwise the error would grow until it loses digits itself
         return Sum(folded, error - (folded - total))
 
-    @property
-    def total(self) -> Any:
-        """The sum with its error added."""
-        return self.value if self.error is None else self.value + self.error
+    def widened(self) -> Sum:
+        """Return the sum in 64 bits, in which no error needs to be carried along."""
+        return self if self.error is None else Sum(_wide(self.value) + _wide(self.error), None)
+
+    def narrowed(self, dtype: Any) -> Sum:
+        """Return the sum in another type, with what that rounds off."""
+        if self.value.dtype == dtype:
+            return self
+        value = self.value.astype(dtype)
+        return Sum(value, (self.value - value).astype(dtype))
+
+
+def _wide(a: jax.Array) -> jax.Array:
+    return a.astype(jnp.float64)
 
 
 class ChunkTotals(NamedTuple):
@@ -83,6 +94,19 @@ class ChunkTotals(NamedTuple):
         """Return the totals of no rounds."""
         each, one = Sum.zero((constraints,), dtype), Sum.zero((), dtype)
         return cls(one, each, each, each, jnp.zeros((constraints,), dtype), one, one, one)
+
+    def widened(self) -> ChunkTotals:
+        """Return the totals with sums in 64 bits, which is faster than to carry rounding errors along."""
+        return self.map(Sum.widened)
+
+    def narrowed(self, dtype: Any) -> ChunkTotals:
+        """Return what `widened` returned with sums in another type, and their rounding errors."""
+        return self.map(lambda sum: sum.narrowed(dtype))
+
+    def map(self, change: Callable[[Sum], Sum]) -> ChunkTotals:
+        """Return the totals with all sums changed."""
+        changed: dict[str, Any] = {name: change(sum) for name, sum in self._asdict().items() if name != "peak"}
+        return self._replace(**changed)
 
     def add(self, terms: Terms) -> ChunkTotals:
         """Return the totals with one more round. With a single constraint, those of the largest are left at zero."""
