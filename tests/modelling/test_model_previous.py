@@ -56,3 +56,40 @@ def test_mistakes_are_named(model):
         taut.previous(np.zeros(2))
     with pytest.raises(ValueError, match="no parameter that changes"):
         taut.simulate(model, {"c": costs(), "previous(x)": costs()}, seeds=SEEDS)
+
+
+def test_announced_ramps_hold_exactly_from_the_start_on():
+    x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
+    limit, ramps = [cp.sum(x) <= 1], [cp.abs(x - taut.previous(x)) <= 0.05]
+    model = taut.from_cvxpy(c @ x, limit, announced=ramps, start={"x": [0.1, 0.3]})
+    run = taut.simulate("half-space", model, {"c": costs()}, seeds=SEEDS, record=ALL)
+    path = np.concatenate([np.broadcast_to([0.1, 0.3], (SEEDS, 1, 2)), run.decisions], axis=1)
+    moves = np.abs(np.diff(path, axis=1))
+    assert moves.max() <= 0.05 + 1e-12
+    assert np.mean(moves > 0.049) > 0.1  # the limits matter
+    assert run.totals.peak.shape == (SEEDS, 3)  # the sum, then the announced constraints
+    for wrong, message in (
+        ({"announced": [cp.Variable(name="u") <= 1]}, "announced: got the variable u"),
+        ({"start": [0, 0]}, "start: got a decision for a model without"),
+        ({"announced": [cp.norm(x) >= 1]}, "rules do not prove convexity"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            taut.from_cvxpy(c @ x, limit, **wrong)
+
+
+def test_equations_with_data_are_played_and_compared_round_by_round():
+    x, d = cp.Variable(2, name="x", bounds=[0, 3]), cp.Parameter(name="d", bounds=[1, 3])
+    price = np.array([1.0, 1.4])
+    model = taut.from_cvxpy(price @ x + 0.1 * cp.sum_squares(x), [cp.sum(x) == d])
+    assert model.count == 2
+    assert any('comparator="per-round"' in note for note in model.notes)
+    demand = np.array([1.0, 2.5, 1.7])
+    expected = []
+    for number in demand:
+        program = cp.Problem(cp.Minimize(price @ x + 0.1 * cp.sum_squares(x)), [cp.sum(x) == number])
+        expected.append(program.solve(solver=cp.CLARABEL))
+    best = taut.hindsight(model, {"d": demand}, comparator="per-round")
+    assert best.loss[0] == pytest.approx(sum(expected), rel=1e-6)
+    np.testing.assert_allclose(best.decision[0].sum(axis=-1), demand, atol=1e-8)
+    with pytest.raises(ValueError, match="over 3 rounds for all x"):
+        taut.hindsight(model, {"d": demand})

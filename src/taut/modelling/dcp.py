@@ -14,14 +14,19 @@ from .reading import read
 __all__ = ["checked", "is_parametrized"]
 
 
-def checked(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
-    """The loss expression and the list of constraints, both found to be convex for the values that parameters may have."""
+def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:
+    """The loss expression and the list of constraints, both found to be convex for the values that parameters may have.
+
+    `argument` is named in errors if there is no variable.
+    """
     loss, stated = read(loss, constraints)
     if loss.size != 1:
         raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
     leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
     if not leaves[0]:
-        raise ValueError("loss: got no CVXPY variable in loss or constraints; expected at least one decision variable")
+        raise ValueError(
+            f"{argument}: got no CVXPY variable in loss or constraints; expected at least one decision variable"
+        )
     _check_leaves(*leaves)
     if loss.is_complex():
         raise ValueError(f"loss: got the complex expression {loss}; expected a real one")

@@ -20,6 +20,7 @@ from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream
 from .after_data import without_recourse
+from .announced import announced_rows, refuse_unknown
 from .atom_domains import atom_domains, check_atoms
 from .atoms.table import refuse_unsupported
 from .attributes import value_of
@@ -31,7 +32,7 @@ from .decisions import Decisions
 from .derived_domain import derived
 from .evaluation import Probe
 from .flat_copy import FlatCopy
-from .inequalities import excesses, excesses_of
+from .inequalities import Excess, excesses, excesses_of
 from .parameters import Keys, guess_notes
 from .per_round import chosen_parameters, fixed_with_data
 from .presolve import without_implied
@@ -56,6 +57,9 @@ def from_cvxpy(
     per_round: Any = None,
     domain_binds: bool = False,
     recourse: Any = None,
+    *,
+    announced: Sequence[Any] = (),
+    start: Any = None,
 ) -> Any:
     """The problem whose loss and constraints are CVXPY expressions.
 
@@ -78,6 +82,9 @@ def from_cvxpy(
         recourse: the variables, or their names, that are chosen after the data of a round are known, such as epigraph and
             slack variables; see `taut.recourse`. By default those that have no bounds of their own and are in the loss and in
             constraints with data. A model that leaves the question open is refused; `[]` says that there are none.
+        announced: constraints that are known before a round's decision is played, such as ramp limits around
+            `taut.previous(x)` or a capacity that is announced; see `taut.Problem`. They do not count for the domain.
+        start: for a model with `taut.previous(x)`, the decision before round 1, as an array or as a dict by name.
 
     Convexity is proven: models that disciplined convex programming does not accept are refused.
     Streams are keyed by parameter, by name or by position. With several variables, decisions are flat inside a run, and
@@ -90,8 +97,12 @@ def from_cvxpy(
     >>> game.domain.lower.tolist(), game.domain.upper.tolist(), round(game.constants.loss_lipschitz, 6)
     ([-0.5, -0.5], [1.0, 1.0], 1.414214)
     """
-    model = Model(loss, constraints, domain, constants, per_round, domain_binds, recourse)
-    return RememberingModel(model, Model) if any(map(is_previous, model.parameters)) else model
+    model = Model(loss, constraints, domain, constants, per_round, domain_binds, recourse, announced=announced)
+    if any(map(is_previous, model.parameters)):
+        return RememberingModel(model, Model, start)
+    if start is not None:
+        raise ValueError("start: got a decision for a model without taut.previous(x); expected it only with one")
+    return model
 
 
 class Model(RoundData, Decisions, Problem):
@@ -106,14 +117,18 @@ class Model(RoundData, Decisions, Problem):
     def __init__(
         self, loss: Any, constraints: Sequence[Any] = (), domain: Domain | str | None = None,
         constants: Constants | None = None, per_round: Any = None, domain_binds: bool = False, recourse: Any = None,
-        values: Mapping[int, Array] | None = None, play_all: bool = False,
+        values: Mapping[int, Array] | None = None, play_all: bool = False, announced: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         after = without_recourse(loss, constraints, recourse, per_round, values)
         self.recourse: dict[Any, Any] = after.values
         """For each variable that is chosen after the data, its best value as an expression of decision and data."""
         self.objective, self.stated = checked(after.loss, after.constraints)
-        self.variables = _leaves([self.objective, *self.stated], "variables")
-        every = _leaves([self.objective, *self.stated], "parameters")
+        self.announced_rows = announced_rows(announced, self.recourse)
+        """What must not exceed zero and is known before a decision is played."""
+        parts = [self.objective, *self.stated]
+        self.variables = _leaves(parts, "variables")
+        refuse_unknown(self.announced_rows, self.variables)
+        every = _leaves([*parts, *(one.expression for one in self.announced_rows)], "parameters")
         # Values that are assigned later have no effect: loss, domain and hindsight must use the same numbers.
         known: dict[int, Any] = {p.id: value_of(p) if values is None else values.get(p.id) for p in every}
         self.parameters = chosen_parameters(every, per_round, known)
@@ -121,6 +136,7 @@ class Model(RoundData, Decisions, Problem):
         self.fixed = [parameter for parameter in every if not any(parameter is one for one in self.parameters)]
         self._values_of_fixed: dict[int, Any] = {parameter.id: known[parameter.id] for parameter in self.fixed}
         self._given = (loss, constraints, domain, constants, domain_binds, recourse)
+        self._announced = announced
         self._chosen = per_round is not None
         self._with_data: dict[tuple[int, ...], Model] = {}
         self.parametrized = is_parametrized(self.objective, self.stated, self._constants_for_fixed)
@@ -141,19 +157,17 @@ class Model(RoundData, Decisions, Problem):
         atoms = atom_domains([self.objective, *self.stated])
         held, semidefinite = dict[int, Array](), set[int]()
         if domain is None or isinstance(domain, str):
-            if domain not in (None, "box"):
-                raise ValueError(
-                    f'domain: got {domain!r}; expected "box" or a taut domain such as taut.Box(0, 1, shape=2)'
-                )
-            domain, held, semidefinite, found = derived(self, rows, [one for _, one in atoms], domain == "box")
+            domain, held, semidefinite, found = derived(self, rows, [one for _, one in atoms], _is_box(domain))
             self.notes += found
-        elif not isinstance(domain, Domain):
-            raise TypeError(f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)")
-        elif domain.shape not in ((self.size,), self._shape()):
-            raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self._shape()}")
+        self._check_domain(domain)
         self.excesses, notes = excesses(self.variables, rows, domain, self.spans, semidefinite)
         self.excesses, implied = without_implied(self, self.excesses, domain, held, play_all)
-        notes += implied
+        notes += implied + [
+            f"{one.label}: an equation with data of the round, played as two inequalities. No fixed decision need satisfy it in "
+            'all rounds: measure regret against taut.hindsight(problem, stream, comparator="per-round")'
+            for one in self.excesses
+            if one.equality and self.changing(one.expression)
+        ]
         self.notes += notes
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
@@ -161,13 +175,22 @@ class Model(RoundData, Decisions, Problem):
         """The flat decision that satisfies all constraints by the largest margin, if there is a margin."""
         binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
         names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
-        super().__init__(self._loss(), self._excess(), domain, None, domain_binds=binds, coordinate_names=names)
+        known_before = self._rows(self.announced_rows) if self.announced_rows else None
+        super().__init__(
+            self._loss(), self._excess(), domain, None, binds, coordinate_names=names, announced=known_before
+        )
         if self.count <= NAMED:
             self.constraint_names = tuple(row_names(self.excesses))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
         self.constants = self._constants(constants or Constants(), atoms)
         self._derived_constants = self.constants
+
+    def _check_domain(self, domain: Any) -> None:
+        if not isinstance(domain, Domain):
+            raise TypeError(f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)")
+        if domain.shape not in ((self.size,), self._shape()):
+            raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self._shape()}")
 
     def all_rows(self) -> Problem:
         """The model in which rows that are part of the domain are played like all others, unless they are equations.
@@ -180,8 +203,9 @@ class Model(RoundData, Decisions, Problem):
             loss, constraints, _, constants, binds, recourse = self._given
             chosen = self.parameters if self._chosen or self.parameters else None
             self._with_data[()] = Model(
-                loss, constraints, self.domain, constants, chosen, binds, recourse, self._values_of_fixed, True
-            )
+                loss, constraints, self.domain, constants, chosen, binds, recourse, self._values_of_fixed, True,
+                self._announced,
+            )  # fmt: skip
         return self._with_data[()]._with_known(self)
 
     def _with_known(self, stated: Model) -> Problem:
@@ -264,7 +288,18 @@ class Model(RoundData, Decisions, Problem):
         if key not in self._with_data:
             loss, constraints, domain, constants, binds, recourse = self._given
             chosen = [*self.parameters, *named]
-            twin = Model(loss, constraints, domain, constants, chosen, binds, recourse, self._values_of_fixed)
+            twin = Model(
+                loss,
+                constraints,
+                domain,
+                constants,
+                chosen,
+                binds,
+                recourse,
+                self._values_of_fixed,
+                False,
+                self._announced,
+            )
             twin.notes.append(f"{names}: changes with the round, because the stream has data for it")
             self._with_data[key] = twin
         twin = self._with_data[key]
@@ -311,16 +346,20 @@ class Model(RoundData, Decisions, Problem):
         return loss
 
     def _excess(self) -> Callable[..., list[jax.Array]]:
-        rows = [row for one in self.excesses for row in one.rows]
-        values = translate_rows(rows)
-
-        def excess(x: jax.Array, z: Any) -> list[jax.Array]:
-            return values(self._split(x), self._values(z))
+        values = self._rows(self.excesses)
 
         def steady(x: jax.Array) -> list[jax.Array]:
-            return values(self._split(x), self._values_of_fixed)
+            return values(x, None)
 
-        return excess if any(self.changing(row) for row in rows) else steady
+        return values if any(self.changing(one.expression) for one in self.excesses) else steady
+
+    def _rows(self, excesses: list[Excess]) -> Callable[[jax.Array, Any], list[jax.Array]]:
+        values = translate_rows([row for one in excesses for row in one.rows])
+
+        def rows(x: jax.Array, z: Any) -> list[jax.Array]:
+            return values(self._split(x), self._values_of_fixed if z is None else self._values(z))
+
+        return rows
 
     def _summary(self) -> Summary:
         general = super()._summary()
@@ -328,6 +367,12 @@ class Model(RoundData, Decisions, Problem):
         facts = [("variables", variables), ("per round", self.keys.names or "nothing")]
         facts += [fact for fact in general.facts if fact[0] not in ("loss", "decision")]
         return Summary(general.title, facts, general.grids, self.notes)
+
+
+def _is_box(domain: str | None) -> bool:
+    if domain not in (None, "box"):
+        raise ValueError(f'domain: got {domain!r}; expected "box" or a taut domain such as taut.Box(0, 1, shape=2)')
+    return domain == "box"
 
 
 def _leaves(parts: list[Any], kind: str) -> list[Any]:

@@ -81,7 +81,7 @@ class RememberingModel(Problem):
     `model` is the model in which these are parameters like all others.
     """
 
-    def __init__(self, model: Any, make: Callable[..., Any]) -> None:
+    def __init__(self, model: Any, make: Callable[..., Any], start: Any = None) -> None:
         self.model, self._make = model, make
         self._rest: Any = None
         for parameter in filter(is_previous, model.parameters):
@@ -100,8 +100,9 @@ class RememberingModel(Problem):
 
         super().__init__(
             filled_loss, _Filled(model.constraints, fill), model.domain, model.constants, model.domain_binds,
-            coordinate_names=model.coordinate_names, previous=True,
+            coordinate_names=model.coordinate_names, previous=True, start=None if start is None else model.assemble(start),
         )  # fmt: skip
+        self.announced = None if model.announced is None else _Filled(model.announced, fill)
         assert isinstance(self.loss, LossWithPrevious)
         self.constraint_names = model.constraint_names
         self.proof_of_convexity = model.proof_of_convexity
@@ -168,7 +169,7 @@ class RememberingModel(Problem):
 
     def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
         """The model in which variables stand in the place of their previous values; its hindsight has its own route."""
-        if self.constraints is not self.written or self.start is not None:
+        if self.constraints is not self.written or self.start is not None or self.announced is not None:
             return super().at_rest(loss, constraints)
         if self._rest is None:
             places = {id(p): p._taut_variable for p in self.model.parameters if is_previous(p)}
