@@ -13,10 +13,13 @@ from typing import Any
 
 import jax
 
-try:
-    from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
-except ImportError:  # another place in a later version
-    ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
+try:  # the public place, jax.extend, loads Pallas, which takes as long as a third of taut
+    from jax._src.core import ClosedJaxpr, Jaxpr, Literal
+except ImportError:
+    try:
+        from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+    except ImportError:  # another place in a later version
+        ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
 
 __all__ = [
     "ClosedJaxpr",
@@ -48,11 +51,9 @@ def trace_state() -> Any:
     if _forced:
         return object()
     try:
-        import jax.extend.core as extend
+        from jax._src import core
 
-        if hasattr(extend, "get_opaque_trace_state"):
-            return extend.get_opaque_trace_state()
-        return jax.core.get_opaque_trace_state(convention="taut")  # before JAX 0.10
+        return core.get_opaque_trace_state(convention="taut")
     except (ImportError, AttributeError, TypeError):
         return object()
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
-from typing import Any
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from ... import arguments
 from ...jax_internals import backend_started
 from ..threads import cores
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 __all__ = ["Given", "Processes", "Threads", "Workers", "as_workers"]
 
@@ -100,7 +103,7 @@ class Processes(Workers):
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a task in a free process, which is started first if there is none."""
-        pool = self._free.pop() if self._free else ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        pool = self._free.pop() if self._free else _process()
         future = pool.submit(function, *arguments)
         self._busy[future] = pool
         future.add_done_callback(self._release)
@@ -158,7 +161,7 @@ class Given(Workers):
 
     def renew(self) -> None:
         """Go on with processes of our own: a pool of which one process died takes no further tasks."""
-        if isinstance(self._executor, ProcessPoolExecutor) and self._own is None:
+        if _is_process_pool(self._executor) and self._own is None:
             self._own, self.ahead, self.isolates = Processes(self.count()), 1, True
 
     def kill(self, future: Future[Any]) -> bool:
@@ -185,7 +188,7 @@ def as_workers(executor: Any, threads: int | None = None) -> Workers:
         return DaskWorkers(connect(executor), owned=True)
     if isinstance(executor, ThreadPoolExecutor):
         return _given_threads(executor)
-    if isinstance(executor, ProcessPoolExecutor):
+    if _is_process_pool(executor):
         _refuse_fork(executor)
         return Given(executor)
     client = getattr(executor, "_client", executor)
@@ -208,6 +211,20 @@ def _given_threads(executor: ThreadPoolExecutor) -> Workers:
     given.remote = False
     given.ahead = 1
     return given
+
+
+def _process() -> ProcessPoolExecutor:
+    """Return a pool of one process."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+
+
+def _is_process_pool(executor: Any) -> bool:
+    """Return whether an executor is a pool of processes. The module that defines it is slow to load, so it is not loaded here."""
+    loaded = sys.modules.get("concurrent.futures.process")
+    return loaded is not None and isinstance(executor, loaded.ProcessPoolExecutor)
 
 
 def _refuse_fork(executor: Any) -> None:
