@@ -64,9 +64,17 @@ CASES = {
         lax.dynamic_update_slice(x, y[:1, :2], (jnp.argmax(x[0]) + 1, jnp.argmin(x[0]))),
         jax.jvp(lambda v: lax.fori_loop(0, 4, lambda i, w: w * v, v), (x,), (y,)),
     ),
+    "picking": lambda x, y: (
+        jnp.argsort(x, axis=1), x[:, jnp.argsort(y[0])], jax.vmap(lambda v, w: v[jnp.argsort(w)])(x, y), x[jnp.array([1, 0, 1])],
+        lax.sort((x, y), dimension=1, num_keys=1), jnp.take(x, jnp.array([0, 7]), axis=1), x[1, jnp.argmax(y[0])],
+        jnp.take(x, jnp.array([0, 7]), axis=1, mode="clip"), jax.vmap(lambda v: v[:, jnp.array([2, 0])], in_axes=2)(
+            jnp.stack([x, y, x], axis=2)), x[jnp.array([0, 1]), jnp.array([2, 1])],
+    ),
+    "eigenvalues": lambda x, y: (jnp.linalg.eigh(x @ x.T)[0], jnp.linalg.eigvalsh(x.T @ y)),
     "domains": lambda x, y: [
         jax.vmap(domain.project)(3 * x)
-        for domain in (taut.Ball(1.0, shape=3), taut.Box(-0.5, 0.2, shape=3), taut.Simplex(3), taut.L1Ball(0.4, shape=3))
+        for domain in (taut.Ball(1.0, shape=3), taut.Box(-0.5, 0.2, shape=3), taut.Simplex(3), taut.L1Ball(0.4, shape=3),
+                       taut.AffineBox([1.0, 1.0, -1.0], 0.5, 0.0, 0.7, shape=3))
     ],
 }  # fmt: skip
 
@@ -109,9 +117,9 @@ def test_every_rule_is_in_a_case_above():
 
 def test_what_has_no_rule_is_compiled():
     for function in (
-        lambda x: jnp.linalg.eigvalsh(x @ x.T),
-        lambda x: lax.map(lambda v: v[jnp.argsort(v)], x),
-        lambda x: x[jnp.array([0, 1, 0])],
+        lambda x: jnp.linalg.svd(x)[1],
+        lambda x: lax.map(jax.scipy.special.erf, x),
+        lambda x: x.at[jnp.array([0, 1, 0])].multiply(2.0),
         lambda x: lax.scan(lambda carry, v: (carry, v), x[0], x[:0])[0],
     ):
         traced = Evaluated(function)

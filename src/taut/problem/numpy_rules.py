@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
+from .indexing_rules import INDEXING
 
 __all__ = ["RULES", "Rule", "usual"]
 
@@ -23,7 +24,7 @@ def usual(equation: Any) -> bool:
     if name in ("div", "pow", "integer_pow", "rem"):
         return real and all(np.dtype(v.aval.dtype).kind == "f" for v in equation.outvars)
     if name == "sort":
-        return real and params["num_keys"] == 1 and len(equation.invars) == 1
+        return real and params["num_keys"] == 1
     return real
 
 
@@ -141,11 +142,11 @@ RULES: dict[str, Rule] = {name: _plain(function) for name, function in ELEMENTWI
     "reshape": lambda x, *_, new_sizes, **__: x.reshape(new_sizes),
     "rev": lambda x, *, dimensions: np.flip(x, tuple(dimensions)),
     "slice": _slice,
-    "sort": lambda x, *, dimension, **_: [np.sort(x, axis=dimension)],
     "split": _split,
     "squeeze": lambda x, *, dimensions: np.squeeze(x, tuple(dimensions)),
     "stack": lambda *parts, axis=0, **_: np.stack(parts, axis=axis),
     "transpose": lambda x, *, permutation: np.transpose(x, permutation),
     "unstack": lambda x, *, axis=0, **_: [np.take(x, i, axis=axis) for i in range(x.shape[axis])],
+    **INDEXING,
 }
 """What each primitive of JAX is in NumPy. Arguments that only matter to a compiler are ignored."""
