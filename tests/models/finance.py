@@ -40,14 +40,14 @@ def changing_covariance(m):
     return cp.quad_form(w, risk), [cp.sum(w) == 1, w >= 0]
 
 
-@accepted(options={"domain": taut.Simplex(3)}, estimated=("loss_lipschitz", "loss_range"))
+@accepted(options={"domain": taut.Simplex(3)})
 def kelly(m):
     """Bets with the largest growth of wealth. CVXPY, examples: Kelly gambling."""
     b, r = m.variable("b", 3), m.data("r", 3, 0.5, 2)
     return cp.Problem(cp.Maximize(cp.log(r @ b)), [b[0] <= 0.5])
 
 
-@accepted(domain="Simplex", estimated=FOUR, clipped=0.07)
+@accepted(domain="Simplex", clipped=0.07)
 def risk_constrained_kelly(m):
     """Growth with a bound on the risk of drawdown. Busseti, Ryu and Boyd, 2016; in CVXPY's form with log_sum_exp."""
     b, r = m.variable("b", 3), m.data("r", 3, 0.6, 1.6)

@@ -24,7 +24,7 @@ def spectrahedron(m):
     return cp.trace(c @ x), [x >> 0, cp.trace(x) == 1]
 
 
-@accepted(estimated=("loss_lipschitz", "loss_range"), defect="refused, although S >> 0.5 I keeps log_det defined")
+@accepted(estimated=("loss_lipschitz", "loss_range"))
 def sparse_inverse_covariance(m):
     """Graphical lasso with eigenvalues bounded away from zero. CVXPY, examples: sparse covariance estimation."""
     s = m.variable("S", (2, 2), symmetric=True)
@@ -60,7 +60,7 @@ def symmetric_pattern(m):
     return cp.sum_squares(s + d - c), rows
 
 
-@accepted(estimated=("loss_lipschitz", "loss_range"), defect="refused, because symmetry of A + x B is not seen")
+@accepted(estimated=("loss_lipschitz", "loss_range"))
 def largest_eigenvalues(m):
     """The sum of the two largest eigenvalues of an affine function. Boyd and Vandenberghe, exercise 3.26; lambda_sum_largest."""
     x, a = m.variable("x", 2, bounds=[-1, 1]), m.data("A", (3, 3), draw=_symmetric, symmetric=True)

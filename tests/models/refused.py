@@ -161,7 +161,7 @@ def quantum_entropy(m):
     return cp.quantum_rel_entr(x, np.eye(2)), [cp.trace(x) == 1]
 
 
-@refused("not defined", defect="accepted, although P may be indefinite")
+@refused("not defined")
 def fraction_of_an_indefinite_matrix(m):
     """A matrix fraction whose matrix may be indefinite. CVXPY, atoms: matrix_frac."""
     x = m.variable("x", 2, bounds=[1, 2])
