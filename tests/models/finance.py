@@ -2,7 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
-from statement import FOUR, accepted
+from statement import accepted
 
 import taut
 
