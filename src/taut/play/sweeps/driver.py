@@ -73,7 +73,8 @@ class Driver:
         self.settings, self.timeout, self.done = settings, timeout, done
         self.waiting: dict[Any, deque[int]] = {}
         """Cells that wait, by program, so that a task compiles one program only."""
-        for number in sorted(cells, key=lambda n: str(id(cells[n].stream))):
+        order: dict[int, int] = {}
+        for number in sorted(cells, key=lambda n: order.setdefault(id(cells[n].stream), len(order))):
             self.waiting.setdefault(cells[number].program(), deque()).append(number)
         self.suspects: deque[int] = deque()
         """Cells whose worker died. They are played alone, to find the one that kills its process."""
@@ -119,7 +120,8 @@ class Driver:
             alone = self.workers.isolates or not self.running  # or it could take the worker of another cell with it
             return [self.suspects.popleft()] if self.suspects and alone else []
         running = {self.cells[task.cells[0]].program() for task in self.running.values()}
-        program = next((key for key in self.waiting if key not in running), next(iter(self.waiting)))
+        free = [key for key in self.waiting if key not in running] or list(self.waiting)
+        program = next((key for key in free if key in self.rates), free[0])  # finish what is compiled, then compile more
         group = self.waiting[program]
         left = sum(map(len, self.waiting.values()))
         fair = max(1, left // (2 * max(1, self.workers.count())))
