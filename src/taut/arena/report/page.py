@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import storage
 from ...engine import VERSION
+from ...judge.compare import Interval
 from ...learners import LEARNERS
 from .. import results as stored
 from ..entries import FACTORS, THEORY
@@ -30,7 +31,8 @@ def payload(folder: Path) -> dict[str, Any]:
     left = folder / "left_out.json"
     return {
         "version": VERSION, "seeds": seeds, "smallest": SMALLEST, "factors": list(FACTORS), "quantile": _quantiles(seeds),
-        "streams": [_stream(one) for one in theory],
+        "cells": len(results), "bounds": sum(len(one.bounds) for one in results.values()),
+        "streams": [_stream(one, best) for one, best in zip(theory, tuned, strict=True)],
         "learners": {name: _learner(name) for name in names},
         "boards": {
             one.stream.name: {
@@ -54,7 +56,10 @@ def write_page(folder: Path, path: Path | None = None) -> Path:
     path = folder / "report.html" if path is None else path
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     data = json.dumps(payload(folder), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    storage.write_atomically(path, environment.get_template("page.html.jinja").render(data=data).encode())
+    here = Path(__file__).parent
+    parts = {"style": (here / "page.css").read_text("utf-8"), "program": (here / "page.js").read_text("utf-8")}
+    text = environment.get_template("page.html.jinja").render(data=data, **parts)
+    storage.write_atomically(path, text.encode())
     return path
 
 
@@ -65,10 +70,11 @@ def _quantiles(seeds: int) -> list[float]:
     return [0.0, 0.0, *(round(float(stats.t.ppf(0.975, n - 1)), 6) for n in range(2, seeds + 1))]
 
 
-def _stream(one: Board) -> dict[str, Any]:
+def _stream(one: Board, tuned: Board) -> dict[str, Any]:
     stream = one.stream
     return {
-        "name": stream.name, "title": stream.title, "setting": stream.setting, "source": stream.source, "T": one.horizon,
+        "name": stream.name, "title": stream.title, "setting": stream.setting, "source": stream.source,
+        "T": one.horizon, "tuned_T": tuned.horizon,
         "comparator": stream.comparator, "known": dict(stream.known), "scored": stream.scored, "ranked": stream.ranked,
     }  # fmt: skip
 
@@ -89,7 +95,7 @@ def _line(folder: Path, results: Mapping[Any, Result], stream: str, line: Any) -
         "parts": [_rounded(line.regret), _rounded(line.violation)],
         "curve": {
             "T": horizons,
-            **{name: _rounded(np.array([np.mean(one.values[name]) for one in runs])) for name in ("regret", "violation")},
+            **{name: [_interval(Interval.of(np.asarray(one.values[name]))) for one in runs] for name in ("regret", "violation")},
         },
         "exponents": {name: [_number(rate.exponent), _number(rate.low), _number(rate.high)] for name, rate in growth.items()},
         "microseconds": _number(min(times) * 1e6) if times else None,

@@ -141,23 +141,44 @@ def figure(folder: Path, narrow: bool = False) -> Figure:
     from ...play.style import styled
 
     boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked and not one.stream.request_first]
-    columns = 2 if narrow else 5
+    columns = min(len(boards), 2 if narrow else 5)
     rows = -(-len(boards) // columns)
 
     @styled
     def drawn() -> Any:
-        made = Figure(figsize=(2.7 * columns, 2.3 * rows + 0.3), layout="constrained")
+        made = Figure(figsize=(max(2.7 * columns, 5.4 if narrow else 9.0), 2.3 * rows + 0.6), layout="constrained")
         panels = np.ravel(made.subplots(rows, columns, squeeze=False))
         for axes in panels[len(boards) :]:
             axes.set_axis_off()
         for axes, one in zip(panels, boards, strict=False):
             _panel(axes, one)
+        made.legend(
+            handles=_handles(), loc="outside upper center", ncols=3 if narrow else 6, fontsize=8, frameon=False,
+            handletextpad=0.2, columnspacing=1.4,
+        )  # fmt: skip
         made.supxlabel("clipped violation / ($G_g D \\sqrt{T}$)")
         made.supylabel("regret / ($G_f D \\sqrt{T}$)")
         return made
 
     found: Figure = drawn()
     return found
+
+
+OURS, PAPER, OTHERS = "#D55E00", "#0072B2", "0.65"
+
+
+def _handles() -> list[Any]:
+    """What colours, sizes and shapes mean, for the legend."""
+    from matplotlib.lines import Line2D
+
+    def dot(colour: str, label: str, size: float = 5, marker: str = "o") -> Any:
+        return Line2D([], [], ls="", marker=marker, color=colour, ms=size, mew=0, label=label)
+
+    return [
+        dot(OURS, "half-space learners"), dot(PAPER, "Clipped-OGD, the paper's method"), dot(OTHERS, "other learners"),
+        dot("0.3", "on the Pareto front", 6.5), Line2D([], [], color="0.4", lw=0.8, label="Pareto front"),
+        dot("0.3", "beyond the range", 5, "^"),
+    ]  # fmt: skip
 
 
 def _panel(axes: Any, one: Board) -> None:
@@ -173,7 +194,7 @@ def _panel(axes: Any, one: Board) -> None:
     reach = max(0.05, float(np.quantile([abs(y) for _, y in points.values()], 0.7)) * 1.5)
     for name, (x, y) in points.items():
         ours, paper = name.startswith("half-space"), name.startswith("clipped-ogd")
-        colour = "#D55E00" if ours else "#0072B2" if paper else "0.65"
+        colour = OURS if ours else PAPER if paper else OTHERS
         inside = float(np.clip(y, -reach, reach))
         marker = "o" if inside == y else "^" if y > 0 else "v"
         axes.scatter(

@@ -121,7 +121,9 @@ class Driver:
             return [self.suspects.popleft()] if self.suspects and alone else []
         running = {self.cells[task.cells[0]].program() for task in self.running.values()}
         free = [key for key in self.waiting if key not in running] or list(self.waiting)
-        program = next((key for key in free if key in self.rates), free[0])  # finish what is compiled, then compile more
+        program = next(
+            (key for key in free if key in self.rates), free[0]
+        )  # finish what is compiled, then compile more
         group = self.waiting[program]
         left = sum(map(len, self.waiting.values()))
         fair = max(1, left // (2 * max(1, self.workers.count())))
