@@ -211,6 +211,46 @@ def test_streams_of_others_are_found_by_entry_points(monkeypatch):
         found.add(3)
 
 
+THEIRS = """
+import numpy as np, taut
+from taut.arena import Stream
+
+problem = taut.Problem(lambda x, c: c * x[0], lambda x: x[0] - 0.5, taut.Box(-1.0, 1.0, shape=1))
+line = Stream("line", "a line", lambda: problem, lambda seed, rounds: np.cos(seed + np.arange(rounds)), "another package")
+"""
+
+
+def test_a_package_that_is_installed_adds_its_stream(tmp_path, monkeypatch):
+    (tmp_path / "their_streams.py").write_text(THEIRS)
+    facts = tmp_path / "their_streams-1.0.dist-info"  # what pip leaves behind
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: their-streams\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[taut.streams]\nline = their_streams:line\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = registry.entry_points.Registry(registry._own(), Stream, registry.GROUP, "stream", "taut.arena.Stream")
+    assert found["line"].source == "another package"
+    assert found["line"].data(2, 5).shape == (2, 5)
+    assert len(found) == len(STREAMS) + 1
+
+
+def test_batches_are_unbiased_and_their_errors_are_as_large_as_learners_are_told():
+    people, stream = fairness.synthetic(), STREAMS["fair-batches"]
+    np.testing.assert_allclose(people.shares.mean(axis=0), people.difference, atol=1e-12)
+    batches = stream.draw(0, 4000)
+    assert batches.shape == (4000, fairness.BATCH)
+    x = people.difference / np.linalg.norm(people.difference) * fairness.RADIUS  # where the score gap is largest
+    errors = people.shares[batches].mean(axis=1) @ x - people.difference @ x
+    assert abs(errors.mean()) < 4 * errors.std() / 4000**0.5
+    assert errors.std() < stream.told["sigma"]
+    slopes = people.shares[batches].mean(axis=1) - people.difference
+    assert slopes.std(axis=0).max() < stream.told["gradient_sigma"]
+    seen = stream.feedback.seen(taut.problem.rounds.FullInformation(None, None, None, batches[0]), None, 1).constraints(
+        x
+    )
+    gap = people.shares[batches[0]].mean(axis=0) @ x
+    np.testing.assert_allclose(seen.values, [gap - fairness.GAP, -gap - fairness.GAP], rtol=1e-12)
+
+
 def test_data_of_packages_that_are_not_installed_are_missed_in_one_sentence(monkeypatch):
     def absent(name):
         raise importlib.metadata.PackageNotFoundError(name)

@@ -154,6 +154,32 @@ def test_under_noise_everybody_plays_and_only_bounds_that_cover_noise_are_checke
     assert not entries([STREAMS["polytope"]], cards[1:], (64,), 1)[0][0].cell().unproven
 
 
+def test_with_values_only_learners_that_estimate_gradients_play_at_their_own_points():
+    wanted, left_out = entries([STREAMS["bandit-pool"]], taut.LEARNERS.values(), (64,), 1)
+    assert {one.card.name: one.cell().feedback.points for one in wanted} == {"two-point": 2, "one-point": 1}
+    assert {reason for _, _, reason in left_out} >= {"it needs gradients, and only values are seen"}
+    assert len(wanted) + len(left_out) == len(taut.LEARNERS)
+    assert all({"regret", "violation"} <= set(run._bounds(one)) for one in wanted)
+
+
+def test_on_batches_all_learners_see_the_rows_and_averages_are_told_the_errors():
+    stream = STREAMS["fair-batches"]
+    (averaged, clipped), _ = entries([stream], [taut.LEARNERS[name] for name in ("averaged", "clipped-ogd")], (64,), 1)
+    assert clipped.problem is averaged.problem is stream.rows
+    told = {name: float(getattr(averaged.learner, name)) for name in stream.told}
+    assert told == pytest.approx(dict(stream.told))
+    assert set(run._bounds(averaged)) >= {"regret", "violation"}
+    assert run._bounds(clipped) == {}
+
+
+def test_the_grid_is_played_for_a_number_of_rounds_that_all_afford(monkeypatch):
+    monkeypatch.setattr("taut.arena.entries.GRID_ROUNDS", 32)
+    found, _ = entries([STREAMS["toy"]], [taut.LEARNERS["clipped-ogd"]], (16, 32, 64), 2, grid=True)
+    assert {one.horizon for one in found if one.variant != "theory"} == {32}
+    alone, _ = entries([STREAMS["toy"]], [taut.LEARNERS["clipped-ogd"]], (64,), 2, grid=True)
+    assert {one.horizon for one in alone if one.variant != "theory"} == {64}
+
+
 MINE = """
 import taut
 

@@ -21,6 +21,17 @@ def stored(folder):
     return results.read_all(folder)
 
 
+def test_the_best_of_the_grid_is_taken_where_the_grid_was_played():
+    found = [made_results.made("toy", "mine", T) for T in (512, 1024)]
+    found += [made_results.made("toy", "mine", 512, "loss_lipschitz x 4", factor) for factor in (0.5,)]
+    listed = {one.key: one for one in found}
+    assert board(listed, STREAMS["toy"]).horizon == 1024
+    tuned = board(listed, STREAMS["toy"], tuned=True)
+    assert (tuned.horizon, tuned["mine"].result.variant) == (512, "loss_lipschitz x 4")
+    del listed["toy", "mine", "loss_lipschitz x 4", 512]
+    assert board(listed, STREAMS["toy"], tuned=True).horizon == 1024
+
+
 def test_the_score_is_the_geometric_mean_of_both_parts(stored):
     boards = [board(stored, STREAMS[name]) for name in ("toy", "polytope")]
     found = {one.learner: one for one in leaderboard(boards)}

@@ -1,5 +1,6 @@
 """Sweeps: every executor gives the bits of `simulate`, files make them resumable, and failures stay with their cells."""
 
+import dataclasses
 import functools
 import json
 import multiprocessing
@@ -14,6 +15,8 @@ import pytest
 
 import taut
 from small_games import BALL, CONSTANTS, GAME, ROUNDS, assert_bit_equal, distance, outside_diamond, targets
+from taut.play.chunks import chunk_of_any_length
+from taut.play.loop import count_compiled
 from taut.play.sweeps import driver
 from taut.play.sweeps.cell import prepare
 from taut.play.sweeps.identity import Identities, described
@@ -180,8 +183,9 @@ def die(run):
     os.kill(os.getpid(), 9)
 
 
-def test_a_cell_that_kills_its_process_is_found_and_nothing_else_is_lost(tmp_path):
-    listed = [*cells(), taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, draw(0), seeds=2, name="bad", measure=die)]
+def test_a_cell_that_kills_its_process_is_found_and_nothing_else_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "ATTEMPTS", 1)
+    listed = [*cells()[:2], taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, draw(0), seeds=2, name="bad", measure=die)]
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     found = taut.sweep(listed, pool, folder=tmp_path)
     pool.shutdown()
@@ -271,6 +275,65 @@ def test_feedback_is_part_of_a_cell(tmp_path):
         assert_bit_equal(found, expected)
         assert found.feedback == expected.feedback
         assert jax.random.key_data(found.key).tolist() == jax.random.key_data(expected.key).tolist()
+
+
+def row_of(x, z):
+    return outside_diamond(x) + 0 * z
+
+
+def test_feedback_that_holds_functions_is_kept_by_the_cell_and_not_by_its_file(tmp_path):
+    seen = taut.Batched(row_of, rows=np.arange(3.0))
+    cell = taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, targets(), name="batched", feedback=seen, unproven=True)
+    found = taut.sweep([cell], folder=tmp_path)
+    assert found.failed == ()
+    assert taut.sweep([cell], folder=tmp_path).played == 0
+    assert found["batched"].feedback is seen
+
+
+def test_records_that_only_serve_a_measure_are_not_kept(tmp_path):
+    listed = cells(record=("loss",), measure=losses)[:2]
+    for folder in (None, tmp_path):
+        short = [dataclasses.replace(cell, keep=False) for cell in listed]
+        found = taut.sweep(short, folder=folder)
+        run = wanted(listed[0])
+        assert found[listed[0].name].loss is None
+        np.testing.assert_array_equal(found.measures(listed[0].name)["last loss"], run.loss[:, -1])
+        assert_bit_equal(dataclasses.replace(run, loss=None), found[listed[0].name])
+    assert taut.sweep(listed, folder=tmp_path).played == 2  # other cells
+
+
+def losses(run):
+    return {"last loss": run.loss[:, -1]}
+
+
+def test_short_cells_can_share_the_program_of_long_ones():
+    z = np.resize(targets(seeds=3), (3, 1100, 2))
+    before = count_compiled()
+    listed = [
+        taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=T, chunk=chunk_of_any_length(T))
+        for T in (1100, 7)
+    ]
+    found = taut.sweep(listed, 1)
+    assert count_compiled() == before + 1
+    assert_bit_equal(found["1"], taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=7, record=()))
+
+
+def test_a_compiled_program_is_finished_before_another_one_is_compiled():
+    class Stub:
+        stream, work = None, 1.0
+
+        def __init__(self, name):
+            self.program = lambda: name
+
+    class One:
+        ahead, remote, isolates = 1, False, False
+
+        def count(self):
+            return 1
+
+    play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, {}, One(), None, {}, None, print)
+    play.rates["b"] = 10.0  # seconds per round, known because it was played
+    assert [play._next() for _ in range(4)] == [[2], [3], [0], [1]]
 
 
 def test_equal_cells_are_played_once(tmp_path):

@@ -128,6 +128,11 @@ class Ready:
     keep: bool
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """What is recorded of every round and kept."""
+        return self.record if self.keep else ()
+
+    @property
     def work(self) -> float:
         """The number of rounds times seeds, as far as it is known; cells of one program take time in this proportion."""
         if isinstance(self.stream, Stream):

@@ -227,7 +227,7 @@ class Driver:
     def _written(self, number: int) -> Played | None:
         if self.store is None or number not in self.identities:
             return None
-        played = self.store.read(self.identities[number], self.cells[number].record)
+        played = self.store.read(self.identities[number], self.cells[number].kept)
         return None if played is None else played.brief()
 
     def _end_overdue(self) -> None:

@@ -86,7 +86,7 @@ class Sweep(Displayed):
             return played.kept
         if self.folder is not None:
             store, identity = Store(self.folder), self._identities[name]
-            stored = store.read(identity, self._ready[name].record)
+            stored = store.read(identity, self._ready[name].kept)
             if stored is None:
                 raise FileNotFoundError(
                     f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; call resume() to play it again"

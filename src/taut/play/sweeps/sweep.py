@@ -187,7 +187,7 @@ def _known(
         return {}, {}, list(ready)
     played, failures, waiting = {}, {}, []
     for name, cell in ready.items():
-        found = store.read(identities[name], cell.record)
+        found = store.read(identities[name], cell.kept)
         noted = None if found is not None else store.failure(identities[name])
         if found is not None:
             played[name] = found.brief()
