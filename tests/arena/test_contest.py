@@ -76,6 +76,14 @@ def test_every_learner_plays_somewhere_and_nothing_is_lost():
     )
 
 
+def test_a_method_that_takes_a_hundred_times_as_long_plays_only_if_it_is_named():
+    streams, cards = [STREAMS["polytope"], STREAMS["nested-boxes"]], [taut.LEARNERS["cvv-pro"]]
+    wanted, left_out = entries(streams, cards, (16,), 2, patient=False)
+    assert [one.stream.name for one in wanted] == ["nested-boxes"]
+    assert "64 rows takes too long" in left_out[0][2]
+    assert len(entries(streams, cards, (16,), 2)[0]) == 2
+
+
 def test_the_grid_changes_one_number_that_the_learner_is_told():
     made = dict(variants(taut.LEARNERS["clipped-ogd"], STREAMS["toy"], 100, grid=True))
     assert list(made) == ["theory", *(f"loss_lipschitz x {factor:g}" for factor in FACTORS)]

@@ -15,7 +15,7 @@ import pytest
 
 import taut
 from small_games import BALL, CONSTANTS, GAME, ROUNDS, assert_bit_equal, distance, outside_diamond, targets
-from taut.play.chunks import chunk_of_any_length
+from taut.play.layout import chunk_of_any_length
 from taut.play.loop import count_compiled
 from taut.play.sweeps import driver
 from taut.play.sweeps.cell import prepare

@@ -30,6 +30,8 @@ FACTORS = (1 / 16, 1 / 4, 4, 16)
 """The grid: one number that a method is told is multiplied by these. All methods have the same budget of four further runs."""
 GRID_ROUNDS = 2**13
 """The grid is played for this number of rounds, or for the largest smaller one that is played."""
+MANY = 32
+"""Constraints beyond which methods that solve a quadratic program in every round take a hundred times as long as others."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option `start_up`."""
 
@@ -161,6 +163,14 @@ def reason_against(card: Card, stream: Stream) -> str:
     return f"the constant {missing[0]} is not known" if missing else ""
 
 
+def _too_slow(card: Card, stream: Stream) -> str:
+    """Why a method takes too long on a stream; empty if it does not."""
+    count = stream.rows.constants.constraint_count or 1
+    if "quadratic program" not in card.cost or count <= MANY:
+        return ""
+    return f"its quadratic program with {count} rows takes too long; it plays if --learners names it"
+
+
 def _played(card: Card, stream: Stream) -> Problem:
     """The problem that a method plays: constraints one by one, or their maximum."""
     return stream.rows if card.separate or stream.separate else stream.problem
@@ -195,11 +205,17 @@ def _told(stream: Stream, separate: bool, constant: str, factor: float) -> Probl
 
 
 def entries(
-    streams: Iterable[Stream], cards: Iterable[Card], horizons: Sequence[int], seeds: int, grid: bool = False
+    streams: Iterable[Stream],
+    cards: Iterable[Card],
+    horizons: Sequence[int],
+    seeds: int,
+    grid: bool = False,
+    patient: bool = True,
 ) -> tuple[list[Entry], list[tuple[str, str, str]]]:
     """Return what is played, and (stream, learner, reason) for what is not; the learner is empty if no learner plays.
 
-    The grid is played for one number of rounds only, the largest up to `GRID_ROUNDS`.
+    The grid is played for one number of rounds only, the largest up to `GRID_ROUNDS`. Unless `patient`, methods that solve a
+    quadratic program in every round do not play with many constraints.
     """
     found: list[Entry] = []
     left_out: list[tuple[str, str, str]] = []
@@ -213,7 +229,7 @@ def entries(
             continue
         tuned = max((T for T in lengths if T <= GRID_ROUNDS), default=min(lengths))
         for card in cards:
-            reason = reason_against(card, stream)
+            reason = reason_against(card, stream) or ("" if patient else _too_slow(card, stream))
             made: list[Entry] = []
             try:
                 for T in () if reason else lengths:

@@ -74,7 +74,8 @@ def play(
     Arguments:
         folder: where results are kept. The same call continues where it was interrupted; other learners, streams, numbers of
             rounds and seeds are added.
-        learners: names of registered learners, "package:Name" for others, or cards; by default all.
+        learners: names of registered learners, "package:Name" for others, or cards; by default all that apply and do not take a
+            hundred times as long as the others.
         streams: names of streams, or streams; by default all.
         horizons: numbers of rounds; a stream plays those that it has.
         seeds: number of seeds; a stream of real data has one.
@@ -89,7 +90,9 @@ def play(
         raise ValueError("horizons: got none; expected at least one number of rounds")
     cards = [one if isinstance(one, Card) else card_of(one) for one in (LEARNERS if learners is None else learners)]
     chosen = [one if isinstance(one, Stream) else stream_of(one) for one in (STREAMS if streams is None else streams)]
-    wanted, left_out = entries(chosen, cards, grid_of, arguments.count("seeds", seeds), grid)
+    wanted, left_out = entries(
+        chosen, cards, grid_of, arguments.count("seeds", seeds), grid, patient=learners is not None
+    )
     if not wanted:
         return Played(folder, 0, 0, tuple(left_out), (), ())
     done = sweep([one.cell() for one in wanted], executor, folder=folder / "runs", retry=retry, progress=progress)
