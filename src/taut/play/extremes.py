@@ -70,7 +70,6 @@ def round_extremes(round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Ar
     """Return what a round adds, in the order of `COLUMNS`; a value that is not known is NaN."""
     values, pull, _ = round.constraints(x)
     weights = jnp.eye(values.shape[0], dtype=x.dtype)
-    here = weights[jnp.argmax(values)]
 
     def length(row: jax.Array) -> jax.Array:
         return jnp.sqrt(jnp.sum(pull(row) ** 2))
@@ -79,9 +78,10 @@ def round_extremes(round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Ar
         largest = slope = length(weights[0])
     elif values.size * x.size <= ALL_ROWS:
         lengths = jax.vmap(length)(weights)
-        largest, slope = jnp.max(lengths), jnp.sum(here * lengths)
+        # Of equal constraints the steepest one counts. This is faster than to look for the place of the largest.
+        largest, slope = jnp.max(lengths), jnp.max(jnp.where(values == jnp.max(values), lengths, 0))
     else:
-        largest = slope = length(here)
+        largest = slope = length(weights[jnp.argmax(values)])
     away = jnp.full((), jnp.nan, x.dtype) if isinstance(round, MeasuredRound) else jnp.abs(loss - round.loss(centre))
     return jnp.stack([jnp.sqrt(jnp.sum(gradient**2)), largest, jnp.max(jnp.abs(values)), away, slope]).astype(x.dtype)
 
