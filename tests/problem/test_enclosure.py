@@ -110,6 +110,13 @@ def test_a_lipschitz_constant_and_a_domain_without_linear_minimisers_are_used():
     assert hidden[1] == pytest.approx(2.0)
 
 
+def test_large_decisions_have_no_slopes_and_take_little_memory():
+    space = Space(taut.Ball(1.0, shape=200_000))  # a matrix of slopes would take 320 GB
+    assert enclosed(lambda x, _: jnp.sum(x * 2) - 1, space)[1] == pytest.approx(4e5 - 1)
+    assert enclosed(lambda x, _: jnp.max(jnp.abs(x)), space, lipschitz=1.0)[1] == pytest.approx(1.0)
+    assert enclosed(lambda x, _: jnp.concatenate([x, jnp.ones(1)])[-1], space)[1] == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -28,7 +28,7 @@ from .probes import values_at
 
 __all__ = ["Limits", "trivial_limits"]
 
-WORK = 20_000_000
+WORK = 5_000_000
 """Slopes that are computed, at most; beyond that several rounds share one bound, for all data between their extremes."""
 AT_A_TIME = 2_000_000
 """Slopes that are computed at a time."""

@@ -11,7 +11,7 @@ The rules for single operations are in `enclosure_rules.py`. An operation withou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ __all__ = ["Enclosure", "Space", "Unknown", "enclosed", "work"]
 ROUNDING = 1e-11
 """Bounds are widened by this share of the largest number of which they are made."""
 ROWS = 2_000_000
-"""Intermediate values with more slopes than this are not improved by the shape of the domain."""
+"""Values with more slopes than this get none, only an interval."""
 
 
 class Unknown(Exception):
@@ -77,7 +77,7 @@ class Enclosure:
 
     def slopes(self, space: Space) -> tuple[Array, Array] | None:
         """The slopes, which are 0 if the value does not depend on the decision."""
-        if not self.moves:
+        if not self.moves and space.has_room(self.shape):
             zero = np.zeros((space.size, *self.shape))
             return zero, zero
         return None if self.down is None or self.up is None else (self.down, self.up)
@@ -91,7 +91,11 @@ class Space:
         self.centre = np.asarray(domain.centre, float).ravel()
         self.radius = float(domain.radius)
         self.exact = exact_in_numpy(domain)
-        if self.exact:
+        self.steep = self.has_room(domain.shape)
+        """Whether slopes are computed."""
+        if type(domain) is Box:
+            self.low, self.high = (np.asarray(edge, float).ravel() for edge in (domain.lower, domain.upper))
+        elif self.exact and (self.steep or domain._edges() is not None):
             self.low, self.high = bounding_box(domain)
         else:
             self.low, self.high = self.centre - self.radius, self.centre + self.radius
@@ -101,11 +105,22 @@ class Space:
         self.largest = 0.0
         """The largest number that was added up so far."""
 
+    def has_room(self, shape: tuple[int, ...]) -> bool:
+        """Whether slopes of a value of this shape are few enough to be computed."""
+        return self.size * math.prod(shape) <= ROWS
+
+    def note(self, values: Iterable[Enclosure]) -> None:
+        """Remember the largest number among values, which rounding depends on."""
+        for edge in (edge for one in values for edge in (one.low, one.high) if edge.dtype.kind == "f"):
+            self.largest = max(self.largest, float(np.max(np.abs(edge), initial=0, where=np.isfinite(edge))))
+
     def decision(self) -> Enclosure:
         """The decision itself."""
         shape = self.domain.shape
-        eye = np.eye(self.size).reshape(self.size, *shape)
         low, high, centre = (edge.reshape(shape) for edge in (self.low, self.high, self.centre))
+        if not self.steep:
+            return Enclosure(low, high, centre, centre, moves=True)
+        eye = np.eye(self.size).reshape(self.size, *shape)
         return Enclosure(low, high, centre, centre, eye, eye, True)
 
     def reach(self, down: Array, up: Array) -> Array:
@@ -133,7 +148,7 @@ class Space:
         if not value.moves:
             return value
         low, high, slopes = value.low, value.high, value.slopes(self)
-        if slopes is not None and slopes[0].size <= ROWS:
+        if slopes is not None:
             down, up = (part.reshape(self.size, -1) for part in slopes)
             high = np.minimum(high, value.centre_high + self.reach(down, up).reshape(value.shape))
             low = np.maximum(low, value.centre_low - self.reach(-up, -down).reshape(value.shape))
@@ -159,6 +174,7 @@ def enclosed(
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(low)]
     upper = [np.asarray(leaf) for leaf in jax.tree.leaves(high)]
     closed = _traced(function, space, low)
+    space.largest = 0.0
     data = [Enclosure.fixed(_double(a), _double(b)) for a, b in zip(leaves, upper, strict=True)]
     with np.errstate(all="ignore"):
         (found,) = _run(closed, [space.decision(), *data], space)
@@ -170,8 +186,8 @@ def enclosed(
 
 
 def work(function: Callable[..., Any], space: Space, data: Any) -> int:
-    """The number of slopes that are computed for these data."""
-    return space.size * _entries(_traced(function, space, data).jaxpr)
+    """The number of slopes, or of values if there are no slopes, that are computed for these data."""
+    return (space.size if space.steep else 1) * _entries(_traced(function, space, data).jaxpr)
 
 
 def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
@@ -199,6 +215,7 @@ def _run(closed: Any, inputs: Sequence[Enclosure], space: Space) -> list[Enclosu
     constants = [np.asarray(value) for value in closed.consts]
     values = dict(zip(jaxpr.constvars, (Enclosure.fixed(_double(a), _double(a)) for a in constants), strict=True))
     values.update(zip(jaxpr.invars, inputs, strict=True))
+    space.note(values.values())
 
     def read(variable: Any) -> Enclosure:
         if isinstance(variable, Literal):
@@ -213,6 +230,5 @@ def _run(closed: Any, inputs: Sequence[Enclosure], space: Space) -> list[Enclosu
         else:
             results = apply(equation, operands, space)
         values.update(zip(equation.outvars, results, strict=True))
-        for edge in (edge for one in results for edge in (one.low, one.high) if edge.dtype.kind == "f"):
-            space.largest = max(space.largest, float(np.max(np.abs(edge), initial=0, where=np.isfinite(edge))))
+        space.note(results)
     return [read(v) for v in jaxpr.outvars]

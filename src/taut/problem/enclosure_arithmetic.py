@@ -63,7 +63,11 @@ def made(space: Space, value: Interval, centre: Interval, slopes: Interval | Non
     """The enclosure of a result, which depends on the decision if an operand does; slopes that are not finite are left out."""
     if not any(one.moves for one in of):
         return Enclosure(*value, *centre)
-    if slopes is None or not all(np.all(np.isfinite(part)) for part in slopes):
+    if (
+        slopes is None
+        or not space.has_room(np.shape(value[0]))
+        or not all(np.all(np.isfinite(part)) for part in slopes)
+    ):
         return Enclosure(*value, *centre, moves=True)
     shape = (space.size, *np.shape(value[0]))
     down, up = (np.broadcast_to(part, shape) for part in lead(slopes, len(shape) - 1))
@@ -109,7 +113,7 @@ def _bilinear(space: Space, u: Enclosure, v: Enclosure, times: Any, with_left: A
     value, centre = product(interval(u), interval(v), times), product(at_centre(u), at_centre(v), times)
     ndim = np.ndim(value[0]) if times is np.multiply else 0
     of_u, of_v = u.slopes(space) if u.moves else None, v.slopes(space) if v.moves else None
-    if (u.moves and of_u is None) or (v.moves and of_v is None):
+    if (u.moves and of_u is None) or (v.moves and of_v is None) or not space.has_room(np.shape(value[0])):
         return made(space, value, centre, None, u, v)
 
     def left(other: Interval) -> Interval:

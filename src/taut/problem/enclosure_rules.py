@@ -39,7 +39,7 @@ def apply(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[En
         results = results if equation.primitive.multiple_results else [results]
         return [Enclosure.fixed(value, value) for value in map(np.asarray, results)]
     if name in MOVES:
-        return _moved(equation, operands)
+        return _moved(equation, operands, space)
     if name in ("mul", "dot_general") and equation.invars[0] is equation.invars[1]:
         square = elementwise(SQUARE, operands[0], space)
         if name == "mul":
@@ -57,23 +57,23 @@ def apply(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[En
     return [rule(space, *operands, **params)]
 
 
-def _moved(equation: Any, operands: Sequence[Enclosure]) -> list[Enclosure]:
+def _moved(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[Enclosure]:
     name, (u, *others) = equation.primitive.name, operands
     if not all(one.thin for one in others):
         raise Unknown(f"the operation {name} at a place that depends on the decision has no bound")
     places = np.arange(math.prod(u.shape)).reshape(u.shape)
     results = RULES[name](places, *(one.low for one in others), **equation.params)
-    return [_taken(u, np.asarray(at)) for at in (results if equation.primitive.multiple_results else [results])]
+    return [_taken(space, u, np.asarray(at)) for at in (results if equation.primitive.multiple_results else [results])]
 
 
-def _taken(u: Enclosure, at: Array) -> Enclosure:
+def _taken(space: Space, u: Enclosure, at: Array) -> Enclosure:
     def values(part: Array) -> Array:
         return np.asarray(part.ravel()[at])
 
     def slopes(part: Array | None) -> Array | None:
-        return None if part is None else part.reshape(len(part), -1)[:, at]
+        return None if part is None or not space.has_room(at.shape) else part.reshape(len(part), -1)[:, at]
 
-    root = None if u.root is None else _taken(u.root, at)
+    root = None if u.root is None else _taken(space, u.root, at)
     return Enclosure(*u.values(values), slopes(u.down), slopes(u.up), u.moves, root)
 
 
