@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cvxpy.atoms.affine.wraps import hermitian_wrap
 from model_helpers import rng_of
 
 import taut
+from taut.modelling.atoms.table import SUPPORTED
 from taut.modelling.interval_bounds import Box, Intervals, least_upper
 from taut.modelling.interval_rules import RULES
 from taut.problem.domains.support import bounding_box
@@ -32,7 +34,17 @@ class Leaves:
 def expressions(x, m, p):
     """Expressions of a vector x and a matrix m, both in [0.2, 1.5], and data p in [-1, 2]."""
     signed = MATRIX @ x - p
+    definite = (m + m.T) / 2 + 9 * np.eye(3)
     return {
+        "MatrixFrac": cp.matrix_frac(signed, definite),
+        "MatrixFrac of matrices": cp.matrix_frac(m - 1, definite),
+        "Trace": cp.trace(MATRIX @ m),
+        "dotsort": cp.dotsort(signed, [-1.0, 0.5]),
+        "imag": cp.imag(signed),
+        "lambda_sum_largest": cp.lambda_sum_largest(m + m.T - 2, 2),
+        "log_det": cp.log_det(definite),
+        "tr_inv": cp.tr_inv(definite),
+        "von_neumann_entr": cp.von_neumann_entr(hermitian_wrap(definite)),
         "AddExpression": x + p - 1,
         "Concatenate": cp.concatenate([x, signed]),
         "DivExpression": signed / 2.5,
@@ -93,7 +105,8 @@ def expressions(x, m, p):
 NAMES = list(expressions(cp.Variable(3), cp.Variable((3, 3)), cp.Parameter(3)))
 
 
-def test_every_rule_is_tested():
+def test_every_rule_is_tested_and_every_atom_but_one_has_a_rule():
+    assert {kind.__name__ for kind in SUPPORTED} - set(RULES) == {"perspective"}
     wraps = {name for name in RULES if name.endswith("wrap")} | {
         "Wrap",
         "Promote",

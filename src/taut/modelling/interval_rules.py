@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
+from .interval_affine import AFFINE, Rule, cumulative, negated, reducing, total
+from .interval_matrices import MATRICES
 from .intervals import (
     Span,
     Unknown,
-    add,
     broadcast,
     chained,
     interval_matmul,
@@ -24,135 +25,6 @@ from .intervals import (
 )  # fmt: skip
 
 __all__ = ["RULES"]
-
-Rule = Callable[[Any, list[Span]], Span]
-
-
-def _moved(atom: Any, spans: list[Span]) -> Span:
-    """Atoms that only move entries, or put zeros between them."""
-    start, places = 1, []
-    for span in spans:
-        places.append(np.arange(start, start + span.size, dtype=float).reshape(span.low.shape))
-        start += span.size
-    moved = np.rint(np.asarray(atom.numeric(places), float)).astype(int).reshape(atom.shape)
-    return taken(joined(spans), moved - 1)
-
-
-def _broadcast(atom: Any, spans: list[Span]) -> Span:
-    return broadcast(spans[0], atom.shape)
-
-
-def _negated(atom: Any, spans: list[Span]) -> Span:
-    (one,) = spans
-    return Span(-one.high, -one.low, -one.up, -one.down, one.steep)
-
-
-def _add(atom: Any, spans: list[Span]) -> Span:
-    return add(atom.shape, spans)
-
-
-def _groups(atom: Any, span: Span) -> Array:
-    """The places of the entries that each entry of a reducing atom depends on, (entry, place)."""
-    places, axis = np.arange(span.size).reshape(span.low.shape), getattr(atom, "axis", None)
-    if axis is None or places.ndim == 0:
-        return places.reshape(1, -1)
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    kept = [k for k in range(places.ndim) if k not in [a % places.ndim for a in axes]]
-    moved = np.moveaxis(places, kept, range(len(kept)))
-    return moved.reshape(int(np.prod([places.shape[k] for k in kept])), -1)
-
-
-def _reducing(rule: Callable[[Any, Span], Span]) -> Rule:
-    """The rule of a reducing atom, from that of one entry of it."""
-
-    def whole(atom: Any, spans: list[Span]) -> Span:
-        parts = [rule(atom, taken(spans[0], places)) for places in _groups(atom, spans[0])]
-        out = joined(parts)
-        return Span(out.low.reshape(atom.shape), out.high.reshape(atom.shape), *out[2:])
-
-    return whole
-
-
-def _total(atom: Any, span: Span) -> Span:
-    return Span.of(*(np.sum(np.ravel(part), keepdims=True) for part in span[:2]),
-                   *(np.sum(part, axis=0, keepdims=True) for part in span[2:]))  # fmt: skip
-
-
-def _cumulative(rule: Callable[[Any, Span], Span]) -> Rule:
-    def whole(atom: Any, spans: list[Span]) -> Span:
-        places = np.arange(spans[0].size).reshape(spans[0].low.shape)
-        rows = np.moveaxis(np.atleast_1d(places), atom.axis or 0, -1)
-        parts = [
-            rule(atom, taken(spans[0], row[: k + 1]))
-            for row in rows.reshape(-1, rows.shape[-1])
-            for k in range(len(row))
-        ]
-        order = np.argsort(rows.ravel())
-        return taken(joined(parts), order.reshape(atom.shape))
-
-    return whole
-
-
-def _multiply(atom: Any, spans: list[Span]) -> Span:
-    a, b = (broadcast(span, atom.shape) for span in spans)
-    low, high = interval_product(a.low, a.high, b.low, b.high)
-    first, second = scaled(b.low, b.high, a), scaled(a.low, a.high, b)
-    return Span.of(low, high, *(one + other for one, other in zip(first, second, strict=True)))
-
-
-def _divide(atom: Any, spans: list[Span]) -> Span:
-    a, b = (broadcast(span, atom.shape) for span in spans)
-    if not b.constant or not np.all((b.low > 0) | (b.high < 0)):
-        raise Unknown
-    low, high = 1 / b.high, 1 / b.low
-    return Span.of(*interval_product(a.low, a.high, low, high), *scaled(low, high, a))
-
-
-def _matmul(atom: Any, spans: list[Span]) -> Span:
-    a, b = spans
-    if a.low.ndim == 0 or b.low.ndim == 0:
-        return _multiply(atom, spans)
-    if max(a.low.ndim, b.low.ndim) > 2:
-        raise Unknown
-    rows = a.low.shape[0] if a.low.ndim == 2 else 1
-    inner, columns = b.low.shape[0], b.low.shape[1] if b.low.ndim == 2 else 1
-    n = a.down.shape[1]
-    if rows * columns * n * inner > 50_000_000:
-        raise Unknown
-    left = [part.reshape(rows, inner) for part in (a.low, a.high)]
-    right = [part.reshape(inner, columns) for part in (b.low, b.high)]
-    low, high = interval_matmul(*left, *right)
-    down, up, steep = np.zeros((rows, columns, n)), np.zeros((rows, columns, n)), np.zeros((rows, columns))
-    if not b.constant:
-        turn = interval_matmul(*left, *(part.reshape(inner, columns * n) for part in (b.down, b.up)))
-        down, up = (total + part.reshape(rows, columns, n) for total, part in zip((down, up), turn, strict=True))
-        steep = steep + np.maximum(np.abs(left[0]), np.abs(left[1])) @ b.steep.reshape(inner, columns)
-    if not a.constant:
-        moved = [part.reshape(rows, inner, n).transpose(1, 0, 2).reshape(inner, rows * n) for part in (a.down, a.up)]
-        turn = interval_matmul(right[0].T, right[1].T, *moved)
-        turned = [part.reshape(columns, rows, n).transpose(1, 0, 2) for part in turn]
-        down, up = down + turned[0], up + turned[1]
-        steep = steep + a.steep.reshape(rows, inner) @ np.maximum(np.abs(right[0]), np.abs(right[1]))
-    flat = (down.reshape(-1, n), up.reshape(-1, n), steep.ravel())
-    return Span.of(low.reshape(atom.shape), high.reshape(atom.shape), *flat)
-
-
-def _outer(atom: Any, spans: list[Span]) -> Span:
-    """Products of all pairs of entries, added up by a matrix of zeros and ones: kron and convolutions."""
-    a, b = spans
-    if a.size * b.size * max(a.size, b.size) > 1_000_000:
-        raise Unknown
-    pairs = np.stack(np.meshgrid(np.arange(a.size), np.arange(b.size), indexing="ij"), axis=-1).reshape(-1, 2)
-    left, right = taken(a, pairs[:, 0]), taken(b, pairs[:, 1])
-    low, high = interval_product(left.low, left.high, right.low, right.high)
-    first, second = scaled(right.low, right.high, left), scaled(left.low, left.high, right)
-    where = np.zeros((int(np.prod(atom.shape)), len(pairs)))
-    for k, (i, j) in enumerate(pairs):
-        units = [np.zeros(span.low.shape) for span in spans]
-        units[0].flat[i], units[1].flat[j] = 1.0, 1.0
-        where[:, k] = np.ravel(np.asarray(atom.numeric(units), float))
-    flat = (where @ (one + other) for one, other in zip(first, second, strict=True))
-    return Span.of((where @ low).reshape(atom.shape), (where @ high).reshape(atom.shape), *flat)
 
 
 def _convex(
@@ -251,7 +123,7 @@ def _largest(atom: Any, spans: list[Span]) -> Span:
 
 def _mirrored(rule: Rule) -> Rule:
     """The rule of minus f(-x): min from max."""
-    return lambda atom, spans: _negated(atom, [rule(atom, [_negated(atom, [span]) for span in spans])])
+    return lambda atom, spans: negated(atom, [rule(atom, [negated(atom, [span]) for span in spans])])
 
 
 def _sizes(span: Span) -> tuple[Array, Array]:
@@ -264,7 +136,7 @@ def _sizes(span: Span) -> tuple[Array, Array]:
 def _norm(atom: Any, span: Span) -> Span:
     name = type(atom).__name__
     if name == "norm1":
-        return _total(atom, _kinked(atom, [span]))
+        return total(atom, _kinked(atom, [span]))
     if name == "norm_inf":
         return _hull(atom, _kinked(atom, [span]))
     p = float(atom.p)
@@ -301,7 +173,7 @@ def _quad_over_lin(atom: Any, spans: list[Span]) -> Span:
             down, up, steep = down + turn[0], up + turn[1], steep + turn[2]
         return Span.of(low / high_y, high / low_y, down, up, steep)
 
-    return _reducing(one)(atom, [x])
+    return reducing(one)(atom, [x])
 
 
 def _quad_form(atom: Any, spans: list[Span]) -> Span:
@@ -344,6 +216,22 @@ def _sum_largest(atom: Any, span: Span) -> Span:
                    top(span.steep))  # fmt: skip
 
 
+def _sorted_product(atom: Any, spans: list[Span]) -> Span:
+    """The product of sorted numbers with sorted weights, filled up by zeros. Sorting keeps bounds: entry by entry."""
+    x, weights = spans
+    if not weights.constant:
+        raise Unknown
+    missing = np.zeros(x.size - weights.size)
+    low, high = (np.sort(np.append(np.ravel(edge), missing)) for edge in (weights.low, weights.high))
+    least, most = interval_product(np.sort(np.ravel(x.low)), np.sort(np.ravel(x.high)), low, high)
+    down, up, _ = scaled(np.full(x.size, low[0]), np.full(x.size, high[-1]), x)
+    size = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
+    return Span.of(
+        np.reshape(least.sum(), atom.shape), np.reshape(most.sum(), atom.shape), down.sum(axis=0, keepdims=True),
+        up.sum(axis=0, keepdims=True), np.atleast_1d(size * spectral(x)),
+    )  # fmt: skip
+
+
 def _geometric_mean(atom: Any, spans: list[Span]) -> Span:
     (one,) = spans
     if atom.size != 1 or np.any(one.low <= 0):
@@ -359,61 +247,31 @@ def _geometric_mean(atom: Any, spans: list[Span]) -> Span:
     return Span.of(first, last, down.sum(axis=0, keepdims=True), up.sum(axis=0, keepdims=True))
 
 
-def _eigenvalue(atom: Any, spans: list[Span]) -> Span:
-    """The largest eigenvalue or singular value, and the sum of all singular values, which are Lipschitz in the matrix."""
-    (one,) = spans
-    if one.low.ndim != 2:
-        raise Unknown
-    middle, room = (one.low + one.high) / 2, (one.high - one.low) / 2
-    name = type(atom).__name__
-    values = np.linalg.eigvalsh(middle)[::-1] if name == "lambda_max" else np.linalg.svd(middle, compute_uv=False)
-    count = len(values) if name == "normNuc" else 1
-    value, reach = values[:count].sum(), np.linalg.norm(room, 2) * count
-    down, up, _ = scaled(-np.ones(one.size), np.ones(one.size), one)
-    return Span.of(np.reshape(value - reach, atom.shape), np.reshape(value + reach, atom.shape),
-                   down.sum(axis=0, keepdims=True), up.sum(axis=0, keepdims=True),
-                   np.atleast_1d(np.sqrt(count) * spectral(one)))  # fmt: skip
-
-
 _LOG: dict[str, Any] = {"lowest": np.nextafter(0, 1), "least": np.inf, "sign": -1.0}
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        ["Concatenate", "Hstack", "Vstack", "diag_mat", "diag_vec", "index", "reshape", "special_index", "transpose",
-         "upper_tri"], _moved,
-    ),
-    **dict.fromkeys(
-        ["Wrap", "broadcast_to", "conj", "hermitian_wrap", "nonneg_wrap", "nonpos_wrap", "nsd_wrap", "Promote", "psd_wrap",
-         "real", "skew_symmetric_wrap", "symmetric_wrap"], _broadcast,
-    ),
-    **dict.fromkeys(["Pnorm", "PnormApprox", "norm1", "norm_inf"], _reducing(_norm)),
+    **AFFINE,
+    **MATRICES,
+    **dict.fromkeys(["Pnorm", "PnormApprox", "norm1", "norm_inf"], reducing(_norm)),
     **dict.fromkeys(["Power", "PowerApprox"], _power),
     **dict.fromkeys(["GeoMean", "GeoMeanApprox"], _geometric_mean),
-    **dict.fromkeys(["conv", "convolve", "kron"], _outer),
     **dict.fromkeys(["kl_div", "rel_entr"], _log_entropy),
-    **dict.fromkeys(["lambda_max", "normNuc", "sigma_max"], _eigenvalue),
-    "AddExpression": _add,
-    "DivExpression": _divide,
-    "MulExpression": _matmul,
-    "NegExpression": _negated,
     "QuadForm": _quad_form,
-    "Sum": _reducing(_total),
     "abs": _kinked,
-    "cummax": _cumulative(_hull),
-    "cumsum": _cumulative(_total),
+    "cummax": cumulative(_hull),
+    "dotsort": _sorted_product,
     "entr": _convex(lambda atom, x: -x * np.log(x), lambda atom, x: -np.log(x) - 1, np.nextafter(0, 1), 1 / math.e, -1.0),
     "exp": _convex(lambda atom, x: np.exp(x), lambda atom, x: np.exp(x)),
     "huber": _huber,
     "log": _convex(lambda atom, x: np.log(x), lambda atom, x: 1 / x, **_LOG),
     "log1p": _convex(lambda atom, x: np.log1p(x), lambda atom, x: 1 / (1 + x), np.nextafter(-1, 0), np.inf, -1.0),
-    "log_sum_exp": _reducing(_log_sum_exp),
+    "log_sum_exp": reducing(_log_sum_exp),
     "logistic": _convex(lambda atom, x: np.logaddexp(0, x), lambda atom, x: 1 / (1 + np.exp(-x))),
-    "max": _reducing(_hull),
+    "max": reducing(_hull),
     "maximum": _largest,
-    "min": _mirrored(_reducing(_hull)),
+    "min": _mirrored(reducing(_hull)),
     "minimum": _mirrored(_largest),
-    "multiply": _multiply,
     "quad_over_lin": _quad_over_lin,
-    "sum_largest": _reducing(_sum_largest),
+    "sum_largest": reducing(_sum_largest),
     "xexp": _convex(lambda atom, x: x * np.exp(x), lambda atom, x: (1 + x) * np.exp(x), 0.0),
 }  # fmt: skip
