@@ -59,7 +59,12 @@ def bounding_box(
                 raise ValueError(
                     f"constraints: got an unbounded feasible set: {way}; expected a bounded one, bounds=[low, high] of "
                     "the variables, or domain=..."
-                    + (" (constraints with data of the round do not count for the domain)" if left_out else "")
+                    + (
+                        " (constraints with data of the round do not count for the domain; taut.recourse marks variables that are "
+                        "chosen after the data)"
+                        if left_out
+                        else ""
+                    )
                 )
             if solution.status != "solved" or solution.error > 1e-5:
                 # If the set is unbounded, another entry may show the direction.

@@ -12,14 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
-from .arrays import norm, shape_of
+from .arrays import shape_of
 from .base import Domain, domain_from_dict
+from .parts import OfParts, check_parts
 
 __all__ = ["Blocks"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Blocks(Domain, leaves=("parts",), static=("places",)):
+class Blocks(OfParts, leaves=("parts",), static=("places",)):
     """A product of domains: the entries of a decision at `places[k]`, counted in row order, form a point of `parts[k]`.
 
     >>> import numpy as np
@@ -38,9 +39,7 @@ class Blocks(Domain, leaves=("parts",), static=("places",)):
     ) -> None:
         if not isinstance(parts, Sequence):
             raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
-        for i, part in enumerate(parts):
-            if not isinstance(part, Domain):
-                raise TypeError(f"parts: got {part!r} at index {i}; expected a Domain")
+        check_parts(parts)
         where = tuple(tuple(int(i) for i in np.ravel(one)) for one in places)
         sizes = [math.prod(part.shape) for part in parts]
         if not sizes or [len(one) for one in where] != sizes:
@@ -70,21 +69,6 @@ class Blocks(Domain, leaves=("parts",), static=("places",)):
         flat = jnp.concatenate([jnp.ravel(jnp.asarray(part)) for part in parts])
         return flat[self._order].reshape(self.shape)
 
-    @property
-    def centre(self) -> jax.Array:
-        """The parts' centres."""
-        return self.join([part.centre for part in self.parts])
-
-    @property
-    def radius(self) -> Any:
-        """The root of the sum of the parts' squared radii."""
-        return norm([part.radius for part in self.parts])
-
-    @property
-    def diameter(self) -> Any:
-        """The root of the sum of the parts' squared diameters."""
-        return norm([part.diameter for part in self.parts])
-
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain. Parts of the same kind and shape are projected together."""
         pieces = self.split(self._decision(x))
@@ -101,25 +85,9 @@ class Blocks(Domain, leaves=("parts",), static=("places",)):
                 found[i] = rows[k]
         return self.join(found)
 
-    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
-        """Whether each part is in its own domain."""
-        pieces = zip(self.parts, self.split(self._decision(x)), strict=True)
-        return jnp.all(jnp.stack([part.contains(piece, tolerance) for part, piece in pieces]))
-
-    def sample(self, key: jax.Array) -> jax.Array:
-        """Independent parts."""
-        keys = jax.random.split(key, len(self.parts))
-        return self.join([part.sample(keys[i]) for i, part in enumerate(self.parts)])
-
     def scaled(self, factor: float) -> Domain:
         """Every part times `factor`."""
         return type(self)([part.scaled(factor) for part in self.parts], self.places, self.shape)
-
-    def linear_minimiser(self, direction: jax.Array) -> jax.Array:
-        """Each part's own minimiser."""
-        direction = self._decision(direction, "direction")
-        pieces = zip(self.parts, self.split(direction), strict=True)
-        return self.join([part.linear_minimiser(piece) for part, piece in pieces])
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The parts' constraints on entries of `x`."""

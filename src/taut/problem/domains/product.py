@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import files
-from .arrays import norm
 from .base import Domain, domain_from_dict
+from .parts import OfParts, check_parts
 
 __all__ = ["Product"]
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Product(Domain, leaves=("parts",)):
+class Product(OfParts, leaves=("parts",)):
     """The product of domains: a decision is the flat concatenation of the parts' decisions, in order."""
 
     parts: tuple[Domain, ...]
@@ -28,9 +28,7 @@ class Product(Domain, leaves=("parts",)):
     def __init__(self, *parts: Domain) -> None:
         if not parts:
             raise TypeError("parts: got none; expected at least one Domain")
-        for i, part in enumerate(parts):
-            if not isinstance(part, Domain):
-                raise TypeError(f"parts: got {part!r} at index {i}; expected a Domain")
+        check_parts(parts)
         self._set(parts=parts, shape=(sum(math.prod(part.shape) for part in parts),))
 
     def split(self, x: Any) -> tuple[Any, ...]:
@@ -46,45 +44,14 @@ class Product(Domain, leaves=("parts",)):
         pieces = [part._decision(x) for part, x in zip(self.parts, parts, strict=True)]
         return jnp.concatenate([piece.ravel() for piece in pieces])
 
-    @property
-    def centre(self) -> jax.Array:
-        """The parts' centres."""
-        return self.join([part.centre for part in self.parts])
-
-    @property
-    def radius(self) -> Any:
-        """The root of the sum of the parts' squared radii."""
-        return norm([part.radius for part in self.parts])
-
-    @property
-    def diameter(self) -> Any:
-        """The root of the sum of the parts' squared diameters."""
-        return norm([part.diameter for part in self.parts])
-
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain."""
         pieces = self.split(self._decision(x))
         return self.join([part.project(piece) for part, piece in zip(self.parts, pieces, strict=True)])
 
-    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
-        """Whether each part is in its own domain."""
-        pieces = zip(self.parts, self.split(self._decision(x)), strict=True)
-        return jnp.all(jnp.stack([part.contains(piece, tolerance) for part, piece in pieces]))
-
-    def sample(self, key: jax.Array) -> jax.Array:
-        """Independent parts."""
-        keys = jax.random.split(key, len(self.parts))
-        return self.join([part.sample(keys[i]) for i, part in enumerate(self.parts)])
-
     def scaled(self, factor: float) -> Domain:
         """Every part times `factor`."""
         return type(self)(*(part.scaled(factor) for part in self.parts))
-
-    def linear_minimiser(self, direction: jax.Array) -> jax.Array:
-        """Each part's own minimiser."""
-        direction = self._decision(direction, "direction")
-        pieces = zip(self.parts, self.split(direction), strict=True)
-        return self.join([part.linear_minimiser(piece) for part, piece in pieces])
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The parts' constraints on slices of `x`."""
