@@ -94,3 +94,14 @@ def test_a_learner_that_measures_better_is_mentioned_if_its_bound_is_nearly_as_s
     alone = taut.recommend(taut.testing.problems.POLYHEDRON.problem, 1000)
     assert alone.name == "half-space-horizon"
     assert not any("times as large" in reason for reason in alone.reasons)
+
+
+def test_bounds_that_every_learner_satisfies_are_named():
+    known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, error_bound=1.0)
+    problem = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known)
+    (reason,) = [one for one in taut.recommend(problem, horizon=4).reasons if one.startswith("trivial at T = 4")]
+    assert "violation (at most 1.657)" in reason  # 4 (sqrt 2 - 1)
+    later = [one for one in taut.recommend(problem, horizon=10**6).reasons if one.startswith("trivial")]
+    assert not any(
+        " violation (" in one.replace("peak violation", "").replace("squared violation", "") for one in later
+    )

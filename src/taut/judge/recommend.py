@@ -16,6 +16,7 @@ from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.problem import Problem
 from .guarantees import guarantees, setting_of
+from .trivial import trivial_limits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -175,7 +176,17 @@ def recommend(
             f"its bound is the smallest; that of {nearly.method.name} is {price(nearly) / price(best):.2g} times as large, and the "
             f"adaptive learner of the same family, {DEFAULT}, measures less clipped violation (python -m benchmarks.frontier)",
         )
-    return Recommendation(best.method.name, best.learner, reasons, length, ranked)
+    return Recommendation(best.method.name, best.learner, (*reasons, *_trivial(best, problem, length)), length, ranked)
+
+
+def _trivial(best: Candidate, problem: Problem, horizon: int) -> tuple[str, ...]:
+    """Say which bounds of the recommended learner say nothing, because every learner satisfies them."""
+    limits = trivial_limits(problem, horizon).by_quantity
+    names = [q for q, limit in limits.items() if q != "excess" and limit <= best.bound(q) < math.inf]
+    if not names:
+        return ()
+    listed = ", ".join(f"{name} (at most {limits[name]:.4g})" for name in names)
+    return (f"trivial at T = {horizon}, because every learner satisfies it: the bound on {listed}",)
 
 
 def _without_constants(problem: Problem, setting: Setting, horizon: int, unknown: list[str]) -> Recommendation:
