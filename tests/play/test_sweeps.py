@@ -5,9 +5,11 @@ import functools
 import json
 import multiprocessing
 import os
+import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,7 @@ import taut
 from small_games import BALL, CONSTANTS, GAME, ROUNDS, assert_bit_equal, distance, outside_diamond, targets
 from taut.play.layout import chunk_of_any_length
 from taut.play.loop import count_compiled
-from taut.play.sweeps import driver
+from taut.play.sweeps import driver, task
 from taut.play.sweeps.cell import prepare
 from taut.play.sweeps.identity import Identities, described
 
@@ -334,6 +336,17 @@ def test_a_compiled_program_is_finished_before_another_one_is_compiled():
     play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, {}, One(), None, {}, None, print)
     play.rates["b"] = 10.0  # seconds per round, known because it was played
     assert [play._next() for _ in range(4)] == [[2], [3], [0], [1]]
+
+
+def test_a_process_unpickles_a_problem_once_per_precision():
+    content = cloudpickle.dumps(taut.Problem(lambda x, z: z @ x, outside_diamond, BALL))
+    first = task._interned(True, "checksum", content)
+    assert task._interned(True, "checksum", content) is first  # the same object is the same compiled program
+    assert task._interned(False, "checksum", content) is not first
+    for number in range(task.OBJECTS):
+        task._interned(True, f"other {number}", pickle.dumps(number))
+    assert len(task._objects) == task.OBJECTS  # bounded
+    assert task._interned(True, "checksum", content) is not first
 
 
 def test_equal_cells_are_played_once(tmp_path):
