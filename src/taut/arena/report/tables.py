@@ -204,7 +204,7 @@ def _panel(axes: Any, one: Board) -> None:
     axes.plot([x for x, _ in walk], [float(np.clip(y, -reach, reach)) for _, y in walk], color="0.4", lw=0.8, zorder=1)
     axes.axhline(0, color="0.85", lw=0.8, zorder=0)
     axes.set_xscale("log")
-    axes.set_xlim(5e-7, None)
+    axes.set_xlim(5e-7, 2 * max(x for x, _ in points.values()))
     axes.set_ylim(-1.15 * reach, 1.15 * reach)
     axes.set_title(f"{one.stream.name}, T = {one.horizon}", fontsize=8)
     axes.tick_params(labelsize=7)
