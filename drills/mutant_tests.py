@@ -52,7 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         )
     },
     **{
-        f"learners/bounds/{name}.py": (GOLDEN, *others)
+        f"learners/bounds/{name}.py": (GOLDEN, BOUNDS.format("bound_arguments"), *others)
         for name, others in {
             "averaged": ("learners/test_averaged.py",),
             "bandit": ("learners/test_bandit.py",),

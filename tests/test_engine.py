@@ -162,12 +162,19 @@ first = all_of_it()
 compiled.clear()
 again = all_of_it()
 print(*first[:3], first == again, sum(name.endswith("backend_compile_duration") for name in compiled))
+jax.config.update("jax_enable_x64", True)
+wide = all_of_it()
+jax.config.update("jax_enable_x64", False)
+problem.estimate_constants(data, jax.random.key(0))
+print(*wide[:3], wide[3:] == first[3:], all_of_it() == first)
 """
 
 
 def test_single_precision_keeps_its_programs_through_hindsight_and_certificates():
     """Hindsight computes in double precision; the simulation is not compiled again after it, and nothing mixes."""
-    assert run_in_single_precision(SINGLE).split() == ["float32", "float32", "float64", "True", "0"]
+    alone, switched = run_in_single_precision(SINGLE).splitlines()
+    assert alone.split() == ["float32", "float32", "float64", "True", "0"]
+    assert switched.split() == ["float64", "float64", "float64", "False", "True"]
 
 
 def test_programs_that_a_killed_process_left_half_written_are_removed(tmp_path):

@@ -19,7 +19,8 @@ from .jax_internals import backend_started, forget_traces
 
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
-    "double_precision", "prepare", "random_key", "register_dataclass", "remove_damaged_programs", "require_jax",
+    "double_precision", "notice_precision", "prepare", "random_key", "register_dataclass", "remove_damaged_programs",
+    "require_jax",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -117,6 +118,8 @@ class _Process:
     """Whether the process was forked from one in which JAX had started."""
     has_device = False
     """Whether JAX was seen to have a device to compute on."""
+    x64: bool | None = None
+    """The precision in which functions were traced last."""
     whole_loops = False
     """Whether the flag that makes XLA compile whole loops was set when taut was imported."""
 
@@ -129,12 +132,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def require_jax() -> None:
-    """Raise an error where JAX cannot compute.
+def require_jax(tracing: bool = True) -> None:
+    """Raise an error where JAX cannot compute; and trace functions anew if the precision was changed since the last call.
 
     These are processes that were forked after JAX had started, in which compiled code would wait forever, and those for
-    which the user chose a platform that this machine does not have.
+    which the user chose a platform that this machine does not have. If nothing is traced, `tracing=False` saves a microsecond.
     """
+    if tracing:
+        notice_precision()
     if _Process.forked:
         raise RuntimeError(
             "This process was forked from one in which JAX had already started, and JAX does not work in it. Start processes "
@@ -174,22 +179,32 @@ def default_float() -> jax.numpy.dtype:
     return jax.dtypes.canonicalize_dtype(np.float64)
 
 
+def notice_precision() -> None:
+    """Trace functions anew if the precision changed.
+
+    JAX caches NumPy constants of a user's functions in the precision of their first use and would mix the two. Compiled
+    programs stay.
+    """
+    now = bool(jax.config.read("jax_enable_x64"))
+    if _Process.x64 not in (None, now):
+        forget_traces()
+    _Process.x64 = now
+
+
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """Return a context in which JAX computes in float64, whatever the user's configuration.
-
-    Functions are traced anew when the precision changes, because JAX caches NumPy constants of a user's functions in the
-    precision of their first use and would mix the two. Compiled programs stay.
-    """
+    """Return a context in which JAX computes in float64, whatever the user's configuration."""
     if jax.config.read("jax_enable_x64"):
+        notice_precision()
         yield
         return
-    forget_traces()
+    _Process.x64 = False
     try:
         with _enable_x64(True):
+            notice_precision()
             yield
     finally:
-        forget_traces()
+        notice_precision()
 
 
 def _enable_x64(on: bool) -> Any:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import Array
+from ..engine import Array, notice_precision
 from ..learners import Assumes
 from ..play import metrics
 from ..play.replay import revealed_data
@@ -69,6 +69,7 @@ def certify(
     learner = run.learner
     if isinstance(learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
+    notice_precision()
     scored = score or problem or run.problem
     played = problem or run.played or run.problem
     if played is None or scored is None:

@@ -260,7 +260,7 @@ class Player(Displayed):
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(f"decide: {kind} decides before a round is revealed; read player.decision instead")
-        require_jax()
+        require_jax(tracing=False)
         with self._lock:
             self._asked = self._revealed(z, self._arrays)
             decision = self._asked[1][self._played].reshape(self._shape).copy()
@@ -279,7 +279,7 @@ class Player(Displayed):
             raise TypeError(
                 "announce: the problem has no announced constraints; expected taut.Problem(..., announced=...)"
             )
-        require_jax()
+        require_jax(tracing=False)
         with self._lock:
             data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), plain(z))
             if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
@@ -348,7 +348,7 @@ class Player(Displayed):
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
-        require_jax()
+        require_jax(tracing=False)
         with self._lock:
             before = self._before_round() if played is None else self._as_played(played)
             self._observe(before, z, measured, gradient, excess, jacobian, loss)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary, number
-from ..engine import default_float, random_key
+from ..engine import default_float, notice_precision, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
@@ -89,6 +89,7 @@ class Problem(Displayed):
         start: Any = None,
         announced: Callable[..., Any] | None = None,
     ) -> None:
+        notice_precision()
         if not isinstance(previous, bool):
             raise TypeError(
                 f"previous: got {arguments.shown(previous)}; expected True or False. The decision before round 1 is start=..."
@@ -197,6 +198,7 @@ class Problem(Displayed):
         """
         from .estimation import estimate
 
+        notice_precision()
         key = random_key("key", key)
         known = estimate(
             self,
