@@ -61,3 +61,11 @@ def test_errors_name_the_argument(name):
             named, found = outcome(formula, {**given, argument: bad})
             assert named is None or named in declared, argument
             assert not isinstance(found, float) or not math.isnan(found) or bad == math.inf, argument
+
+
+def test_what_sweeps_leave_over_adds_a_convergent_sum():
+    """Round t adds G_g D / t^2 at most, so that all rounds together add little."""
+    given = {**given_to("averaged_smooth_violation"), "constraint_smoothness": 0.0, "sigma": 0.0}
+    exact = bounds.averaged_smooth_violation(**given)
+    swept = bounds.averaged_smooth_violation(**given, several=True, constraint_lipschitz=1.0)
+    assert exact < swept < exact + given["diameter"] * math.pi**2
