@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from benchmarks import batched, cases, naive, native, optax_scan, ours, page, tables
+from benchmarks import batched, cases, modelling, naive, native, optax_scan, ours, page, tables
 from benchmarks.compiled import operations, passes
 from benchmarks.played import difference
 
@@ -107,3 +107,14 @@ def test_the_tables_name_what_was_missed_and_what_was_skipped(capsys):
     shown = " ".join(capsys.readouterr().out.split())  # lines are wrapped
     assert "NO" in shown
     assert "not installed" in shown
+
+
+def test_the_microgrid_is_the_same_problem_as_a_loop_and_with_vectors():
+    loop, vectors = (modelling.model(name) for name in modelling.MODELS if name.startswith("microgrid"))
+    values = []
+    for stated, data in (loop, vectors):
+        for parameter in stated.parameters():
+            parameter.value = data[parameter.name()][0]
+        values.append(stated.solve(solver="CLARABEL"))
+    assert values[0] == pytest.approx(values[1], rel=1e-7)
+    assert values[0] > 1
