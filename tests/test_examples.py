@@ -78,6 +78,8 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     assert "EXCEEDED" not in printed
     assert "are not played: Sum(flows, 1, False) == 1" in printed  # the notes
     assert not names["problem"].constants.estimated
+    assert names["certificate"].holds
+    assert not names["certificate"].refuted
     assert printed.count("do not prove convexity") == printed.count("is infinite") == printed.count("an unbounded") == 1
     decision = names["player"].decision
     assert set(decision) == {"slope", "offset"}
