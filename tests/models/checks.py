@@ -236,7 +236,7 @@ def check_violations(played: Played) -> Iterator[str]:
     if played.model.recourse:
         return
     x, z, (_, _, values, _) = played.samples
-    for k in range(0, SAMPLES, SAMPLES // 40):
+    for k in range(0, SAMPLES, SAMPLES // 8):
         played.assign(x[k], tuple(np.asarray(part[k]) for part in z))
         stated = max([0.0, *(excess for one in played.constraints for excess in _excess(one)), *_attributes(played)])
         got = max(0.0, float(values[k].max()))
