@@ -211,7 +211,7 @@ MISTAKES = [
     # Models written in CVXPY.
     ("a concave loss", lambda: taut.from_cvxpy(cp.sqrt(cp.Variable(nonneg=True)), []), "loss", "do not prove convexity", "disciplined convex programming"),
     ("a vector loss in CVXPY", lambda: taut.from_cvxpy(x2, [x2 <= 1]), "loss", "shape (2,)", "a scalar"),
-    ("no bounds", lambda: taut.from_cvxpy(cp.sum(x2), []), "constraints", "an unbounded feasible set", "a bounded one, or domain=..."),
+    ("no bounds", lambda: taut.from_cvxpy(cp.sum(x2), []), "constraints", "an unbounded feasible set", "a bounded one, bounds=[low, high] of the variables, or domain=..."),
     ("whole decisions", lambda: taut.from_cvxpy(cp.sum(cp.Variable(2, integer=True, name="n")), []), "variable n", "integer=True", "real variables"),
     ("data beyond the bounds", lambda: MODEL.arrange(np.array([[0.0, 0.5], [0.0, 3.0]])), "data", "3 for c[1] in round 2", "at most 1 (bounds)"),
     ("data below the bounds", lambda: MODEL.arrange(np.array([[-4.0, 0.5]])), "data", "-4 for c[0] in round 1", "at least -1"),

@@ -55,10 +55,11 @@ class ExactPenalty(taut.Learner):
     def step(self, state: Any, round: Any) -> State:
         """Take a subgradient step on the penalised loss."""
         x, t = state
+        eta, weight = (jnp.asarray(parameter, x.dtype) for parameter in (self.eta, self.weight))  # 32 bits stay 32 bits
         values, pullback, _ = round.constraints(x)
         worst = (jnp.arange(values.shape[0]) == jnp.argmax(values)) & (values > 0)
-        slope = round.gradient(x) + pullback(jnp.asarray(self.weight, x.dtype) * worst.astype(x.dtype))
-        return State(round.project(x - self.eta / jnp.sqrt(t.astype(x.dtype)) * slope), t + 1)
+        slope = round.gradient(x) + pullback(weight * worst.astype(x.dtype))
+        return State(round.project(x - eta / jnp.sqrt(t.astype(x.dtype)) * slope), t + 1)
 
     def guarantees(self, setting: taut.Setting, horizon: int) -> Iterator[taut.Guarantee]:
         """Yield Zinkevich's bound for the penalised losses."""
