@@ -98,6 +98,16 @@ def test_semidefinite_matrices():
         assert taut.hindsight(model, data).loss[0] == pytest.approx(best if trace == "==" else min(best, 0), rel=1e-6)
 
 
+def test_a_simplex_stays_one_beside_rows_that_bound_its_entries():
+    w, r = cp.Variable(4, name="w"), cp.Parameter(4, name="r", bounds=[-1, 1])
+    model = taut.from_cvxpy(r @ w, [cp.sum(w) == 1, w >= 0, w[0] + w[1] <= 0.4])
+    assert type(model.domain) is taut.Simplex
+    assert model.count == 1  # the row is played
+    bounded = taut.from_cvxpy(r @ w, [cp.sum(w) == 1, w >= 0, w[0] <= 0.4])
+    assert type(bounded.domain) is taut.AffineBox
+    assert float(bounded.domain.upper[0]) == 0.4
+
+
 def test_eigenvalues_between_bounds():
     unit, y = np.eye(2), cp.Parameter((2, 2), name="y", symmetric=True, bounds=[-1, 1])
     for limits, edges in (

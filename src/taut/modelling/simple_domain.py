@@ -144,9 +144,13 @@ def _of_equations(sets: Sets, block: Block, solve: Callable[[Array], tuple[Array
         matrix[k, np.searchsorted(where, row.places)] = row.factors
         values[k] = row.value
     rows = [row.source for row in block.equations] + [row for i in where.tolist() for row in sets.bounds.get(i, [])]
-    if len(values) == 1 and np.all(matrix == matrix[0, 0]) and not np.any(low):
+    own_low, own_high = sets.own_low[where], sets.own_high[where]
+    needed = sets.boxed[where] & (low > 0)  # an atom may not be defined at zero
+    if len(values) == 1 and np.all(matrix == matrix[0, 0]) and not np.any(own_low) and not np.any(needed):
         total = values[0] / matrix[0, 0]
-        if total > 0 and np.all(high >= total):
+        if total > 0 and np.all(
+            own_high >= total
+        ):  # tighter bounds that follow from other rows are played as these rows
             note = f"in the simplex {{x >= 0, sum x = {total:.6g}}}"
             return _Part(Simplex(len(where), float(total)), where, rows, note)
     if not np.all(np.isfinite(high - low)):
