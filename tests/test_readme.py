@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib
 
+import taut
 from taut.cli import learners_markdown
 from taut.learners.registry import FAMILIES
 
@@ -27,6 +28,11 @@ def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
     (conclusion,) = re.findall(r"^> (Holds: .*)$", README, re.M)  # quoted as it is printed
     assert conclusion in " ".join(printed.split())
     assert all(number in printed for number in ("2636", "2071", "171.6", "27.08", "0.008"))
+    known = names["problem"].with_constants(taut.Constants(error_bound=1.0))
+    rows = taut.simulate(known, names["costs"], seeds=10).certificate().rows
+    (sharper,) = (row for row in rows if row.quantity == "violation")
+    assert not sharper.trivial
+    assert f"the bound is {sharper.bound:.0f}." in README
 
 
 def test_the_table_of_learners_is_the_registry():
