@@ -5,17 +5,17 @@ from pathlib import Path
 
 import jaxlib
 
-# Most of the tests' time is compilation, and XLA's optimisations are not what they test. Without them a simulation is compiled in less
-# than half the time. An unknown flag ends the process, so they are set only for the version that is pinned.
+# Most of the tests' time is compilation, and XLA's optimisations are not what they test. Without them a simulation is compiled
+# in less than half the time. An unknown flag ends the process, so they are set only for the version that is pinned.
 if f"jaxlib=={jaxlib.__version__}\n" in (Path(__file__).parent.parent / "constraints.txt").read_text():
     quick = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import jax
+import pytest
 
-import taut  # noqa: E402
-from taut.problem import programs  # noqa: E402
+import taut
+from taut.problem import programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
