@@ -44,7 +44,7 @@ STEPS = 40
 """Gradient steps between two updates of the multipliers."""
 PASSES = 2000
 """The largest number of such updates."""
-LARGE, FEW_PASSES = 1000, 250
+LARGE, FEW_PASSES = 200, 250
 """Decisions of more numbers are tried by this method first, with fewer updates, unless all losses are quadratic."""
 LINES, CUBIC = 8, 1e-9
 """Rounds whose loss is sampled along a line to see whether it is quadratic: its third difference is then zero up to this."""

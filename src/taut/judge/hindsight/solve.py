@@ -53,8 +53,8 @@ def hindsight(
     is within `tolerance`, relatively; otherwise an error is raised.
 
     "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of proof. It needs no Hessian, so it
-    suits decisions of thousands of numbers with losses that are not quadratic, for which "exact" tries it first, and it can stop
-    early with the gap it has reached.
+    suits decisions of hundreds of numbers or more with losses that are not quadratic. For these "exact" tries it first. It can
+    stop early with the gap it has reached.
 
     "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the feasible set.
 
