@@ -74,3 +74,17 @@ def test_options_of_this_method_are_refused_elsewhere(option):
         taut.hindsight(FIXED, DATA[0], **option)
     with pytest.raises((ValueError, TypeError), match="time_limit"):
         taut.hindsight(FIXED, DATA[0], method="first-order", time_limit=-1)
+
+
+def test_a_constraint_that_is_not_convex_is_refused():
+    bent = taut.Problem(lambda x, z: logistic(x, z) + x.sum(), lambda x: 0.2 - x @ x, taut.Box(0.1, 1.0, shape=6))
+    with pytest.raises(ValueError, match="convex"):
+        taut.hindsight(bent, DATA[0], method="first-order", tolerance=1e-3, time_limit=2.0)
+
+
+def test_a_set_without_interior_is_solved_or_refused_but_never_below_its_optimum():
+    flat = taut.Problem(logistic, lambda x: (x.sum() - 0.2, 0.2 - x.sum()), taut.Box(-1.0, 1.0, shape=6))
+    best = taut.hindsight(flat, DATA[0], method="first-order", tolerance=1e-5)
+    exact = taut.hindsight(flat, DATA[0])
+    assert best.loss[0] >= exact.loss[0] - best.gap[0] * max(1, abs(best.loss[0])) - 1e-7
+    assert best.violation[0] <= 1e-7

@@ -69,9 +69,9 @@ class Call(NamedTuple):
             start,
             record,
             others,
-            tuple(map(type, others)),
+            tuple(map(type, others)),  # because 1 == True
             jax.config.read("jax_enable_x64"),
-        )  # 1 is not True
+        )
         key = (tuple(map(id, named)), id(problem), id(score), shapes, options)
         try:
             hash(key)

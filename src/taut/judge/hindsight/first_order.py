@@ -56,7 +56,8 @@ ROUNDING = 1e-14
 """A comparison of two values of the objective allows for so much rounding, relatively."""
 SHRINKING = 0.9
 """The curvature shrinks by this factor after every step, so that steps can become longer again."""
-WITNESSES = 3
+WITNESSES, BELOW = 3, 1e-7
+"""Decisions at which convexity is checked, and how far below a tangent rounding may put a value, relatively."""
 MARGINS = (0.1, 0.01, 1e-3, 1e-4)
 SEARCH = 100
 """For each margin, steps that look for a decision with g below minus this share of the largest value."""
@@ -80,8 +81,10 @@ class _Element(NamedTuple):
         value, slope, excess, whole = (
             np.asarray(part) for part in _evaluate(self.loss, self.constraints, self.scaling, self.data, u, multipliers)
         )
-        if not (np.isfinite(value) and np.isfinite(slope).all() and np.isfinite(whole).all()):
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
             raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
+        if not (np.isfinite(excess).all() and np.isfinite(whole).all()):
+            raise ValueError("constraints: got a value or gradient that is not finite; expected finite numbers")
         return float(value), slope, excess, whole
 
 
@@ -119,9 +122,22 @@ def solve_by_first_order(
                         f"gap of {best.gap:.2g}; expected at most {tolerance:.2g}. Ask for a larger tolerance, or for the gap "
                         "that is reached in a time, with time_limit=..."
                     )
-                _check_convex(element, best.u, sample_points(scaling, rng, 1 + WITNESSES)[1:])
+                if best.gap == np.inf:
+                    raise RuntimeError(
+                        f"time_limit: got {time_limit:g} seconds, in which no feasible decision for {end} rounds was found (the "
+                        f"largest constraint value is {best.worst:.2g}); expected a longer time"
+                    )
+                _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
                 u, passes = best.u, max(passes, took)
-                found.append((scaling.flat_decision(u), end * best.value, best.gap, best.worst, end * best.multipliers))
+                found.append(
+                    (
+                        scaling.flat_decision(u),
+                        end * best.value,
+                        best.gap,
+                        best.worst,
+                        end * _by_constraint(best.multipliers),
+                    )
+                )
     decision, loss, gap, worst, multipliers = (np.asarray(column) for column in zip(*found, strict=True))
     return Found(decision, loss, gap, worst, multipliers, f"first-order ({passes * STEPS} steps)")
 
@@ -166,7 +182,7 @@ def _minimise(
     allowed = ALLOWED_EXCESS * FEASIBLE * max(1.0, float(np.abs(excess).max()))
     penalty = max(float(np.linalg.norm(slope)), 1e-12) / max(1.0, float(np.abs(excess).max()) ** 2)
     curvature, lower, upper, left, count = 1.0, -np.inf, np.inf, np.inf, 0
-    best = u, value, np.inf
+    best, bought, proof = (u, value, np.inf), 0.0, multipliers
     while True:
         value, _, excess, whole = element.evaluate(u, multipliers)
         proven = value + float((multipliers * excess).sum())
@@ -176,13 +192,16 @@ def _minimise(
         at, reached, worst = _feasible(element, u, value, excess, interior)
         if worst <= allowed and reached < upper:
             upper, best = reached, (at, reached, worst)
+            # What is violated by rounding may have bought a loss below the optimum.
+            bought = float((multipliers * np.maximum(element.excess(at), 0)).sum())
         elif upper == np.inf and worst < best[2]:
             best = at, reached, worst
-        gap = max(float(relative_gap(upper, lower, element.rounds)), 0.0) if upper < np.inf else np.inf
+        gap = np.inf
+        if upper < np.inf:
+            gap = max(float(relative_gap(upper, min(lower, upper - bought), element.rounds)), 0.0)
         show(gap)
         if gap <= tolerance or count == most or time.monotonic() > deadline:
-            by_constraint = proof.reshape(-1, proof.shape[-1]).sum(axis=0)
-            return _Best(*best, gap, by_constraint), count
+            return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
         penalty *= GROWTH if over > ENOUGH * left else 1.0
         left = min(left, over) if over > 0 else left
@@ -232,14 +251,27 @@ def _interior(element: _Element, zeros: Array) -> tuple[Array, Array] | None:
     return None
 
 
-def _check_convex(element: _Element, u: Array, witnesses: Array) -> None:
-    """Raise an error if the loss somewhere lies below its tangent at the solution, on which the proof relies."""
-    zeros = np.zeros_like(element.excess(u))
-    value, slope, _, _ = element.evaluate(u, zeros)
+def _by_constraint(multipliers: Array) -> Array:
+    """Return the multipliers, added over the rounds if constraints change."""
+    added: Array = multipliers.reshape(-1, multipliers.shape[-1]).sum(axis=0)
+    return added
+
+
+def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
+    """Raise an error if loss or constraints somewhere lie below their tangent at the solution, on which the proof relies."""
+    u, weights = best.u, best.multipliers
+    value, slope, excess, whole = element.evaluate(u, weights)
+    held, size = float((weights * excess).sum()), float((weights * np.abs(excess)).sum())
     for witness in witnesses:
-        there = element.evaluate(witness, zeros)[0]
-        at, tangent, values = u[None], slope[None], np.asarray([value])
-        refuse_loss_below_tangent(values, tangent, at, witness, np.asarray([there]), [element.rounds])
+        there, _, values, _ = element.evaluate(witness, weights)
+        at, tangent, known = u[None], slope[None], np.asarray([value])
+        refuse_loss_below_tangent(known, tangent, at, witness, np.asarray([there]), [element.rounds])
+        model, reached = held + float((whole - slope) @ (witness - u)), float((weights * values).sum())
+        if reached < model - BELOW * (size + abs(model) + abs(reached)):
+            raise ValueError(
+                f"constraints: got {reached:.6g}, weighted by the multipliers, at a decision where their tangent at the solution "
+                f"is {model:.6g}; expected convex constraints, which lie above their tangents"
+            )
 
 
 @contextmanager
