@@ -1,12 +1,10 @@
 """The documentation site: it builds without warnings, links resolve, mathematics is rendered, and browsers show it well."""
 
 import functools
-import html
 import http.server
 import json
 import re
 import shutil
-import subprocess
 import threading
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from website.learners import _paragraphs, _source
 from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
 
+import chromium
 import taut
 
 ROOT = Path(__file__).parent.parent
@@ -165,7 +164,7 @@ def test_the_equations_of_all_learners_are_understood(site):
 
 SHOWN = ("/", "/start/", "/learners/clipped-ogd/", "/guides/choosing/", "/reference/playing/", "/theory/")
 WIDTHS = (390, 1280)
-PATIENCE = 60
+PATIENCE = 150
 """Seconds that the browser has for loading all pages and for searching; usually it needs few."""
 
 FRAMES = """<!DOCTYPE html><body style="margin:0"><img src="/wait" alt="">{frames}
@@ -226,25 +225,18 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 def browse(folder, frames, profile, patience=PATIENCE):
     """Show pages in frames of given widths; return what is seen in each, and what the console says."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium, or run make test as root")
+    chromium.require()
     shown = "".join(f'<iframe src="{page}" width="{width}" height="900"></iframe>' for page, width in frames)
     (folder / "frames.html").write_text(FRAMES.format(frames=shown, patience=patience * 1000))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     server.done = threading.Event()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    flags += " --disable-component-update --disable-sync --enable-logging=stderr --dump-dom --window-size=1400,1000"
     address = f"http://127.0.0.1:{server.server_address[1]}/frames.html"
-    command = [chromium, *flags.split(), f"--user-data-dir={profile}", address]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return chromium.browse(address, profile)
     finally:
         server.shutdown()
         server.server_close()
-    (found,) = re.findall(r'data-probe="([^"]*)"', done.stdout)
-    return json.loads(html.unescape(found)), re.findall(r"CONSOLE.*", done.stderr)
 
 
 @pytest.mark.browser

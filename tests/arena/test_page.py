@@ -1,14 +1,12 @@
 """The interactive page: one file without network, which sorts, filters and draws in a browser, on a desk and on a phone."""
 
-import html
 import json
 import re
-import shutil
-import subprocess
 
 import made_results
 import pytest
 
+import chromium
 from taut.arena import STREAMS, results
 from taut.arena.report import payload, write_page
 from taut.arena.score import board, leaderboard
@@ -42,7 +40,7 @@ def test_text_from_results_cannot_end_the_script(tmp_path):
     assert text.count("</script>") == 2  # that of the data and that of the program
 
 
-PROBE = """<script>
+PROBE = """
 addEventListener("load", () => {
   const rows = id => [...document.querySelectorAll(`#${id} tbody tr`)].map(tr => [...tr.cells].map(td => td.textContent));
   const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.onchange(); };
@@ -69,34 +67,13 @@ addEventListener("load", () => {
   told.wide = document.documentElement.scrollWidth; told.summary = text("summary"); told.left = text("left");
   parent.postMessage(JSON.stringify(told), "*");
 });
-</script></body>"""
-# A window cannot be as narrow as a phone, a frame can.
-FRAME = """<!DOCTYPE html><body><script>
-addEventListener("message", event => document.documentElement.setAttribute("data-probe", event.data));
-</script><iframe src="page.html" style="width: {width}px; height: 900px; border: 0"></iframe></body>"""
-
-
-def browse(page, width, folder):
-    """What a headless Chromium makes of the page in a frame: the probe's findings, and what the console says."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed: apt-get install chromium, or run make test as root")
-    (folder / "page.html").write_text(page.replace("</body>", PROBE), "utf-8")
-    (folder / "frame.html").write_text(FRAME.format(width=width), "utf-8")
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    flags += " --disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr --dump-dom"
-    command = [chromium, *flags.split(), f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000"]
-    done = subprocess.run(
-        [*command, (folder / "frame.html").as_uri()], capture_output=True, text=True, timeout=240, check=True
-    )
-    (found,) = re.findall(r'data-probe="([^"]*)"', done.stdout)
-    return json.loads(html.unescape(found)), re.findall(r"CONSOLE.*", done.stderr)
+"""
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1200])
 def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
-    seen, console = browse(page, width, tmp_path)
+    seen, console = chromium.browse_framed(page, PROBE, width, tmp_path)
     assert console == []
     assert seen["width"] == width
     assert max(seen["page"], seen["wide"]) <= width
@@ -137,6 +114,6 @@ def test_the_browser_test_sees_what_it_looks_for(page, tmp_path):
     planted = page.replace("draw();\n</script>", 'draw(); console.error("planted");\n</script>').replace(
         ".wide { overflow-x: auto;", ".wide { overflow-x: visible;"
     )
-    seen, console = browse(planted, 390, tmp_path)
+    seen, console = chromium.browse_framed(planted, PROBE, 390, tmp_path)
     assert any("planted" in one for one in console)
     assert seen["page"] > 390
