@@ -13,31 +13,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
-from ..display import Displayed, Summary, brief, number, numbers
-from ..engine import random_key, require_jax
+from ..display import Displayed, Summary
+from ..engine import first_key, random_key, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
-from ..problem.compatibility import cast_data, count_constraints, first_decision
+from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
-from ..problem.tables import plain
-from . import player_file
-from .before_round import (
-    announced_needs_data,
-    check_announced,
-    check_announced_count,
-    count_announced,
-    heeded_step,
-    moved_step,
-)  # fmt: skip
+from . import player_display, player_file
+from .before_round import check_announced, count_announced
 from .data_types import DataTypes
 from .extremes import COLUMNS, Extremes, RunningExtremes
 from .history import History
 from .packing import Packing, as_arrays
-from .step import FAULTS, Remembered, header, measured_step, revealed_step
+from .player_checks import checked_data, checked_measurements, number_of_constraints, refuse
+from .player_copies import revived, unpickled
+from .player_decision import RoundDecision
+from .step import Remembered, header, measured_step, revealed_step
 from .totals import RunningTotals, Totals
 from .with_feedback import check_covered, through
 
@@ -49,6 +44,7 @@ __all__ = ["Player"]
 LOG = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, Any]
+_unpickled = unpickled  # its name in pickles of earlier versions
 
 
 class Player(Displayed):
@@ -105,7 +101,7 @@ class Player(Displayed):
         self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
         check_covered(learner, self.feedback, unproven)
         check_announced((learner,), problem, feedback=self.feedback)
-        self._learned = _count(problem, count)  # constraints that the learner sees
+        self._learned = number_of_constraints(problem, count)  # constraints that the learner sees
         self._announced = count_announced(problem, announced_count)
         self._count = self._announced + (0 if problem.scored_constraints is problem.announced else self._learned)
         first = first_decision(problem, x1)
@@ -118,15 +114,14 @@ class Player(Displayed):
         fixed = problem.constraints, problem.domain, ready, scored, problem.announced
         begun = ready.init(first, self._learned)
         if ready.random:
-            begun = ready.seeded(begun, jax.random.key(0) if key is None else random_key("key", key))
+            begun = ready.seeded(begun, first_key() if key is None else random_key("key", key, usual=True))
         state = Remembered.around(begun, before)
         packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
         programs = programs_of(problem)
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
         self._reveal = revealed_step(programs, problem.loss, packing, self._packing, self._seen.stop)
         self._measure = measured_step(programs, packing, self._packing, self._seen.stop)
-        self._heed = heeded_step(programs, packing, self._packing, self._seen.stop)
-        self._move = moved_step(programs, packing, self._packing, self._seen.stop)
+        self._round_decision = RoundDecision(problem, self._dtype, programs, packing, self._packing, self._seen.stop)
         self._fixed = packing.pack_traced(fixed)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
@@ -134,7 +129,6 @@ class Player(Displayed):
         self._extremes = RunningExtremes(self._shape, start, self._history.recent, self._history.decision_of)
         self._data = DataTypes(self._dtype)
         self._asked: tuple[Any, Array, Any] | None = None  # the round of a request that was not observed yet
-        self._begun: tuple[Any, Array] | None = None  # the state with a decision that satisfies announced constraints
         self._lock = threading.RLock()
         self._set_state(state)
 
@@ -143,7 +137,7 @@ class Player(Displayed):
         decision = jnp.asarray(state.x, self._dtype)
         self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, decision))
         self._report = np.asarray(self._arrays[0])
-        self._begun = None
+        self._round_decision.forget()
 
     @property
     def decision(self) -> Any:
@@ -152,14 +146,12 @@ class Player(Displayed):
         For a problem written in CVXPY with several variables, a dict of them by name. For a learner that sees requests
         first, the decision for the last request. If announced constraints depend on data, call `announce` before.
         """
-        asked = self._asked
         if self.problem.announced is not None:
             with self._lock:
                 report = self._before_round()[1]
         else:
-            report = (
-                self._report if asked is None else asked[1]
-            )  # one read: another thread's observation cannot come in between
+            asked = self._asked  # one read each: another thread's observation cannot come in between
+            report = self._report if asked is None else asked[1]
         return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     @property
@@ -205,21 +197,7 @@ class Player(Displayed):
     def state(self) -> dict[str, Any]:
         """Return round, decision and totals as numbers and lists, which fit into JSON. Files are written by `save`."""
         with self._lock:
-            return self._state()
-
-    def _state(self) -> dict[str, Any]:
-        decision = self.decision
-        shown = (
-            {k: np.asarray(v).tolist() for k, v in decision.items()}
-            if isinstance(decision, dict)
-            else decision.tolist()
-        )
-        return {
-            "learner": repr(self.learner),
-            "round": self.round,
-            "decision": shown,
-            "totals": self.totals.to_dict(),
-        }
+            return player_display.as_numbers(self)
 
     def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
         """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
@@ -230,27 +208,12 @@ class Player(Displayed):
 
         Returns the axes, or an array of three.
         """
-        from .plot_methods import plot_player
-
-        names = {
-            "excess": list(self.problem.constraint_names or (f"g[{i}]" for i in range(self._count))),
-            "decision": list(self.problem.coordinate_names or (f"x[{i}]" for i in range(math.prod(self._shape)))),
-        }
         with self._lock:
-            return plot_player(self._history, quantity, ax, names)
+            return player_display.drawn(self, quantity, ax)
 
     def _summary(self) -> Summary:
         with self._lock:
-            totals, round = self.totals, self.round
-            decision = self._report[self._played].reshape(self._shape)
-        facts = [
-            ("learner", brief(self.learner)),
-            ("decision", numbers(decision)),
-            ("total loss", number(totals.loss)),
-            ("clipped violation", number(totals.worst_violation)),
-            ("peak violation", number(totals.peak.max())),
-        ]
-        return Summary(f"Player before round {round}", facts)
+            return player_display.summary(self, self._report[self._played].reshape(self._shape))
 
     def decide(self, z: Any) -> Any:
         """Return the decision for the request `z`, for a learner that sees the request first; then call `observe()`.
@@ -275,47 +238,16 @@ class Player(Displayed):
 
         It may be called again before the round is observed. A player that is loaded from a file needs it again.
         """
-        if self.problem.announced is None:
-            raise TypeError(
-                "announce: the problem has no announced constraints; expected taut.Problem(..., announced=...)"
-            )
         require_jax(tracing=False)
         with self._lock:
-            data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), plain(z))
-            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-                raise ValueError(f"z: got a value that is not finite in round {self.round}; expected finite numbers")
-            self._begun = self._heeded(data)
-            return self.problem.present(self._begun[1][self._played].reshape(self._shape).copy())
+            report = self._round_decision.announce(z, self._fixed, self._arrays, self.round)[1]
+            return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     def _before_round(self) -> tuple[Any, Array]:
         """Return the state with which the round is played, and its header."""
         if self.problem.announced is None:
             return self._arrays, self._report
-        if self._begun is None:
-            if announced_needs_data(self.problem):
-                raise TypeError(
-                    f"decision: the announced constraints of round {self._running.rounds + 1} are not known; call "
-                    "player.announce(z) before"
-                )
-            self._begun = self._heeded(None)
-        return self._begun
-
-    def _heeded(self, data: Any) -> tuple[Any, Array]:
-        arrays = self._heed(*self._fixed, *self._arrays, data)
-        return arrays, np.asarray(arrays[0])
-
-    def _as_played(self, played: Any) -> tuple[Any, Array]:
-        """Return the state with which the round is played, with the decision that was really played, and its header."""
-        given = arguments.finite("played", self.problem.assemble(played))
-        if given.shape != self._shape:
-            raise ValueError(f"played: got shape {given.shape}; expected {self._shape}, that of a decision")
-        x = jnp.asarray(given, self._dtype)
-        if not np.asarray(self.problem.domain.contains(x, 1e-9)):
-            raise ValueError(
-                f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected a point inside"
-            )
-        arrays = self._move(*self._fixed, *self._arrays, x)
-        return arrays, np.asarray(arrays[0])
+        return self._round_decision.enforced(self._fixed, self._arrays, self.round)
 
     def observe(
         self,
@@ -350,7 +282,11 @@ class Player(Displayed):
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
         require_jax(tracing=False)
         with self._lock:
-            before = self._before_round() if played is None else self._as_played(played)
+            before = (
+                self._before_round()
+                if played is None
+                else self._round_decision.played(played, self._fixed, self._arrays)
+            )
             self._observe(before, z, measured, gradient, excess, jacobian, loss)
             self._extremes.changed += played is not None
 
@@ -364,7 +300,10 @@ class Player(Displayed):
             return
         if self.problem.announced is not None:
             raise TypeError("excess: got measurements for a problem with announced constraints; expected z")
-        numbers = self._measured(gradient, excess, jacobian, 0.0 if loss is None else loss)
+        numbers = checked_measurements(
+            gradient, excess, jacobian, 0.0 if loss is None else loss,
+            count=self._count, shape=self._shape, dtype=self._dtype,
+        )  # fmt: skip
         arrays = self._measure(*self._fixed, *before[0], *numbers)
         report = self._report_of(arrays)
         scored = report[1 : self._played.start]
@@ -379,20 +318,22 @@ class Player(Displayed):
         """Play the round with these data. Returns the state after it, its header and the data; the player stays as it is."""
         z = self.problem.arrange(z)
         if type(z) is not np.ndarray or (z.shape, z.dtype) != self._data.array:  # rarely: walking a tree takes time
-            z = self._checked(z)
+            decision = self._report[self._played].reshape(self._shape)
+            z = checked_data(self.problem, self._data, decision, (self._learned, self._announced), z)
         arrays = self._reveal(*self._fixed, *before, z)
         return arrays, self._report_of(arrays), z
 
     def _report_of(self, arrays: Any) -> Array:
         report = np.asarray(arrays[0])  # one array brings it all back: each transfer costs as much as the step
         if report[0]:
-            self._refuse(int(report[0]))
+            refuse(int(report[0]), self.round)
         return report
 
     def _accept(self, arrays: Any, report: Array, z: Any, before: Array) -> None:
         scored = report[1 : self._played.start]
         self._history.add(scored, before[self._played])
-        self._arrays, self._report, self._begun = arrays, report, None
+        self._arrays, self._report = arrays, report
+        self._round_decision.forget()
         self._running.add(scored)
         self._extremes.add(report[self._seen])
         self._data.remember(z)
@@ -406,44 +347,6 @@ class Player(Displayed):
             raise TypeError(f"observe: no request was made; {kind} needs player.decide(z) before player.observe()")
         self._accept(*self._asked, self._asked[1])
         self._asked = None
-
-    def _refuse(self, faults: int) -> None:
-        name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
-        why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
-        raise ValueError(f"{name}: got a value that is not finite in round {self.round}; expected finite numbers{why}")
-
-    def _checked(self, z: Any) -> Any:
-        """Cast the data to the types of earlier rounds, or raise an error if they do not fit."""
-        data, first = self._data.cast(z)
-        if first:
-            decision = self._report[self._played].reshape(self._shape)
-            found = count_constraints(self.problem, decision, self.problem.given(data, decision), "z")
-            if found != self._learned:
-                raise ValueError(
-                    f"z: got data with which constraints(x, z) returns {found} values; expected {self._learned}"
-                )
-            check_announced_count(self.problem, decision, data, self._announced)
-        return data
-
-    def _measured(self, gradient: Any, excess: Any, jacobian: Any, loss: Any) -> list[Array]:
-        wanted = {
-            "gradient": (gradient, self._shape),
-            "excess": (excess, (self._count,)),
-            "jacobian": (jacobian, (self._count, *self._shape)),
-        }
-        numbers = [np.asarray(arguments.real("loss", loss), self._dtype)]
-        for name, (value, expected) in wanted.items():
-            if value is None:
-                raise TypeError(
-                    f"{name}: got None; expected an array of shape {expected} beside the other measurements"
-                )
-            array = arguments.finite(name, value)
-            if self._count == 1 and array.shape == expected[1:] and name != "gradient":
-                array = array[None]
-            if array.shape != expected:
-                raise ValueError(f"{name}: got shape {array.shape}; expected {expected}")
-            numbers.append(array.astype(self._dtype))
-        return numbers
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
@@ -466,7 +369,7 @@ class Player(Displayed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""
-        return _unpickled, (self.learner, self.problem, *self._contents(), self.feedback)
+        return unpickled, (self.learner, self.problem, *self._contents(), self.feedback)
 
     @classmethod
     def load(
@@ -483,7 +386,7 @@ class Player(Displayed):
         saved, arrays = player_file.read(path, problem, learner)
         feedback = player_file.saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
         try:
-            player = _revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
+            player = revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
         LOG.info("loaded a player before round %d from %s", player.round, path)
@@ -500,57 +403,3 @@ class Player(Displayed):
         self._history.restore(parts["history"], self._running.rounds)
         self._extremes.restore(parts["extremes"], self._running.rounds)
         self._data.restore(saved.get("data"))
-
-
-def _unpickled(
-    learner: Learner,
-    problem: Problem,
-    saved: dict[str, Any],
-    arrays: dict[str, Array],
-    feedback: Feedback | None = None,
-) -> Player:
-    """Return a copy of a player, perhaps in another process."""
-    dtype = np.dtype(saved["dtype"])
-    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-        raise ValueError(
-            f'player: got one in {dtype}; expected jax.config.update("jax_enable_x64", True) before it is unpickled, or '
-            "JAX_ENABLE_X64=1 in the environment of the process"
-        )
-    return _revived(learner, problem, saved, arrays, feedback)
-
-
-def _revived(
-    learner: Learner,
-    problem: Problem,
-    saved: dict[str, Any],
-    arrays: dict[str, Array],
-    feedback: Feedback | None = None,
-) -> Player:
-    """Return the player whose file has these contents."""
-    parts = player_file.as_parts(arrays)
-    player_file.check_size(through(learner, feedback), problem, saved, parts)
-    player = Player(
-        learner,
-        problem,
-        x1=jnp.asarray(problem.domain.centre, saved["dtype"]),
-        count=saved["count"],
-        announced_count=saved.get("announced_count"),
-        feedback=feedback,
-        unproven=True,
-    )
-    player._restore(saved, parts)
-    return player
-
-
-def _count(problem: Problem, given: int | None) -> int:
-    known = problem.constants.constraint_count
-    if given is None:
-        if known is None:
-            raise ValueError(
-                "count: got None; expected the number of constraints, which depends on the round's data: Player(..., count=m)"
-            )
-        return known
-    count = arguments.count("count", given)
-    if known is not None and known != count:
-        raise ValueError(f"count: got {count}; expected {known}, as the problem has")
-    return count
