@@ -21,6 +21,11 @@ from taut.learners.step_experts import StepExperts
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 CHUNK = 16
 COMPLETE = CONSTANTS.with_values(constraint_count=1)
+NOISY: dict[str, Any] = {"feedback": taut.Noisy(values=0.1), "unproven": True}
+
+
+def rbg():
+    return jax.random.key(0, impl="rbg")
 
 
 def simulate(learner=CLIPPED, problem=GAME, stream=None, **options):
@@ -287,6 +292,8 @@ SCHEDULES = [CLIPPED, taut.ClippedOGD(schedules.InverseRoot(0.1), 5.0)]
     ("chunk 0", ValueError, "chunk", "0", "at least 1", lambda: taut.simulate(CLIPPED, GAME, targets(), chunk=0)),
     ("record", ValueError, "record", "'regret'", "'loss', 'excess'", lambda: simulate(record=("loss", "regret"))),
     ("key", TypeError, "key", "42", "jax.random.key", lambda: simulate(key=42)),
+    ("key kind", ValueError, "key", "'rbg'", "threefry2x32", lambda: simulate(key=rbg(), **NOISY)),
+    ("key kind live", ValueError, "key", "'rbg'", "threefry2x32", lambda: taut.Player(CLIPPED, GAME, key=rbg(), **NOISY)),
     ("keys", TypeError, "key", "Array((2,)", "one key", lambda: simulate(key=jax.random.split(jax.random.key(0)))),
     ("no problem", TypeError, "problem", "distance", "taut.Problem", lambda: simulate(problem=distance)),
     ("no score", TypeError, "score", "distance", "taut.Problem", lambda: simulate(score=distance)),

@@ -19,8 +19,8 @@ from .jax_internals import backend_started, forget_traces
 
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
-    "double_precision", "notice_precision", "prepare", "random_key", "register_dataclass", "remove_damaged_programs",
-    "require_jax",
+    "double_precision", "first_key", "notice_precision", "prepare", "random_key", "register_dataclass", "remove_damaged_programs",
+    "require_jax", "wrapped_key",
 ]  # fmt: skip
 
 VERSION = "0.1.0"
@@ -31,6 +31,8 @@ Array = np.ndarray[Any, Any]
 OPTION = "xla_cpu_small_while_loop_byte_threshold"
 COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """For compiled simulations only. This pass rewrites reductions of 32 or more numbers into windows that are not vectorised."""
+KEYS = "threefry2x32"
+"""The usual kind of random keys: two numbers of 32 bits."""
 FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
 
 
@@ -162,15 +164,36 @@ def _require_device() -> None:
     _Process.has_device = True
 
 
-def random_key(name: str, key: Any) -> jax.Array:
-    """Return a random key of the user, which may be one of the old kind (`jax.random.PRNGKey`)."""
+def first_key() -> jax.Array:
+    """Return `jax.random.key(0)`, of JAX's usual kind whatever kind the user has made the default."""
+    return jax.random.key(0, impl=KEYS)
+
+
+def wrapped_key(numbers: jax.Array) -> jax.Array:
+    """Return the random key that consists of these two numbers."""
+    return jax.random.wrap_key_data(numbers, impl=KEYS)
+
+
+def random_key(name: str, key: Any, usual: bool = False) -> jax.Array:
+    """Return a random key of the user, which may be one of the old kind (`jax.random.PRNGKey`).
+
+    Arguments:
+        name: the name of the argument.
+        key: what the user gave.
+        usual: whether only keys of JAX's usual kind are accepted, because states and files contain their two numbers.
+    """
     if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
-        key = jax.random.wrap_key_data(key)
+        key = wrapped_key(key)
     if not isinstance(key, jax.Array) or not jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
         made = (
             f"jax.random.key({key})" if isinstance(key, int) and not isinstance(key, bool) else "jax.random.key(seed)"
         )
         raise TypeError(f"{name}: got {key!r}; expected one key, as made by {made}")
+    if usual and str(jax.random.key_impl(key)) != KEYS:
+        raise ValueError(
+            f"{name}: got a key of the kind {str(jax.random.key_impl(key))!r}; expected one of the kind {KEYS!r} for feedback and "
+            f"learners that draw random numbers: jax.random.key(seed, impl={KEYS!r})"
+        )
     return key
 
 

@@ -229,7 +229,11 @@ def test_outside_the_theorem_there_is_a_reason():
     fast = dataclasses.replace(Surrogate.tuned(K, 100), potential=ExponentialPotential(1.0))
     bound = found(fast, 100)
     assert bound["regret"].bound is None
-    assert "rate: got 1" in bound["regret"].reason
+    assert "rate: got 1; expected at most" in bound["regret"].reason
+    largest = float(bound["regret"].reason.split("at most ")[1].split()[0])
+    for rate, proven in ((0.999 * largest, True), (1.001 * largest, False)):  # the reason names the right limit
+        near = dataclasses.replace(fast, potential=ExponentialPotential(rate))
+        assert (found(near, 100)["regret"].bound is not None) is proven
     assert "rate" in bound["violation"].reason
     longer = found(Surrogate.tuned(K, 100), 1000)  # the parameters are for 100 rounds
     assert "rate" in longer["violation"].reason

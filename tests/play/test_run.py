@@ -313,6 +313,10 @@ def header(**changes):
         ({"every": 0}, "every"), ({"every": 2**40}, "every"), ({"swept": 1}, "learners"), ({"learners": []}, "learners"),
         ({"learners": [{"kind": "Path", "fields": {}}]}, "Path"), ({"learners": [{"kind": "ClippedOGD", "fields": {"a": 1}}]}, "a"),
         ({"learners": 7}, "learners"), ({"version": 99}, "version is 99"), ({"version": "99.0.0"}, "written by taut 99.0.0"),
+        ({"feedback": files.pack(taut.ClippedOGD(0.1, 4.0))}, "header does not describe feedback"), ({"feedback": 7}, ""),
+        ({"key": [[1, 2]]}, "keys are not 3 pairs"), ({"key": {"a": 1}}, "keys are not 3 pairs"),
+        ({"key": [[1, 2.0]] * 3}, "keys are not 3 pairs"), ({"key": [[True, 1]] * 3}, "keys are not 3 pairs"),
+        ({"key": [[1, 2**32]] * 3}, "keys are not numbers of 32"), ({"key": [[-1, 1]] * 3}, "keys are not numbers of 32"),
     ],
 )  # fmt: skip
 def test_every_field_of_a_header_is_checked(run, tmp_path, changes, reason):

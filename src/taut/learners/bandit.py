@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..engine import first_key, wrapped_key
 from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain, L1Ball
@@ -93,7 +94,7 @@ class _BanditLearner(Learner):
         """Begin inside the shrunk domain, with a direction that `seeded` replaces."""
         middle, factor = self._shrunk(x1)
         inner = self.learner.init(middle + factor * (x1 - middle), 1)
-        return self._drawn(inner, first_round(), jax.random.key_data(jax.random.key(0)))
+        return self._drawn(inner, first_round(), jax.random.key_data(first_key()))
 
     def seeded(self, state: BanditState, key: jax.Array) -> BanditState:
         """Draw the first direction with the key of one seed."""
@@ -124,7 +125,7 @@ class _BanditLearner(Learner):
 
     def _drawn(self, inner: Any, t: jax.Array, key: jax.Array) -> BanditState:
         x = inner.x
-        normal = jax.random.normal(jax.random.fold_in(jax.random.wrap_key_data(key), t), x.shape, x.dtype)
+        normal = jax.random.normal(jax.random.fold_in(wrapped_key(key), t), x.shape, x.dtype)
         length = jnp.sqrt(jnp.sum(jnp.square(normal)))
         u = normal / jnp.where(length > 0, length, 1)
         move = jnp.asarray(self.delta, x.dtype) * u

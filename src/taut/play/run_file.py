@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files, storage
-from ..engine import Array
+from ..engine import Array, wrapped_key
 from ..learners import Learner
 from ..problem.feedback import Feedback
 from . import labels
@@ -185,10 +185,12 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
 def _keys(numbers: Any, seeds: int) -> jax.Array | None:
     if numbers is None:
         return None
-    keys = np.asarray(numbers, np.uint32)
-    if keys.shape != (seeds, 2):
-        raise ValueError("its random keys have another shape")
-    return jax.random.wrap_key_data(jnp.asarray(keys))
+    shaped = type(numbers) is list and len(numbers) == seeds
+    if not shaped or not all(type(one) is list and [type(word) for word in one] == [int, int] for one in numbers):
+        raise ValueError(f"its random keys are not {seeds} pairs of whole numbers")
+    if not all(0 <= word < 2**32 for one in numbers for word in one):
+        raise ValueError("its random keys are not numbers of 32 bits")
+    return wrapped_key(jnp.asarray(np.asarray(numbers, np.uint32)))
 
 
 def _feedback(packed: Any) -> Feedback | None:

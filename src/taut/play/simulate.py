@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import random_key, require_jax
+from ..engine import first_key, random_key, require_jax
 from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
@@ -217,10 +217,10 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
         stream: the data; an adversary needs keys.
         random: whether the feedback or the learner needs keys.
     """
-    key = None if key is None else random_key("key", key)
+    key = None if key is None else random_key("key", key, usual=random)
     if not stream.reacts and not random:
         return None
-    key = jax.random.key(0) if key is None else key
+    key = first_key() if key is None else key
     return jax.random.split(key, stream.seeds) if stream.seeds > 1 else jnp.expand_dims(key, 0)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..engine import first_key, wrapped_key
 from ..learners import Guarantee, Learner, Setting, learner_dataclass
 from ..learners.base import first_round
 from ..problem.feedback import Feedback
@@ -46,7 +47,7 @@ class WithFeedback(Learner):
     def init(self, x1: jax.Array, count: int) -> FeedbackState:
         """Begin with the state of the learner, and with a key that `seeded` replaces."""
         inner = self.learner.init(x1, count)
-        memory, key = self.feedback.begin(x1, count), jax.random.key_data(jax.random.key(0))
+        memory, key = self.feedback.begin(x1, count), jax.random.key_data(first_key())
         return FeedbackState(inner.x, first_round(), inner, memory, key)
 
     def seeded(self, state: FeedbackState, key: jax.Array) -> FeedbackState:
@@ -59,7 +60,7 @@ class WithFeedback(Learner):
 
     def step(self, state: FeedbackState, round: Round) -> FeedbackState:
         """Let the learner take its steps with what the feedback shows of the round."""
-        key = jax.random.fold_in(jax.random.wrap_key_data(state.key), state.t)
+        key = jax.random.fold_in(wrapped_key(state.key), state.t)
         inner, memory = self.feedback.deliver(self.learner, self._playing(state), state.memory, round, key, state.t)
         return FeedbackState(inner.x, state.t + 1, inner, memory, state.key)
 
