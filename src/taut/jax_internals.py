@@ -29,6 +29,7 @@ __all__ = [
     "bind",
     "forget_traces",
     "is_tracer",
+    "mark_call",
     "plain",
     "trace_state",
 ]
@@ -91,3 +92,16 @@ def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
     results = equation.primitive.bind(*functions, *operands, **parameters)
     return list(results) if equation.primitive.multiple_results else [results]
+
+
+def mark_call(results: list[jax.Array]) -> list[jax.Array]:
+    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a fall-back, do nothing."""
+    try:
+        if _forced or not results:
+            raise ImportError
+        from jax.experimental.xla_metadata import set_xla_metadata
+
+        first: jax.Array = set_xla_metadata(results[0], xla_cpu_small_call="true", inlineable="false")
+    except (ImportError, AttributeError, TypeError):
+        return results
+    return [first, *results[1:]]

@@ -29,6 +29,8 @@ CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10
 """Simulations of at most so many rounds have a shorter chunk of their own, whose memory is filled in less time."""
+SMALL = 2**17
+"""A chunk with decisions of more numbers is not compiled into one kernel: XLA uses several threads for a single operation."""
 
 
 class Layout(NamedTuple):
@@ -107,6 +109,7 @@ class Layout(NamedTuple):
             state=plan.state,
             totals=plan.totals,
             previous=(problem.previous, (score or problem).previous),
+            whole=_size(first) <= SMALL,
         )
         scored = score and (score.loss, score.constraints)
         kept = (learners, problem.loss, problem.constraints, problem.domain, scored, feedback)

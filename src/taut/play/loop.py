@@ -23,6 +23,7 @@ from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.programs import Programs
 from .before_round import heeded
+from .kernel import in_one_kernel
 from .packing import Packed, Packing
 from .step import (
     CheckedRound,
@@ -111,6 +112,8 @@ class CompileKey(NamedTuple):
     """Whether the problem that is played, and the one that scores, depend on the previous decision."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
+    whole: bool = True
+    """Whether to compile all into one kernel."""
 
     @property
     def header(self) -> int:
@@ -164,17 +167,31 @@ def play(
         random_keys: of the adversary, the feedback and the learner, one per seed, or None.
         span: three whole numbers: rounds before the chunk, rounds to play, and rounds of the data to skip.
     """
-    result: tuple[Packed, dict[str, Any]] = program(programs, key)(inputs, state, data, random_keys, span)
+    arguments = inputs, state, data, random_keys, span
+    result: tuple[Packed, dict[str, Any]]
+    try:
+        result = program(programs, key)(*arguments)
+    except jax.errors.JaxRuntimeError:
+        if not key.whole:
+            raise
+        programs.keep((in_pieces, key), key._replace(whole=False))  # an operation that no kernel can contain
+        result = program(programs, key)(*arguments)
     return result
 
 
 def program(programs: Programs, key: CompileKey) -> Any:
     """Return the compiled function that `play` calls."""
-
+    key = in_pieces(programs, key)
     options = COMPILER_OPTIONS | (_quick_options() if key.quick else {})
     function = programs.compiled(play_chunk, key, compiler_options=options)
     _compiled.add(function)
     return function
+
+
+def in_pieces(programs: Programs, key: CompileKey) -> CompileKey:
+    """Return what is compiled in place of `key` if that could not be compiled into one kernel."""
+    found: CompileKey | None = programs.find((in_pieces, key)) if key.whole else None
+    return found or key
 
 
 @cache
@@ -210,7 +227,13 @@ def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | No
     return jax.vmap(by_seed, in_axes=(0, None), axis_size=batch.learners)(inputs.learner, random_keys)
 
 
-def play_chunk(
+def play_chunk(key: CompileKey, *arguments: Any) -> tuple[Packed, dict[str, Any]]:
+    result: tuple[Packed, dict[str, Any]]
+    result = in_one_kernel(partial(_play_chunk, key), *arguments) if key.whole else _play_chunk(key, *arguments)
+    return result
+
+
+def _play_chunk(
     key: CompileKey, inputs: Packed, state: Packed, data: Any, random_keys: Any, span: jax.Array
 ) -> tuple[Packed, dict[str, Any]]:
     start, rounds, skipped = span

@@ -1,0 +1,71 @@
+"""Compile a whole chunk into one kernel of XLA's CPU backend.
+
+Otherwise the backend runs the loop over rounds as one kernel and each operation before and after it as another. It hands the
+small ones to a pool of threads, although each takes less than a microsecond, and waits for those threads: on a busy machine that
+takes many times longer than the rounds. XLA calls a function that is marked as a small call from a single kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from ..jax_internals import ClosedJaxpr, Jaxpr, mark_call
+
+__all__ = ["in_one_kernel"]
+
+SEPARATE = frozenset((
+    "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call", "fft", "geqp3",
+    "geqrf", "hessenberg", "householder_product", "infeed", "io_callback", "lu", "lu_pivots_to_permutation", "ormqr", "outfeed",
+    "pure_callback", "qr", "schur", "select_and_scatter_add", "sort", "svd", "top_k", "triangular_solve", "tridiagonal",
+    "tridiagonal_solve",
+))  # fmt: skip
+"""Operations that XLA does not compile into the kernel of a loop: they call a library, or start threads. Scatters are others."""
+
+
+def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return `function(*arguments)` inside compiled code, marked to be one kernel unless it has operations that cannot be."""
+    leaves, structure = jax.tree.flatten(arguments)
+    shapes: list[Any] = []
+
+    def on_leaves(*leaves: Any) -> list[Any]:
+        results, shape = jax.tree.flatten(function(*jax.tree.unflatten(structure, leaves)))
+        shapes.append(shape)
+        return results
+
+    on_leaves.__name__ = getattr(function, "__name__", "in_one_kernel")  # shown in profiles
+    called = jax.jit(on_leaves)
+    traced = jax.make_jaxpr(called)(*leaves)
+    results = called(*leaves)  # traced once only
+    if not any(map(_is_separate, _equations(traced))):
+        results = mark_call(results)
+    return jax.tree.unflatten(shapes[0], results)
+
+
+def _equations(program: Any) -> Iterator[Any]:
+    """Yield all equations of a traced program, those of inner programs too."""
+    program = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    for equation in program.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(inner, (ClosedJaxpr, Jaxpr)):
+                    yield from _equations(inner)
+
+
+def _is_separate(equation: Any) -> bool:
+    name = equation.primitive.name
+    if name == "dot_general":
+        return _multiplies_matrices(equation)
+    return name in SEPARATE or name.startswith("scatter")
+
+
+def _multiplies_matrices(equation: Any) -> bool:
+    """Return whether both operands of a product have axes of their own in the result, as those of an outer product too."""
+    contracted, batched = equation.params["dimension_numbers"]
+    free = (
+        operand.aval.ndim - len(contracted[side]) - len(batched[side]) for side, operand in enumerate(equation.invars)
+    )
+    return all(free)
