@@ -11,22 +11,38 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from ..jax_internals import ClosedJaxpr, Jaxpr, mark_call
 
-__all__ = ["in_one_kernel"]
+__all__ = ["first_numbers", "in_one_kernel"]
 
 SEPARATE = frozenset((
-    "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call", "fft", "geqp3",
-    "geqrf", "hessenberg", "householder_product", "infeed", "io_callback", "lu", "lu_pivots_to_permutation", "ormqr", "outfeed",
-    "pure_callback", "qr", "schur", "select_and_scatter_add", "sort", "svd", "top_k", "triangular_solve", "tridiagonal",
-    "tridiagonal_solve",
+    "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call",
+    "fft", "geqp3", "geqrf", "hessenberg", "householder_product", "infeed", "io_callback", "lu",
+    "lu_pivots_to_permutation", "ormqr", "outfeed", "pure_callback", "qr", "schur", "select_and_scatter_add", "sort", "svd",
+    "top_k", "triangular_solve", "tridiagonal", "tridiagonal_solve",
 ))  # fmt: skip
 """Operations that XLA does not compile into the kernel of a loop: they call a library, or start threads. Scatters are others."""
 
 
+def first_numbers(arguments: Any, floating: Any) -> jax.Array:
+    """Return the sum of the first numbers of all arrays, which a function that is compiled into one kernel has to return.
+
+    XLA ends the process if such a function does not use one of its arguments (jaxlib 0.10.2).
+    """
+    arrays = (
+        jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a
+        for a in jax.tree.leaves(arguments)
+    )
+    return sum((jnp.ravel(array)[0].astype(floating) for array in arrays if array.size), jnp.zeros((), floating))
+
+
 def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return `function(*arguments)` inside compiled code, marked to be one kernel unless it has operations that cannot be."""
+    """Return `function(*arguments)` inside compiled code, marked to be one kernel unless it has operations that cannot be.
+
+    The function has to return the `first_numbers` of its arguments as part of its results.
+    """
     leaves, structure = jax.tree.flatten(arguments)
     shapes: list[Any] = []
 
@@ -39,7 +55,7 @@ def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
     called = jax.jit(on_leaves)
     traced = jax.make_jaxpr(called)(*leaves)
     results = called(*leaves)  # traced once only
-    if not any(map(_is_separate, _equations(traced))):
+    if all(leaf.size for leaf in leaves) and not any(map(_is_separate, _equations(traced))):
         results = mark_call(results)
     return jax.tree.unflatten(shapes[0], results)
 

@@ -167,7 +167,7 @@ def _plan(inputs: Packing, batch: BatchShape) -> Plan:
     peak: Any = np.ones(shapes.totals.peak.shape)
     (is_maximum,) = totals.pack(zeros._replace(peak=peak))
     header = 1 + totals.size
-    return Plan(state, totals, state.zeros(header), is_maximum > 0, state.where(header).x, totals.where())
+    return Plan(state, totals, state.zeros(header + 1), is_maximum > 0, state.where(header).x, totals.where())
 
 
 def _size(tree: Any) -> int:

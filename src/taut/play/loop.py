@@ -23,7 +23,7 @@ from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.programs import Programs
 from .before_round import heeded
-from .kernel import in_one_kernel
+from .kernel import first_numbers, in_one_kernel
 from .packing import Packed, Packing
 from .step import (
     CheckedRound,
@@ -256,7 +256,8 @@ def _play_chunk(
     one, several = partial(some_learners, swept=False), partial(some_learners, swept=True)
     after, records, finite = _in_groups(one, several, (learner, carry), (0, 0), batch.learners, learner_group)
     (header,) = key.totals.pack_traced(after.totals, jnp.all(finite).astype(key.inputs.floating)[None])
-    return key.state.pack_traced(after.state, header), records
+    last = first_numbers((inputs, state, data, random_keys, span), key.inputs.floating)
+    return key.state.pack_traced(after.state, header, last), records
 
 
 def _group_sizes(batch: BatchShape, size: int) -> tuple[int, int]:

@@ -52,14 +52,16 @@ class Packing:
         """For each leaf its number of entries in the vector, None if it does not fit; then its shape and type."""
         return tuple((math.prod(s) if _fits(d, self.floating) else None, s, d) for s, d in self.leaf_types)
 
-    def pack_traced(self, tree: Any, header: jax.Array | None = None) -> Packed:
-        """Pack a tree inside compiled code; `header` comes before its numbers in the vector."""
+    def pack_traced(self, tree: Any, header: jax.Array | None = None, last: jax.Array | None = None) -> Packed:
+        """Pack a tree inside compiled code; `header` comes before its numbers in the vector, the number `last` after them."""
         parts, others = [] if header is None else [header], []
         for leaf, (size, _, _) in zip(jax.tree.leaves(tree), self.places, strict=True):
             if size is None:
                 others.append(jnp.asarray(leaf))
             else:
                 parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
+        if last is not None:
+            parts.append(last[None])
         return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
 
     def pack(self, tree: Any) -> Packed:

@@ -6,6 +6,7 @@ programs. Two problems with the same loss and the same constraint function share
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections import OrderedDict
@@ -21,6 +22,9 @@ __all__ = ["Programs", "Recent", "programs_of"]
 
 LIMIT = 128
 """Programs per problem, at most. The one that was not used for the longest time is dropped first."""
+TOTAL = 512
+"""Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and Linux gives a process 65,530;
+when they are used up, compiling ends the process."""
 CALLS = 16
 """Prepared calls per problem, at most."""
 
@@ -53,8 +57,16 @@ class Recent:
         with self._lock:
             value = self._values.setdefault(key, value)
             while len(self._values) > self._limit():
-                self._values.popitem(last=False)
+                self._forget(next(iter(self._values)))
         return value
+
+    def drop(self, key: Hashable) -> None:
+        """Forget the value stored under `key`, if there is one."""
+        with self._lock:
+            self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
+        self._values.pop(key, None)
 
     def values(self) -> tuple[Any, ...]:
         """Return all stored values."""
@@ -69,6 +81,9 @@ class Programs(Recent):
         super().__init__(lambda: LIMIT)
         self.calls = Recent(lambda: CALLS)
         """What recent calls prepared, so that a second call is fast."""
+        _all.add(self)
+        self.used: dict[Hashable, int] = {}
+        """When each compiled function was used last, as a number that grows."""
 
     def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
         """Return `function`, which is defined at module level, compiled with its first arguments fixed to `static`.
@@ -82,9 +97,16 @@ class Programs(Recent):
                 return function(*static, *arguments)
 
             fixed.__name__ = function.__name__  # shown in profiles
+            _drop_oldest()
             return jax.jit(fixed, **options)
 
-        return self.get((function, static), make)
+        found = self.get((function, static), make)
+        self.used[function, static] = next(_clock)
+        return found
+
+    def _forget(self, key: Hashable) -> None:
+        super()._forget(key)
+        self.used.pop(key, None)
 
     def call(self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()) -> Any:
         """Return `function(*static, *arguments)`, compiled. The arguments may hold functions of the user, as constraints do.
@@ -97,6 +119,19 @@ class Programs(Recent):
 
 def _on_leaves(function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any) -> Any:
     return function(*static, *jax.tree.unflatten(structure, leaves))
+
+
+_clock = itertools.count()
+_all: weakref.WeakSet[Programs] = weakref.WeakSet()
+_counting = threading.Lock()
+
+
+def _drop_oldest() -> None:
+    """Make room for one more compiled function: drop the one of any problem that was not used for the longest time."""
+    with _counting:
+        alive = [(when, programs, key) for programs in tuple(_all) for key, when in tuple(programs.used.items())]
+        for _, programs, key in sorted(alive, key=lambda one: one[0])[: max(0, len(alive) + 1 - TOTAL)]:
+            programs.drop(key)
 
 
 _shared: weakref.WeakValueDictionary[Any, Programs] = weakref.WeakValueDictionary()
