@@ -51,12 +51,22 @@ def comparator_loss(stream: Stream, data: Any, rounds: Sequence[int], folder: Pa
     else:
         parts = [first_rounds(data, T) for T in rounds]
         found = np.array(
-            [[stream.best(one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)] for k in range(seeds)]
+            [[_best(stream, one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)] for k in range(seeds)]
         )
     checksum = storage.digest({"loss": np.asarray(found, float)})
     stored_as = {"stream": stream.name, "rounds": list(rounds), "loss": found.tolist(), "sha256": checksum}
     storage.write_atomically(path, json.dumps(stored_as).encode())
     return found
+
+
+def _best(stream: Stream, data: Any, rounds: int) -> float:
+    assert stream.best is not None
+    try:
+        return stream.best(data, rounds)
+    except Exception as error:
+        raise RuntimeError(
+            f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
+        ) from error
 
 
 def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
