@@ -113,6 +113,25 @@ def test_programs_are_bounded_and_the_oldest_goes_first(monkeypatch):
     assert kept.get("b", lambda: "new") == "new"
 
 
+def _named(name, x):
+    return x
+
+
+def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
+    first, second = Programs(), Programs()
+    for owner, name in ((first, "a"), (second, "b"), (first, "c"), (first, "a")):
+        owner.compiled(_named, name)
+    monkeypatch.setattr(programs, "TOTAL", 3)  # those of other tests are older
+    second.compiled(_named, "d")
+    assert [[key[1] for key in owner.used] for owner in (first, second)] == [[("a",), ("c",)], [("d",)]]
+    assert (len(first.values()), len(second.values())) == (2, 1)
+    kept = first.compiled(_named, "a")
+    assert first.compiled(_named, "a") is kept
+    monkeypatch.setattr(programs, "LIMIT", 1)
+    first.compiled(_named, "e")
+    assert list(first.used) == [(_named, ("e",))]  # a dropped function is not counted
+
+
 @pytest.mark.parametrize(("use", "problems"), [("simulate", 60), ("player", 40)])
 def test_memory_stays_flat_over_new_problems(use, problems):
     """In a process of its own; `make drill` plays 500."""

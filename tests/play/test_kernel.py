@@ -1,0 +1,97 @@
+"""A chunk is compiled into one kernel where XLA can do that, and plays the same rounds where it cannot."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from benchmarks.compiled import parsed, text_of
+
+import taut
+from taut import jax_internals
+from taut.play import kernel, layout
+from taut.play.loop import CompileKey, count_compiled
+from taut.problem.programs import programs_of
+
+LEARNER = taut.ClippedOGD(eta=0.1, sigma=4.0)
+BALL = taut.Ball(1.0, shape=2)
+DATA = np.array([[1.0, 0.5], [0.5, -1.0], [-0.25, 0.75], [1.0, 1.0]])
+
+
+def largest(x, c):
+    return jnp.sort(c * x)[-1]
+
+
+def game(loss):
+    return taut.Problem(loss, lambda x: jnp.sum(jnp.abs(x)) - 0.15, BALL)
+
+
+def played_by_hand():
+    """Clipped-OGD in NumPy: x - eta (grad f + [g]+ / (sigma eta) grad g), projected on the ball."""
+    x, losses = np.zeros(2), []
+    for c in DATA:
+        losses.append(np.max(c * x))
+        slope = np.where(np.arange(2) == np.argsort(c * x, kind="stable")[-1], c, 0.0)
+        violation = max(np.sum(np.abs(x)) - 0.15, 0.0)
+        x = x - 0.1 * (slope + violation / 0.4 * np.sign(x))
+        x = x / max(1.0, np.linalg.norm(x))
+    return losses
+
+
+def entry_of(problem):
+    return parsed(text_of(LEARNER, problem, DATA)).entry
+
+
+def operations_of(problem):
+    """The operations of the program that are not inside a function or a loop."""
+    return [line for line in entry_of(problem).splitlines() if " = " in line and " parameter(" not in line]
+
+
+def test_whole_chunk_is_one_kernel():
+    (operation,) = operations_of(game(lambda x, c: c @ x))
+    assert 'xla_cpu_small_call="true"' in operation
+
+
+def test_chunk_with_an_operation_of_a_library_is_in_pieces_and_plays_the_same():
+    problem = game(largest)
+    assert "small_call" not in entry_of(problem)
+    np.testing.assert_allclose(taut.simulate(LEARNER, problem, DATA).loss[0], played_by_hand(), atol=1e-15)
+
+
+def test_operation_that_xla_refuses_in_a_kernel_is_noticed_and_compiled_once(monkeypatch):
+    monkeypatch.setattr(kernel, "SEPARATE", frozenset())  # as if Fourier transforms were operations that we do not know
+    problem = game(lambda x, c: jnp.sum(jnp.fft.irfft(jnp.fft.rfft(c * x), 2)))
+    expected = taut.simulate(LEARNER, game(lambda x, c: c @ x), DATA).loss
+    np.testing.assert_allclose(taut.simulate(LEARNER, problem, DATA).loss, expected, atol=1e-15)
+    (replacement,) = (value for value in programs_of(problem).values() if isinstance(value, CompileKey))
+    assert not replacement.whole
+    before = count_compiled()
+    taut.simulate(LEARNER, problem, 2 * DATA)
+    assert count_compiled() == before
+
+
+@pytest.mark.parametrize("change", ["large", "plain"])
+def test_large_decisions_and_plain_jax_are_in_pieces(change, monkeypatch):
+    if change == "large":
+        monkeypatch.setattr(layout, "SMALL", 1)
+    else:
+        monkeypatch.setattr(jax_internals, "_forced", True)
+    assert len(operations_of(game(lambda x, c: c @ x))) > 10
+
+
+def test_products_of_matrices_are_no_part_of_a_kernel():
+    def separate(function, *shapes):
+        traced = jax.make_jaxpr(function)(*(jnp.ones(shape) for shape in shapes))
+        return [kernel._is_separate(equation) for equation in traced.eqns]
+
+    assert separate(jnp.matmul, (3, 4), (4, 5)) == [True]
+    assert separate(jnp.matmul, (3, 4), (4,)) == [False]
+    assert any(separate(jnp.outer, (3,), (4,))) is False  # a product of numbers, without a sum
+    assert separate(lambda a, b: jax.lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))), (2, 3, 4), (2, 4)) == [False]
+
+
+def test_empty_data_are_no_argument_of_a_kernel():
+    problem = taut.Problem(lambda x, z: jnp.sum(x) + jnp.sum(z["none"]), lambda x: jnp.sum(x) - 1, BALL)
+    run = taut.simulate(LEARNER, problem, {"none": np.zeros((3, 0))})
+    np.testing.assert_allclose(run.loss[0], [0.0, -0.2, -0.4])
