@@ -36,6 +36,8 @@ __all__ = ["Comparison", "Interval", "compare"]
 
 Array = np.ndarray[Any, Any]
 
+SAME = 1e-12
+"""Relative half-width up to which an interval is rounding: all seeds have the same value."""
 COLUMNS = (
     "mean loss",
     "regret",
@@ -73,6 +75,8 @@ class Interval:
         if np.isnan(self.low):
             return f"{self.mean:.4g}"
         half = self.high - self.mean
+        if half <= SAME * abs(self.mean):
+            half = 0.0
         if half >= 1e-5 and abs(self.mean) < 1e6:  # as many decimals as the interval has
             decimals = max(0, 1 - math.floor(math.log10(half)))
             return f"{self.mean:.{decimals}f} ± {half:.{decimals}f}"

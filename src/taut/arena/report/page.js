@@ -26,7 +26,7 @@ const interval = v => {
 };
 function shown([m, lo, hi]) {
   if (lo === null || lo === undefined) return number(m);
-  const h = hi - m, places = h > 0 ? Math.max(0, Math.min(12, 1 - Math.floor(Math.log10(h)))) : 4;
+  const h = hi - m <= 1e-12 * Math.abs(m) ? 0 : hi - m, places = h > 0 ? Math.max(0, Math.min(12, 1 - Math.floor(Math.log10(h)))) : 4;
   const fixed = Math.abs(m) < 1e5 && places <= 7;
   return `${fixed && h > 0 ? m.toFixed(places) : number(m)} ± ${fixed && h > 0 ? h.toFixed(places) : plain(h, 2)}`;
 }
