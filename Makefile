@@ -33,8 +33,10 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 # Kill processes at random moments, tear files and fill the disk; prints what was lost (nothing). Then many new problems.
+# The first part takes at most MINUTES (and a little), whatever the machine.
+MINUTES ?= 20
 drill: .venv/ready
-	$(BIN)/python -m drills.crash
+	$(BIN)/python -m drills.crash --minutes $(MINUTES)
 	$(BIN)/python -m drills.memory
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.

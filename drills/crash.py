@@ -1,6 +1,6 @@
 """The crash drill: kill processes at random moments, tear files and fill the disk, and report what was lost.
 
-Run: python -m drills.crash [--kills 100] [--seed 0]
+Run: python -m drills.crash [--kills 100] [--minutes 20] [--only simulation] [--seed 0]
 
 Every child process is forked before JAX has started, because JAX does not work in a process that is forked later.
 """
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import pickle
 import random
 import resource
 import shutil
@@ -30,6 +28,7 @@ import numpy as np
 import xarray
 
 import taut
+from drills.children import Tries, in_child
 from taut.paper.reproduce import Options, reproduce
 
 HORIZON, CHUNK, ROUNDS = 1500, 5, 400
@@ -42,49 +41,54 @@ def main() -> None:
     words = argparse.ArgumentParser(description="Kill processes at random moments and report what was lost.")
     words.add_argument("--kills", type=int, default=100, help="kills per drill")
     words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--minutes", type=float, default=20, help="time for all drills together")
+    words.add_argument("--only", choices=list(DRILLS), nargs="+", default=list(DRILLS), help="run only these drills")
     asked = words.parse_args()
-    lost = 0
+    lost, end = 0, time.monotonic() + 60 * asked.minutes
     compiled = tempfile.TemporaryDirectory()
     taut.engine.cache(compiled.name)  # children compile the same programs
-    for drill in (simulation, player, run_file, reproduction, torn_files, limited_files, full_disk, two_processes):
+    for number, name in enumerate(asked.only):
+        began = time.monotonic()
+        tries = Tries(
+            asked.kills, max(0.0, end - began) / (len(asked.only) - number)
+        )  # what one leaves over, others may use
         with tempfile.TemporaryDirectory() as folder:
-            tries, failures = drill(Path(folder), asked.kills, random.Random(asked.seed))
+            failures = DRILLS[name](Path(folder), tries, random.Random(asked.seed))
         lost += len(failures)
-        said = f"{tries:>5} tries, {len(failures)} lost" if tries else "    0 tries, left out here"
-        print(f"{drill.__name__.replace('_', ' '):<15} {said}", flush=True)
+        said = f"{tries.made:>5} of {tries.most} tries" if tries.made else "left out here"
+        took = time.monotonic() - began
+        print(f"{name.replace('-', ' '):<15} {said}, {len(failures)} lost, {took:.0f} s", flush=True)
         for failure in failures[:5]:
             print(f"    {failure}", flush=True)
     compiled.cleanup()
+    took = (time.monotonic() - end) / 60 + asked.minutes
+    print(f"{took:.1f} minutes; no try began after {asked.minutes:g} minutes, but the first of every drill", flush=True)
     print("nothing was lost" if not lost else f"{lost} times something was lost", flush=True)
     sys.exit(1 if lost else 0)
 
 
-def simulation(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def simulation(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Kill a simulation with a checkpoint, resume it, and so on. The result must be that of an uninterrupted one."""
     failures: list[str] = []
     began = time.monotonic()
     expected = in_child(lambda: summary(simulated(None)))
     took = time.monotonic() - began
-    tries, finished = 0, 0
-    while tries < kills:
-        checkpoint, done = folder / f"checkpoint-{finished}", 0
-        while tries < kills:
-            tries += 1
-            in_child(lambda place=checkpoint: simulated(place), kill_after=rng.uniform(0.3, 1.2) * took)
-            now = progress(checkpoint)
-            if now < done:
-                failures.append(f"kill {tries}: {done} rounds were on disk before it, {now} after it")
-            done = now
-            if done == HORIZON:
-                break
-        found = in_child(lambda place=checkpoint: summary(simulated(place)))
-        if found != expected:
-            failures.append(f"kill {tries}: the resumed simulation ended with other numbers")
-        finished += 1
-    return tries, failures
+    checkpoint, done, finished = folder / "checkpoint-0", 0, 0
+    for attempt in tries:
+        in_child(lambda place=checkpoint: simulated(place), kill_after=rng.uniform(0.3, 1.2) * took)
+        now = progress(checkpoint)
+        if now < done:
+            failures.append(f"kill {attempt}: {done} rounds were on disk before it, {now} after it")
+        done = now
+        if done == HORIZON or not tries.left():
+            if in_child(lambda place=checkpoint: summary(simulated(place))) != expected:
+                failures.append(f"kill {attempt}: the resumed simulation ended with other numbers")
+            finished += 1
+            checkpoint, done = folder / f"checkpoint-{finished}", 0
+    return failures
 
 
-def player(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def player(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Kill a player that saves itself after every observation. All rounds that were saved must be in the file."""
     path, failures = folder / "player.npz", []
     began = time.monotonic()
@@ -102,7 +106,7 @@ def player(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]
         live = taut.Player.load(path, problem())
         return live.round, live.decision.tolist()
 
-    for attempt in range(1, kills + 1):
+    for attempt in tries:
         acknowledged: list[int] = []
         in_child(play, kill_after=rng.uniform(0.5, 1.7) * took, heard=acknowledged)
         if not path.exists():
@@ -114,10 +118,10 @@ def player(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]
             failures.append(f"kill {attempt}: the decision of round {now} is another one")
         if now > ROUNDS:
             path.unlink()
-    return kills, failures + leftovers(folder, {"player.npz"}, most=1)
+    return failures + leftovers(folder, {"player.npz"}, most=1)
 
 
-def run_file(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def run_file(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Kill a process that writes one run over another. The file must always be one of the two."""
     path, failures = folder / "run.nc", []
 
@@ -130,25 +134,25 @@ def run_file(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[st
     began = time.monotonic()
     in_child(lambda: write(1))
     took = time.monotonic() - began
-    for attempt in range(1, kills + 1):
+    for attempt in tries:
         in_child(lambda: write(10**9), kill_after=rng.uniform(0.7, 1.7) * took)
         if path.exists():
             try:
                 taut.Run.load(path)
             except ValueError as error:
                 failures.append(f"kill {attempt}: {error}")
-    return kills, failures + leftovers(folder, {"run.nc"}, most=1)
+    return failures + leftovers(folder, {"run.nc"}, most=1)
 
 
-def reproduction(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def reproduction(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Kill the reproduction of an experiment. Finished results must stay, and the end must be that without kills."""
-    tries, failures, done = kills // 5, list[str](), dict[str, str]()
-    if not tries:  # it takes long
-        return 0, []
+    if tries.most < 5:  # it takes long
+        return []
+    failures, done = list[str](), dict[str, str]()
     began = time.monotonic()
     expected = in_child(lambda: reproduced(folder / "whole"))
     took = time.monotonic() - began
-    for attempt in range(1, tries + 1):
+    for attempt in tries.part(5):
         in_child(lambda: reproduced(folder / "killed"), kill_after=rng.uniform(0.2, 0.9) * took)
         now = in_child(lambda: results(folder / "killed"))
         if not done.items() <= now.items():
@@ -161,13 +165,13 @@ def reproduction(folder: Path, kills: int, rng: random.Random) -> tuple[int, lis
             done = {}
     if in_child(lambda: reproduced(folder / "killed")) != expected:
         failures.append("the resumed reproduction ended with other numbers or verdicts")
-    return tries, failures + [f"a draft was left over: {path}" for path in folder.rglob(".taut-*.part")][1:]
+    return failures + [f"a draft was left over: {path}" for path in folder.rglob(".taut-*.part")][1:]
 
 
-def torn_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def torn_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Cut files at random lengths and flip bits. They must be refused, or load with the right numbers."""
 
-    def tear() -> list[str]:
+    def tear() -> tuple[int, list[str]]:
         failures = []
         taut.simulate(LEARNER, problem(), data(50), record=RECORD, checkpoint=folder / "checkpoint", chunk=10)
         run, live = taut.simulate(LEARNER, problem(), data(50), record=RECORD), taut.Player(LEARNER, problem())
@@ -186,9 +190,9 @@ def torn_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[
             readers[folder / "checkpoint" / name] = lambda: summary(
                 taut.simulate(LEARNER, problem(), data(50), record=RECORD, checkpoint=folder / "checkpoint", chunk=10)
             )
-        for path, read in readers.items():
-            content, right = path.read_bytes(), read()
-            for _ in range(kills):
+        whole = [(path, path.read_bytes(), read(), read) for path, read in readers.items()]
+        for _ in tries:
+            for path, content, right, read in whole:
                 torn = bytearray(content)
                 if rng.random() < 0.5:
                     torn = torn[: rng.randrange(len(torn))]
@@ -199,27 +203,29 @@ def torn_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[
                     found = read()
                 except (ValueError, FileNotFoundError):
                     continue
+                finally:
+                    path.write_bytes(content)
                 if found != right:
                     failures.append(f"{path.name}: a damaged file was read as other numbers")
-            path.write_bytes(content)
-        return failures
+        return tries.made, failures
 
-    return 4 * kills, in_child(tear)
+    tries.made, failures = in_child(tear, works=tries.seconds)  # the child counts
+    return failures
 
 
-def limited_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def limited_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Let writes fail at random sizes. The old file must stay, and the error must name it."""
     path = folder / "player.npz"
 
-    def fill() -> list[str]:
+    def fill() -> tuple[int, list[str]]:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         failures = []
         live = taut.Player(LEARNER, problem())
         live.save(path)
         size = path.stat().st_size
-        for z in data(kills):
+        for _ in tries:
             before = path.read_bytes()
-            live.observe(z)
+            live.observe(data(1)[0])
             resource.setrlimit(resource.RLIMIT_FSIZE, (rng.randrange(size), resource.RLIM_INFINITY))
             try:
                 live.save(path)
@@ -228,26 +234,28 @@ def limited_files(folder: Path, kills: int, rng: random.Random) -> tuple[int, li
                 if "player.npz cannot be written" not in str(error) or path.read_bytes() != before:
                     failures.append(f"{error}")
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        return failures
+        return tries.made, failures
 
-    return kills, in_child(fill) + leftovers(folder, {"player.npz"}, most=0)
+    tries.made, failures = in_child(fill, works=tries.seconds)
+    return failures + leftovers(folder, {"player.npz"}, most=0)
 
 
-def full_disk(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def full_disk(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Fill a small disk in memory, where it can be mounted (as root). Old files must stay, and errors must name the file."""
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, check=False
     )
     if mounted.returncode != 0:
-        return 0, []
-    tries = max(1, kills // 10)
+        return []
+    fewer = tries.part(10)
     try:
-        return 3 * tries, in_child(lambda: _fill(folder, tries))
+        tries.made, failures = in_child(lambda: _fill(folder, fewer), works=tries.seconds)
+        return failures
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def _fill(folder: Path, tries: int) -> list[str]:
+def _fill(folder: Path, tries: Tries) -> tuple[int, list[str]]:
     """Write a player, a run and a checkpoint to a disk that has no room left, and again when it has."""
     live, run = taut.Player(LEARNER, problem()), taut.simulate(LEARNER, problem(), data(50), record=RECORD)
     expected, failures = summary(run), []
@@ -262,7 +270,7 @@ def _fill(folder: Path, tries: int) -> list[str]:
         "run.nc": lambda: run.save(folder / "run.nc"),
         "checkpoint": checkpointed,
     }
-    for _ in range(tries):
+    for _ in tries:
         live.observe(data(1)[0])
         for name, write in writes.items():
             path = folder / name
@@ -279,7 +287,7 @@ def _fill(folder: Path, tries: int) -> list[str]:
             filler.unlink()
             write()
         shutil.rmtree(folder / "checkpoint")
-    return failures + leftovers(folder, {"player.npz", "run.nc"}, most=0)
+    return tries.made, failures + leftovers(folder, {"player.npz", "run.nc"}, most=0)
 
 
 def _filler(folder: Path) -> Path:
@@ -291,10 +299,9 @@ def _filler(folder: Path) -> Path:
     return path
 
 
-def two_processes(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
+def two_processes(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Start two simulations on one folder. One is refused with a sentence, or waits for nothing; the result is right."""
     expected, failures = in_child(lambda: summary(simulated(None))), []
-    tries = max(1, kills // 20)
 
     def attempt(place: Path) -> str:
         try:
@@ -302,7 +309,7 @@ def two_processes(folder: Path, kills: int, rng: random.Random) -> tuple[int, li
         except RuntimeError as error:
             return "refused" if "is in use by another simulation" in str(error) else f"{error}"
 
-    for number in range(tries):
+    for number in tries.part(20):
         place = folder / str(number)
         results: list[Any] = [None, None]
 
@@ -316,7 +323,7 @@ def two_processes(folder: Path, kills: int, rng: random.Random) -> tuple[int, li
             thread.join()
         if "right" not in results or not set(results) <= {"right", "refused"}:
             failures.append(f"{results}")
-    return tries, failures
+    return failures
 
 
 # What the drills share.
@@ -385,39 +392,10 @@ def leftovers(folder: Path, wanted: set[str], most: int) -> list[str]:
     return [] if len(found) <= most else [f"files were left over: {found}"]
 
 
-def in_child(function: Callable[..., Any], kill_after: float | None = None, heard: list[int] | None = None) -> Any:
-    """Call a function in a child process and return its result, or kill the process after a while and return None.
-
-    With `heard`, the function gets a function that reports a number; numbers reported before the kill are in the list.
-    """
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        try:
-            if heard is None:
-                with os.fdopen(writing, "wb") as pipe:
-                    pickle.dump(function(), pipe)
-            else:
-                function(lambda number: os.write(writing, f"{number}\n".encode()))
-        except BaseException as error:
-            print(f"child: {type(error).__name__}: {error}", file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    os.close(writing)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
-    with os.fdopen(reading, "rb") as pipe:
-        content = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if heard is not None:
-        heard.extend(int(line) for line in content.split(b"\n")[:-1])
-    if kill_after is not None:
-        return None
-    if os.waitstatus_to_exitcode(status):
-        raise RuntimeError("a child process failed")
-    return pickle.loads(content)
+DRILLS: dict[str, Callable[[Path, Tries, random.Random], list[str]]] = {
+    "simulation": simulation, "player": player, "run-file": run_file, "reproduction": reproduction, "torn-files": torn_files,
+    "limited-files": limited_files, "full-disk": full_disk, "two-processes": two_processes,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

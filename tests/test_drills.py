@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from drills import fuzz, versions
+from drills.children import Tries
 
 
 def test_nothing_is_lost_in_a_short_crash_drill():
@@ -14,6 +15,13 @@ def test_nothing_is_lost_in_a_short_crash_drill():
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("nothing was lost\n")
+    assert done.stderr == ""
+
+
+def test_a_drill_ends_in_time_but_tries_once():
+    assert list(Tries(100, 0.0)) == [1]
+    assert list(Tries(3, 1e9)) == [1, 2, 3]
+    assert list(Tries(3, 1e9).part(20)) == [1]
 
 
 def test_wrong_arguments_get_clear_errors():
