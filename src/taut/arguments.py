@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = [
-    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "non_negative", "one_of", "path", "positive",
-    "real", "shown",
+    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "native", "non_negative", "one_of", "path",
+    "positive", "real", "shown",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -134,9 +134,16 @@ def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name}: got a masked array; expected numbers everywhere: fill them in with .filled(value)")
     try:
-        return np.asarray(value)
+        return native(np.asarray(value))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name}: got a value that is not an array ({error}); expected real numbers") from None
+
+
+def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array in the machine's order of bytes and with floats of at most 64 bits; JAX knows no others."""
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        return array.astype(float)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:

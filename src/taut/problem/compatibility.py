@@ -89,7 +89,8 @@ def _stateful_shapes(stream: Adversary, first: jax.Array, x: jax.Array, key: jax
 
 
 def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
-    return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(given))
+    native = np.dtype(given).newbyteorder("=")
+    return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(native))
 
 
 def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:

@@ -63,8 +63,8 @@ class Arrays(Stream):
     def block(self, start: int, length: int) -> Any:
         """A slice; a memory map is read here and nowhere else."""
         if self.seed_axis:
-            return jax.tree.map(lambda a: a[:, start : start + length], self.data)
-        return jax.tree.map(lambda a: a[None, start : start + length], self.data)
+            return jax.tree.map(lambda a: arguments.native(a[:, start : start + length]), self.data)
+        return jax.tree.map(lambda a: arguments.native(a[None, start : start + length]), self.data)
 
 
 @dataclass(frozen=True)
