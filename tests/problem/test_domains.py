@@ -640,7 +640,23 @@ FAR = [
         [1e305, 0.0, -1e308],
         [1.0, 0.0, 1.0],
     ),
-]
+    ("matrices", lambda: taut.Spectral(taut.Box(0.0, 2.0, shape=2)), [[0.0, 1e300], [1e300, 0.0]], [[1.0, 1.0], [1.0, 1.0]]),
+    ("matrices of trace 1", lambda: taut.Spectral(taut.Simplex(2)), [[1e300, 0.0], [0.0, -1e300]], [[1.0, 0.0], [0.0, 0.0]]),
+    ("equation", lambda: taut.AffineBox([1.0, 2.0, 1.0], 2.0, 0.0, 1.0), [1e300, -1e300, 1e300], [1.0, 0.0, 1.0]),
+    ("equation, equal shares", lambda: taut.AffineBox(np.ones(3), 1.0, 0.0, 1.0), [1e308, 1e308, -1e308], [0.5, 0.5, 0.0]),
+    (
+        "two equations",
+        lambda: taut.AffineBox([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [1.0, 1.0], 0.0, 1.0),
+        [1e300, 0.0, 1e300],
+        [1.0, 0.0, 1.0],
+    ),
+    (
+        "blocks",
+        lambda: taut.Blocks([taut.AffineBox(np.ones(2), 1.0, 0.0, 1.0), taut.Ball(1.0, shape=2)], [[0, 3], [1, 2]], shape=4),
+        [1e300, 1e308, 0.0, -1e300],
+        [1.0, 1.0, 0.0, 0.0],
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "domain", "x", "nearest"), FAR)
@@ -659,3 +675,15 @@ def test_a_compiled_projection_of_such_a_point_is_nan_and_never_wrong():
     assert np.isnan(far).all()
     near = jax.jit(taut.Ball(1.0, shape=2).project)(np.array([1e290, 0.0]))
     np.testing.assert_allclose(near, [1.0, 0.0])
+    equation = jax.jit(taut.AffineBox(np.ones(2), 1.0, 0.0, 1.0).project)
+    assert np.isnan(equation(np.array([1e20, 1e20]))).all()
+    np.testing.assert_allclose(equation(np.array([1e12, 1e12])), [0.5, 0.5], atol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "radius"), [(np.float32, 1e30), (np.float32, 1e25), (np.float64, 1e200)])
+def test_a_large_ball_is_projected_on(dtype, radius):
+    ball, x = taut.Ball(radius, shape=2), np.array([3e7, 4e7], dtype) * dtype(radius)
+    for found in (ball.project(x), jax.jit(lambda leaf, x: leaf.project(x))(ball, x)):
+        np.testing.assert_allclose(found, np.array([0.6, 0.8]) * radius, rtol=1e-6)
+    assert ball.contains(ball.project(x))
+    assert not ball.contains(x)

@@ -33,6 +33,19 @@ def memory_map(array, path):
     return np.load(path / "stream.npy", mmap_mode="r")
 
 
+@pytest.mark.parametrize("kind", [">f8", np.longdouble, ">i4"])
+def test_other_orders_of_bytes_and_longer_floats_give_the_same_game(kind):
+    z, x1 = np.round(4 * targets()), np.array([0.5, 0.25])
+    wanted = simulated(z, x1=x1)
+    found = simulated(z.astype(kind), x1=x1.astype(">f8" if kind == ">i4" else kind))
+    np.testing.assert_array_equal(found.loss, wanted.loss)
+    assert all(leaf.dtype.isnative for leaf in jax.tree.leaves(found.stream.block(0, 5)))  # what hindsight reads
+    live = taut.Player(CLIPPED, GAME, x1=x1)
+    for one in (z[0].astype(kind), z[1]) if kind != ">i4" else z[:2].astype(kind):
+        live.observe(one)
+    np.testing.assert_allclose(live.totals.loss, wanted.loss[0, :2].sum(), rtol=1e-14)
+
+
 @pytest.mark.parametrize("kind", ["numpy", "jax", "memory map", "chunks", "jax chunks", "stream"])
 @pytest.mark.parametrize("seeds", [None, 2])
 def test_sources_give_the_same_game(kind, seeds, expected, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,12 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
-from .arrays import cast, reals, shape_of, working
+from ...jax_internals import is_tracer
+from .arrays import cast, finfo, reals, shape_of, working
 from .base import FAR, Domain
-from .equations import knapsack, onto_equations, onto_slice
+from .equations import far_onto_slice, knapsack, onto_equations, onto_slice
 
 __all__ = ["AffineBox"]
 
+FAR_AWAY = 2.0**30
+"""A point that is so many times farther away than the bounds is projected by a method for far points, in NumPy."""
 RANK = 1e-10
 """Equations whose singular values are below this share of the largest one are linear combinations of the others."""
 STEPS = 40
@@ -106,7 +110,18 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
             found = onto_slice(rows[0], values[0], low, high, flat, jnp)
         else:
             found = onto_equations(rows, values, low, high, flat, jnp)
+        # Points that are very far away lose all digits. The result is NaN then, which a simulation reports, or is found slowly.
+        missed = jnp.max(jnp.abs(rows @ found - values) - self._room(rows, values, low, high))
+        if is_tracer(missed):
+            found = jnp.where(missed <= 0, found, jnp.nan)
+        elif not missed <= 0 and np.isfinite(flat).all():
+            found = jnp.asarray(self._project_in_numpy(np.asarray(flat)), flat.dtype)
         return found.reshape(self.shape).astype(x.dtype)
+
+    def _room(self, rows: Any, values: Any, low: Any, high: Any) -> Any:
+        """By how much a projection may miss each equation."""
+        sizes = jnp.abs(rows) @ jnp.maximum(jnp.abs(low), jnp.abs(high)) + jnp.abs(values)
+        return float(finfo(sizes.dtype).eps) ** 0.5 * sizes
 
     def _project_in_numpy(self, x: Array) -> Array:
         """The nearest point to a flat one, in 64 bits."""
@@ -216,7 +231,9 @@ def _tightened(rows: Array, values: Array, low: Array, high: Array) -> tuple[Arr
 
 def _project(rows: Array, values: Array, low: Array, high: Array, x: Array) -> Array:
     if len(rows) == 1:
-        return np.asarray(onto_slice(rows[0], values[0], low, high, x, np))
+        distance, size = np.max(np.abs(x)), np.max(np.abs(low)) + np.max(np.abs(high))
+        project = far_onto_slice if distance > FAR_AWAY * size else partial(onto_slice, xp=np)
+        return np.asarray(project(rows[0], values[0], low, high, x))
     return np.asarray(onto_equations(rows, values, low, high, x, np))
 
 

@@ -96,7 +96,10 @@ class Ball(_Centred, leaves=("radius", "origin")):
         # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
         # square root sees at least small^2, so that its gradient exists at the centre too.
         small: float = 2.0 ** ((finfo(dtype).minexp + finfo(dtype).nmant + 6) // 2)
-        unit = offset * (small / radius)
+        # A large radius is measured as more than that, because small / radius would vanish.
+        factor = jnp.maximum(small / radius, least := 8.0 * float(finfo(dtype).tiny))
+        edge = jnp.where(factor > least, small, factor * radius)
+        unit = offset * factor
         squares = jnp.sum(unit * unit)
         if is_tracer(squares):
             far = 0 * squares  # NaN for points so far away that their squares overflow, which a simulation then reports
@@ -104,7 +107,7 @@ class Ball(_Centred, leaves=("radius", "origin")):
             return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))
         else:
             far = jnp.zeros((), dtype)
-        scale = small / jnp.sqrt(jnp.where(squares > small**2, squares, small**2)) + far
+        scale = edge / jnp.sqrt(jnp.where(squares > edge**2, squares, edge**2)) + far
         inside = offset * scale if self.origin is None else middle + offset * scale
         return inside.astype(x.dtype)
 
@@ -134,7 +137,9 @@ class Ball(_Centred, leaves=("radius", "origin")):
 
     @staticmethod
     def _length(offset: jax.Array) -> jax.Array:
-        return jnp.sqrt(jnp.sum(offset * offset))
+        largest = jnp.max(jnp.abs(offset))  # first to size 1, so that squares do not overflow
+        unit = offset / jnp.where(largest > 0, largest, 1)
+        return largest * jnp.sqrt(jnp.sum(unit * unit))
 
 
 class L1Ball(_Centred, leaves=("radius", "origin")):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["knapsack", "onto_equations", "onto_slice"]
+__all__ = ["far_onto_slice", "knapsack", "onto_equations", "onto_slice"]
 
 STEPS = 40
 """The largest number of steps of the interior-point method,"""
@@ -24,6 +24,28 @@ def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> An
     for _ in range(POLISH):  # far points lose digits in x - t * row
         found = _corrected(row[None], xp.reshape(value, (1,)), low, high, found, xp)
     return found
+
+
+def far_onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any) -> Any:
+    """The same in NumPy, for points so far away that x - t * row has no digits left.
+
+    The projection of x - c * row is that of x. With the entry j that is filled in part when entries are filled up in the order
+    of x / row, and c = x_j / row_j, entries that matter become small, and the others stay far beyond their bounds.
+    """
+    row, low, high, x = (np.asarray(one, float) for one in (row, low, high, x))
+    free = row != 0
+    size = 2.0 ** np.floor(np.log2(max(1.0, float(np.max(np.abs(x))))))
+    places = x[free] / size / row[free]
+    order = np.argsort(-places)
+    amounts = (np.abs(row) * (high - low))[free][order]
+    missing = value - np.sum(np.minimum(row * low, row * high))
+    at = places[order[min(int(np.searchsorted(np.cumsum(amounts), missing)), len(order) - 1)]]
+    reach = np.abs(low) + np.abs(high)
+    most = 8 * np.max(reach) * np.max(np.abs(row[free])) / np.min(np.abs(row[free]))
+    near = np.array(x)
+    with np.errstate(over="ignore"):
+        near[free] = np.clip(row[free] * (places - at) * size, -most, most)
+    return onto_slice(row, value, low, high, near, np)
 
 
 def _length(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
