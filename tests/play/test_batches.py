@@ -8,7 +8,7 @@ import pytest
 
 import taut
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
-from taut.play import loop
+from taut.play import chunks, loop
 from taut.problem.transforms import LogSumExp, Max, Smoothed, Squared, Tightened
 from taut.testing import problems
 from taut.testing.playing import quick_compilation
@@ -34,6 +34,40 @@ def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
             many = run[learner] if learners else run
             np.testing.assert_allclose(many.decisions[seed], single.decisions[0], rtol=0, atol=1e-13)
             np.testing.assert_allclose(many.totals.violation[seed], single.totals.violation[0], rtol=0, atol=1e-13)
+
+
+def test_seeds_of_large_decisions_are_played_one_after_the_other_where_their_data_are(monkeypatch, tmp_path, capsys):
+    size, seeds, rounds = loop.SIDE_BY_SIDE // 2 + 8, 3, 5  # each row begins at a multiple of 64 bytes
+    data = jax.device_put(np.random.default_rng(0).normal(size=(seeds, rounds + 3, size)))  # aligned
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.5, taut.Ball(1.0, shape=size))
+    learners = [taut.ClippedOGD(eta, 4.0) for eta in (0.1, 0.2)]
+    options = {"horizon": rounds, "record": ("loss", "excess", "decisions", "multipliers"), "every": 2, "chunk": 4}
+    used, real = [], chunks.play
+
+    def spy(programs, key, inputs, state, block, *rest):
+        used.append(np.shares_memory(block, np.asarray(data)))
+        return real(programs, key, inputs, state, block, *rest)
+
+    monkeypatch.setattr(chunks, "play", spy)
+    for learner in (learners[0], learners):
+        run = taut.simulate(learner, problem, data, seeds=seeds, progress=True, **options)
+        assert all(used)
+        assert len(used) == seeds * 2  # two chunks
+        del used[:]
+        assert (run.seeds, run.stream.seeds) == (seeds, seeds)
+        for seed in range(seeds):
+            alone = taut.simulate(learner, problem, data[seed], **options)
+            for name in (*options["record"], "final"):
+                many, one = getattr(run, name), getattr(alone, name)
+                axis = int(run.swept)
+                np.testing.assert_array_equal(np.take(many, seed, axis), np.take(one, 0, axis))
+            assert run.totals.to_dict().keys() == alone.totals.to_dict().keys()
+            np.testing.assert_array_equal(np.take(run.totals.loss, seed, axis), np.take(alone.totals.loss, 0, axis))
+        del used[:]
+        kept = taut.simulate(learner, problem, data, seeds=seeds, checkpoint=tmp_path / str(run.swept), **options)
+        np.testing.assert_allclose(kept.loss, run.loss, rtol=0, atol=1e-13)
+        del used[:]
+    assert "5/5" in capsys.readouterr().out
 
 
 def test_no_program_can_be_taken_for_that_of_another_class():

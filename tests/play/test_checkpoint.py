@@ -265,7 +265,7 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
         play(targets(rounds=ROUNDS), tmp_path / "file")
     header, arrays = files.read_arrays(stopped / "state.npz")
     files.write_arrays(tmp_path / "state.npz", {**header, "format": 99}, arrays)
-    with pytest.raises(ValueError, match="in format 99; expected format 4"):
+    with pytest.raises(ValueError, match="in format 99; expected format 5"):
         play(targets(rounds=ROUNDS), tmp_path)
     files.write_arrays(tmp_path / "state.npz", header, arrays)
     with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):

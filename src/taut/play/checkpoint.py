@@ -23,7 +23,7 @@ from .fingerprint import digest_of_tree, fingerprint
 
 __all__ = ["Checkpoint"]
 
-FORMAT = 4
+FORMAT = 5
 STATE = "state.npz"
 ROUND_AXIS = 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -85,6 +85,13 @@ class Simulation:
     def key(self) -> CompileKey:
         """What is compiled."""
         return self.layout.key
+
+    def by_seed(self) -> list[Simulation]:
+        """Return one simulation per seed if seeds are better played one after the other, otherwise this one."""
+        if self.layout.one_seed is None or not isinstance(self.stream, Arrays):
+            return [self]
+        streams = (self.stream.of_seed(seed) for seed in range(self.stream.seeds))
+        return [replace(self, stream=stream, layout=self.layout.one_seed) for stream in streams]
 
     def block(self, start: int, rounds: int) -> Any:
         """Return the data of a chunk, checked to be like those of the first round; None if they depend on decisions."""

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ..jax_internals import ClosedJaxpr, Jaxpr, mark_call
 
-__all__ = ["first_numbers", "in_one_kernel"]
+__all__ = ["equations", "first_numbers", "in_one_kernel"]
 
 SEPARATE = frozenset((
     "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call",
@@ -55,12 +55,12 @@ def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
     called = jax.jit(on_leaves)
     traced = jax.make_jaxpr(called)(*leaves)
     results = called(*leaves)  # traced once only
-    if all(leaf.size for leaf in leaves) and not any(map(_is_separate, _equations(traced))):
+    if all(leaf.size for leaf in leaves) and not any(map(_is_separate, equations(traced))):
         results = mark_call(results)
     return jax.tree.unflatten(shapes[0], results)
 
 
-def _equations(program: Any) -> Iterator[Any]:
+def equations(program: Any) -> Iterator[Any]:
     """Yield all equations of a traced program, those of inner programs too."""
     program = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     for equation in program.eqns:
@@ -68,7 +68,7 @@ def _equations(program: Any) -> Iterator[Any]:
         for value in equation.params.values():
             for inner in value if isinstance(value, (tuple, list)) else (value,):
                 if isinstance(inner, (ClosedJaxpr, Jaxpr)):
-                    yield from _equations(inner)
+                    yield from equations(inner)
 
 
 def _is_separate(equation: Any) -> bool:

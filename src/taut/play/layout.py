@@ -16,9 +16,9 @@ from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
-from ..problem.streams import Adversary, Stream
+from ..problem.streams import Adversary, Arrays, Stream
 from .before_round import check_announced
-from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry
+from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
 from .totals import ChunkTotals
 from .with_feedback import through
@@ -52,6 +52,8 @@ class Layout(NamedTuple):
     """Rounds and seeds of the data, and whether arrays have an axis for the seed."""
     kept: tuple[Any, ...]
     """Objects whose numbers are laid out."""
+    one_seed: Layout | None = None
+    """The layout for a single seed, if seeds are better played one after the other."""
 
     @classmethod
     def of(
@@ -115,7 +117,11 @@ class Layout(NamedTuple):
         kept = (learners, problem.loss, problem.constraints, problem.domain, scored, feedback)
         packed = jax.device_put(packing.pack(inputs))  # otherwise every call would copy them
         lengths = (stream.horizon, stream.seeds, getattr(stream, "seed_axis", False))
-        return cls(example, key, packed, *plan[2:], lengths, kept)
+        alone = None
+        if isinstance(stream, Arrays) and stream.seed_axis and random_keys is None and plays_alone(batch, _size(first)):
+            rest = score, feedback, stream.of_seed(0), record, every, first, None, chunk
+            alone = cls.of(learners, problem, *rest)
+        return cls(example, key, packed, *plan[2:], lengths, kept, alone)
 
 
 def default_chunk_length(bytes_per_round: int) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,23 +111,32 @@ def simulate(
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
+    parts = simulation.by_seed() if checkpoint is None else [simulation]
+    with _bar(progress, source.horizon) as advance:
+        runs = [_played(part, checkpoint, partial(advance, share=len(parts))) for part in parts]
+    run = Run.of_seeds(runs, source)
+    return run if index is None else replace(run, index=index[: source.horizon])
+
+
+def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Callable[[int], None]) -> Run:
+    """Play all chunks of a simulation; `advance` is told how many rounds were played."""
+    horizon = simulation.stream.horizon
     with Checkpoint(checkpoint, simulation).open() as saved:
         carry, done = saved.resume()
         if done:
             LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
-        with _bar(progress, source.horizon, done) as advance:
-            while done < source.horizon:
-                if done:
-                    check_deadline(done, source.horizon)
-                count = min(simulation.key.length, source.horizon - done)
-                data = simulation.block(done, count)
-                carry, records = simulation.play_chunk(carry, data, done, count)
-                saved.add(carry, records, data, done, done + count)
-                done += count
-                LOG.debug("played %d of %d rounds", done, source.horizon)
-                advance(count)
-        run = simulation.result(carry, saved.records())
-    return run if index is None else replace(run, index=index[: source.horizon])
+            advance(done)
+        while done < horizon:
+            if done:
+                check_deadline(done, horizon)
+            count = min(simulation.key.length, horizon - done)
+            data = simulation.block(done, count)
+            carry, records = simulation.play_chunk(carry, data, done, count)
+            saved.add(carry, records, data, done, done + count)
+            done += count
+            LOG.debug("played %d of %d rounds", done, horizon)
+            advance(count)
+        return simulation.result(carry, saved.records())
 
 
 def _prepared(
@@ -225,12 +235,13 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
 
 
 @contextmanager
-def _bar(show: bool, rounds: int, done: int) -> Iterator[Any]:
+def _bar(show: bool, rounds: int) -> Iterator[Callable[..., None]]:
+    """Yield a function that is told how many rounds were played, of one of `share` parts of the simulation."""
     if not show:
-        yield lambda count: None
+        yield lambda count, share: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     with Progress(TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bars:
-        bar = bars.add_task("rounds", total=rounds, completed=done)
-        yield lambda count: bars.advance(bar, count)
+        bar = bars.add_task("rounds", total=rounds)
+        yield lambda count, share: bars.advance(bar, count / share)

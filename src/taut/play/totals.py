@@ -5,7 +5,7 @@ All three have the same entries and get the same terms from every round (`round_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -166,6 +166,12 @@ class Totals:
             for name in ("excess", "violation", "squared"):
                 found[f"worst_{name}"] = found[name][..., 0]
         return cls(**found)
+
+    @classmethod
+    def of_seeds(cls, parts: Sequence[Totals], axis: int) -> Totals:
+        """Join the totals of several simulations along the axis of the seeds."""
+        names = [entry.name for entry in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is `None`."""

@@ -81,6 +81,8 @@ class Programs(Recent):
         super().__init__(lambda: LIMIT)
         self.calls = Recent(lambda: CALLS)
         """What recent calls prepared, so that a second call is fast."""
+        self.last: tuple[Any, Any] | None = None
+        """The loop that was played last, and what it was compiled for."""
         _all.add(self)
         self.used: dict[Hashable, int] = {}
         """When each compiled function was used last, as a number that grows."""
@@ -106,6 +108,7 @@ class Programs(Recent):
 
     def _forget(self, key: Hashable) -> None:
         super()._forget(key)
+        self.last = None
         self.used.pop(key, None)
 
     def call(self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()) -> Any:

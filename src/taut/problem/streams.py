@@ -66,6 +66,10 @@ class Arrays(Stream):
             return jax.tree.map(lambda a: arguments.native(a[:, start : start + length]), self.data)
         return jax.tree.map(lambda a: arguments.native(a[None, start : start + length]), self.data)
 
+    def of_seed(self, seed: int) -> Arrays:
+        """The data of one seed, without a copy."""
+        return Arrays(jax.tree.map(lambda a: a[seed], self.data), self.horizon, 1, False)
+
 
 @dataclass(frozen=True)
 class Chunks(Stream):
