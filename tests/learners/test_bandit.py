@@ -10,6 +10,7 @@ from taut.judge.guarantees import setting_of
 from taut.learners import bounds
 from taut.learners.bandit import CARDS, inner_radius
 from taut.play import metrics
+from taut.problem.rounds import FullInformation
 from taut.testing import parametrize_with_checks, run_check
 from taut.testing.playing import quick_compilation
 from taut.testing.problems import TOY
@@ -122,3 +123,23 @@ def test_domains_need_room_around_their_centre():
         taut.TwoPoint(taut.HalfSpace(0.1, 2.0), 2.0, 1.0, 1.0, np.zeros(2))
     with pytest.raises(ValueError, match="points: got 3"):
         taut.Bandit(points=3)
+
+
+def test_inner_learner_sees_the_mean_of_the_penalised_values(monkeypatch):
+    """f + mu [g]_+ = x_1 + 2 [x_1 + 1]_+ at both points: 3 x_1 + 2 in their middle, where x_1 = 0."""
+    seen = []
+    real = taut.HalfSpace.step
+
+    def step(self, state, round):
+        seen.append(round.loss(state.x))
+        return real(self, state, round)
+
+    monkeypatch.setattr(taut.HalfSpace, "step", step)
+    problem = taut.Problem(lambda x, z: x[0], lambda x: x[0] + 1, taut.Ball(1.0, shape=2))
+    inner = taut.HalfSpace(eta=0.1, diameter=2.0)
+    learner = taut.TwoPoint(inner, delta=0.1, penalty=2.0, centre=np.zeros(2), inner_radius=1.0)
+    with jax.disable_jit():
+        learner.step(
+            learner.init(jnp.zeros(2), 1), FullInformation(problem.loss, problem.constraints, problem.domain, None)
+        )
+    assert float(seen[0]) == pytest.approx(2.0)

@@ -1,12 +1,28 @@
 """Projections on single rows, by hand."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from taut.learners.cuts import Rows, _over_rows
+from taut.learners.cuts import Rows, _over_rows, sweep
 
 
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
     rows = Rows(jnp.asarray([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), jnp.asarray([0.5, -0.3, 10.0]))
     np.testing.assert_allclose(_over_rows(rows, jnp.asarray([2.0, 2.0])), [0.5, -0.3])
     np.testing.assert_allclose(_over_rows(rows, jnp.asarray([-1.0, -1.0])), [-1.0, -1.0])  # inside: nothing moves
+
+
+def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
+    """Two rows 0.6 x + 0.8 y <= 1e8 and -x <= -1e7 at points of 1e8, where numbers lie 1.5e-8 apart."""
+    rows = Rows(jnp.asarray([[0.6, 0.8], [-1.0, 0.0]]), jnp.asarray([1e8, -1e7]))
+    swept = []
+
+    def domain(y):
+        swept.append(y)
+        return y + 1e-8 * (-1) ** len(swept)  # an error of projection, of less than 8 units of rounding
+
+    with jax.disable_jit():
+        y, _ = sweep(domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9)
+    assert len(swept) == 1
+    assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6

@@ -371,3 +371,10 @@ def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
         assert np.max(kept) <= float(domain.diameter) / (t + 2) ** 2 + 1e-12
         assert bool(domain.contains(after.x))
         state = after
+
+
+def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
+    models = half_space._Models(jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]), jnp.asarray([0.0, -0.5, -0.7]))
+    normal, distance = half_space._most_violated(models)
+    np.testing.assert_array_equal(normal, [0.6, 0.8])
+    assert distance == -0.5

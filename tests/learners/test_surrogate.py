@@ -279,3 +279,13 @@ def test_the_attack_finds_a_learner_that_breaks_its_bound():
     learner = Surrogate.tuned(attack.constants(), 24, c=4.0)
     wrong = Forgetful(**{f.name: getattr(learner, f.name) for f in dataclasses.fields(learner)})
     assert attack.ratios(wrong, 24)["regret"] > 1.1
+
+
+def test_multiplier_is_in_units_of_the_loss():
+    """w b_g / (V b_f) = 0.5 (2 Q) / (3 * 0.25) with Q = 0.5 * 0.4 for the potential Q^2."""
+    learner = Surrogate(
+        penalty=3.0, potential=QuadraticPotential(), loss_scale=0.25, constraint_scale=0.5, diameter=2.0
+    )
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.1, taut.Ball(1.0, shape=2))
+    run = taut.simulate(learner, problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",))
+    assert run.multipliers.ravel() == pytest.approx([0.5 * (2 * 0.2) / 0.75], rel=1e-12)
