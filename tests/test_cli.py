@@ -67,7 +67,7 @@ def test_recommend_answers():
 
 
 def test_errors_are_one_sentence_and_exit_codes_tell():
-    bad = [sys.executable, "-c", "from taut.cli import main; main()", "bound", "nothing", "-T", "10", *CONSTANTS]
+    bad = [sys.executable, "-m", "taut", "bound", "nothing", "-T", "10", *CONSTANTS]
     done = subprocess.run(bad, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("taut: learner: got 'nothing'; expected one of")
