@@ -124,10 +124,8 @@ def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
         return -float(np.log(growth).sum()), -scaled.sum(axis=0), scaled.T @ scaled
 
     def mandate(x: Any) -> list[Any]:
-        return [
-            x >= 0, cp.sum(x) == 1, cp.sum_squares(half @ x) <= 1,
-            *(cp.norm1(x - index[day]) <= 2 * TURNOVER for day in days),
-        ]  # fmt: skip
+        moved = np.ones((len(days), 1)) @ cp.reshape(x, (1, len(index[0])), order="C") - index[days]
+        return [x >= 0, cp.sum(x) == 1, cp.sum_squares(half @ x) <= 1, cp.norm(moved, 1, axis=1) <= 2 * TURNOVER]
 
     for _ in range(100):
         x, value = smooth_best(oracle, mandate, x)
