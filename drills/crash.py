@@ -123,25 +123,34 @@ def player(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
 
 def run_file(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     """Kill a process that writes one run over another. The file must always be one of the two."""
-    path, failures = folder / "run.nc", []
+    path, failures, sources = folder / "run.nc", list[str](), folder / "sources"
+    sources.mkdir()
+
+    def prepare() -> set[str]:
+        runs = [taut.simulate(LEARNER, problem(), data(50) * scale, record=RECORD) for scale in (1, 2)]
+        for k, run in enumerate(runs):
+            run.save(sources / f"{k}.nc")
+        return {summary(run) for run in runs}
 
     def write(times: int) -> None:
-        runs = [taut.simulate(LEARNER, problem(), data(50) * scale, record=RECORD) for scale in (1, 2)]
+        runs = [taut.Run.load(sources / f"{k}.nc") for k in (0, 1)]
         for _ in range(times):
             for run in runs:
                 run.save(path)
 
+    expected = in_child(prepare)
+    taut.Run.load(sources / "0.nc")  # children then need not import the readers of such files
     began = time.monotonic()
-    in_child(lambda: write(1))
+    in_child(lambda: write(2))
     took = time.monotonic() - began
     for attempt in tries:
-        in_child(lambda: write(10**9), kill_after=rng.uniform(0.7, 1.7) * took)
-        if path.exists():
-            try:
-                taut.Run.load(path)
-            except ValueError as error:
-                failures.append(f"kill {attempt}: {error}")
-    return failures + leftovers(folder, {"run.nc"}, most=1)
+        in_child(lambda: write(10**9), kill_after=rng.uniform(0.2, 2.0) * took)
+        try:
+            if summary(taut.Run.load(path)) not in expected:
+                failures.append(f"kill {attempt}: the file has other numbers")
+        except (ValueError, FileNotFoundError) as error:
+            failures.append(f"kill {attempt}: {error}")
+    return failures + leftovers(folder, {"run.nc", "sources"}, most=1)
 
 
 def reproduction(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
@@ -392,9 +401,9 @@ def leftovers(folder: Path, wanted: set[str], most: int) -> list[str]:
     return [] if len(found) <= most else [f"files were left over: {found}"]
 
 
-DRILLS: dict[str, Callable[[Path, Tries, random.Random], list[str]]] = {
-    "simulation": simulation, "player": player, "run-file": run_file, "reproduction": reproduction, "torn-files": torn_files,
-    "limited-files": limited_files, "full-disk": full_disk, "two-processes": two_processes,
+DRILLS: dict[str, Callable[[Path, Tries, random.Random], list[str]]] = {  # short ones first: others may use what they leave
+    "limited-files": limited_files, "full-disk": full_disk, "two-processes": two_processes, "torn-files": torn_files,
+    "run-file": run_file, "simulation": simulation, "player": player, "reproduction": reproduction,
 }  # fmt: skip
 
 

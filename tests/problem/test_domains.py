@@ -611,6 +611,13 @@ def test_product_splits_and_joins():
             ValueError,
             r"x: got shape \(2, 1\); expected .*\(2,\)",
         ),
+        (
+            lambda: Ball(1.0, shape=2).project(np.array([1j, 0])),
+            TypeError,
+            r"x: got complex numbers; expected real ones",
+        ),
+        (lambda: Simplex(2).contains(np.array([1 + 1j, 0])), TypeError, r"x: got complex numbers; expected real ones"),
+        (lambda: Product(Simplex(2), Simplex(1)).project(np.ones(3) + 1j), TypeError, r"x: got complex numbers"),
         (lambda: domain_from_dict({}), TypeError, r"description: got {}; expected a mapping with .*'kind'"),
         (lambda: domain_from_dict({"kind": "Cone"}), ValueError, r"kind: got 'Cone'; expected one of 'AffineBox'"),
         (lambda: domain_from_dict({"kind": "Product"}), ValueError, r"expected an entry 'parts'"),

@@ -49,7 +49,10 @@ def raise_first_nonfinite(
             f"loss: got totals that are not finite by round {start + rounds}; expected losses and squared violations "
             f"whose sums fit {losses.dtype}"
         )
-    hint = " as gradients of loss and constraints (jnp.linalg.norm, for example, has none at 0)"
+    hint = (
+        " as gradients of loss and constraints (jnp.linalg.norm, for example, has none at 0), and steps whose length floats can "
+        "represent"
+    )
     raise ValueError(
         f"{name}: got a value that is not finite in round {start + when[name] + 1}; expected finite numbers"
         f"{hint if 'gradient' in name else ''}"

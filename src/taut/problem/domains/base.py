@@ -151,6 +151,8 @@ class Domain(ABC):
         decision = jnp.asarray(x)
         if decision.shape != self.shape:
             raise ValueError(f"{name}: got shape {decision.shape}; expected the domain's shape {self.shape}")
+        if jnp.issubdtype(decision.dtype, jnp.complexfloating):
+            raise TypeError(f"{name}: got complex numbers; expected real ones")
         return decision if jnp.issubdtype(decision.dtype, jnp.floating) else decision.astype(float)
 
     def _slack(self, x: jax.Array, size: jax.Array, tolerance: float) -> jax.Array:
