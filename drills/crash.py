@@ -265,7 +265,7 @@ def full_disk(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
 
 
 def _fill(folder: Path, tries: Tries) -> tuple[int, list[str]]:
-    """Write a player, a run and a checkpoint to a disk that has no room left, and again when it has."""
+    """Write a player, a run, a checkpoint and a sweep to a disk that has no room left, and again when it has."""
     live, run = taut.Player(LEARNER, problem()), taut.simulate(LEARNER, problem(), data(50), record=RECORD)
     expected, failures = summary(run), []
 
@@ -274,10 +274,17 @@ def _fill(folder: Path, tries: Tries) -> tuple[int, list[str]]:
         if summary(found) != expected:
             failures.append("a simulation on a disk that was full ended with other numbers")
 
+    def swept() -> None:
+        cells = [taut.Cell(LEARNER, problem(), data(50) * k, name=str(k), record=RECORD) for k in (1, 2)]
+        found = taut.sweep(cells, folder=folder / "sweep")
+        if found.failed or summary(found["1"]) != expected:
+            failures.append("a sweep on a disk that was full ended with other numbers")
+
     writes: dict[str, Callable[[], None]] = {
         "player.npz": lambda: live.save(folder / "player.npz"),
         "run.nc": lambda: run.save(folder / "run.nc"),
         "checkpoint": checkpointed,
+        "sweep": swept,
     }
     for _ in tries:
         live.observe(data(1)[0])
@@ -296,6 +303,7 @@ def _fill(folder: Path, tries: Tries) -> tuple[int, list[str]]:
             filler.unlink()
             write()
         shutil.rmtree(folder / "checkpoint")
+        shutil.rmtree(folder / "sweep")
     return tries.made, failures + leftovers(folder, {"player.npz", "run.nc"}, most=0)
 
 
