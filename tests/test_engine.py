@@ -123,7 +123,7 @@ import jax.numpy as jnp, numpy as np, taut
 problem = taut.Problem(lambda x, c: c @ x, lambda x: x - 1, taut.Ball(1.0, shape=2))
 for call in (
     lambda: taut.simulate(problem, np.zeros((3, 2))), lambda: taut.Player(problem),
-    lambda: taut.hindsight(problem, np.zeros((3, 2))), lambda: taut.recommend(problem),
+    lambda: taut.hindsight(problem, np.zeros((3, 2))), lambda: taut.recommend(problem), lambda: problem.domain.project(np.zeros(2)),
 ):
     try:
         call()
@@ -136,7 +136,7 @@ taut.cli.main()
     environment = {**os.environ, "JAX_PLATFORMS": "cuda"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     sentence = "JAX_PLATFORMS: got 'cuda', on which JAX cannot compute here"
-    assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 4, done.stdout + done.stderr
+    assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 5, done.stdout + done.stderr
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith(f"taut: {sentence}")
 

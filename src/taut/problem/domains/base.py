@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
+from ...engine import require_jax
 from .arrays import finfo, working
 
 __all__ = ["Domain", "domain_from_dict"]
@@ -148,6 +149,7 @@ class Domain(ABC):
 
     def _decision(self, x: Any, name: str = "x") -> jax.Array:
         """`x` as a float array of the domain's shape."""
+        require_jax(tracing=False)
         decision = jnp.asarray(x)
         if decision.shape != self.shape:
             raise ValueError(f"{name}: got shape {decision.shape}; expected the domain's shape {self.shape}")
