@@ -104,6 +104,7 @@ def test_every_rule_is_in_a_case_above():
         "add_any",
         "copy",
         "copy_p",
+        "stack",
         "unstack",
         "expand_dims",
         "pow",
