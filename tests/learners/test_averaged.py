@@ -12,6 +12,7 @@ from learners import three_rounds
 from taut.judge.guarantees import setting_of
 from taut.learners import HalfSpace, bounds
 from taut.learners.averaged import CARDS
+from taut.learners.base import Assumes
 from taut.play import metrics
 from taut.testing import parametrize_with_checks, problems, run_check
 from taut.testing.playing import quick_compilation
@@ -214,6 +215,7 @@ def test_bounds_hold_on_many_seeds(name):
     assert set(found) == {"regret", "violation", "excess"}
     for quantity, one in found.items():
         assert np.mean(measured[quantity] > one.bound) <= 4 / rounds, (quantity, measured[quantity].max(), one.bound)
+        assert {Assumes.CONVEX_LOSSES, Assumes.FIXED_CONSTRAINTS, Assumes.NOISE} <= set(one.assumptions)
     assert measured["violation"].min() > 0
 
 

@@ -1,10 +1,13 @@
-"""Projections on single rows, by hand."""
+"""Projections on single rows, weights of constraints and steps, by hand."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taut.learners.base import largest_row
 from taut.learners.cuts import Rows, _over_rows, sweep
+from taut.learners.schedules import AdaGradNorm
+from taut.problem.constraints import Linearisation
 
 
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
@@ -26,3 +29,19 @@ def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
         y, _ = sweep(domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9)
     assert len(swept) == 1
     assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6
+
+
+def test_constraints_that_are_equally_large_share_one_weight():
+    rows = Linearisation(jnp.asarray([0.3, 0.7, 0.7]), lambda weights: weights, lambda direction: direction)
+    value, weights = largest_row(rows)
+    assert value == 0.7
+    np.testing.assert_allclose(weights, [0.0, 0.5, 0.5])
+
+
+def test_steps_from_gradients_by_hand():
+    """scale / sqrt(start_up * largest + total) of squared lengths 0, 25, 4."""
+    step, slopes, found = AdaGradNorm(scale=3.0, start_up=2.0), AdaGradNorm.begin(float), []
+    for gradient in ([0.0, 0.0], [3.0, 4.0], [0.0, 2.0]):
+        eta, slopes = step.with_gradient(slopes, jnp.asarray(gradient))
+        found.append(float(eta))
+    np.testing.assert_allclose(found, [0.0, 3 / np.sqrt(75), 3 / np.sqrt(79)], rtol=1e-12)

@@ -43,3 +43,8 @@ def test_every_step_is_a_projection_onto_the_velocity_constraints(known):
         cp.Problem(cp.Minimize(cp.sum_squares(u - y)), limits).solve(solver=cp.CLARABEL)
         np.testing.assert_allclose(x[t + 1], world.project(u.value), atol=2e-6)
     assert violated > 3
+
+
+def test_rate_is_checked_by_name():
+    with pytest.raises(ValueError, match=r"^rate: got -1"):
+        CVVPro(rate=-1.0)

@@ -328,6 +328,9 @@ def test_swapped_changed_and_missing_records_are_refused(stopped, tmp_path):
         files.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"] + 1})
         with pytest.raises(ValueError, match="damaged or foreign"):
             play(targets(rounds=ROUNDS), tmp_path)
+        files.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"][..., 1:]})
+        with pytest.raises(ValueError, match=rf"damaged or foreign \({name} holds other records"):
+            play(targets(rounds=ROUNDS), tmp_path)
     copied(stopped, tmp_path)
     header, arrays = files.read_arrays(tmp_path / "state.npz")
     files.write_arrays(tmp_path / "state.npz", {**header, "ends": header["ends"][1:]}, arrays)

@@ -97,3 +97,9 @@ def test_totals_in_32_bits_lose_no_digits():
     assert run.loss.dtype == np.float32
     assert run.totals.loss[0] == pytest.approx(run.loss[0].astype(float).sum(), rel=1e-13)
     assert run.totals.worst_excess[0] == pytest.approx(run.excess[0].astype(float).sum(), rel=1e-13)
+
+
+def test_a_widened_sum_contains_what_was_rounded_off():
+    rounded = Sum(jnp.asarray(1.0, jnp.float32), jnp.asarray(2.0**-30, jnp.float32)).widened()
+    assert rounded.error is None
+    assert float(rounded.value) == 1 + 2.0**-30
