@@ -15,7 +15,7 @@ from statement import ALL, Game
 
 import taut
 
-FIELDS = ("finance", "regression", "energy", "networks", "control", "matrices", "uncertainty", "refused")
+FIELDS = ("finance", "regression", "energy", "networks", "control", "matrices", "uncertainty", "two_stages", "refused")
 for field in FIELDS:
     import_module(field)
 ACCEPTED = [case for case in ALL if not case.refused]

@@ -9,10 +9,12 @@ import cvxpy as cp
 import numpy as np
 
 from .attributes import limits, value_of
+from .inner_program import NoClosedForm, has
+from .joint_recourse import Condition, minimised_jointly
 from .reading import parameters_of, unpacked
-from .recourse import Minimised, NoClosedForm, minimised_out, separated
+from .recourse import Minimised, minimised_out, separated, variable_bounds
 
-__all__ = ["WithoutRecourse", "without_recourse"]
+__all__ = ["WithoutRecourse", "chosen_values", "without_recourse"]
 
 
 class WithoutRecourse(NamedTuple):
@@ -21,8 +23,14 @@ class WithoutRecourse(NamedTuple):
     loss: Any
     constraints: list[Any]
     values: dict[Any, Any]
-    """The best value of each of these variables, as an expression of decision and data."""
+    """The best value of each of these variables, as an expression of decision and data; None if a program is solved for it."""
     notes: list[str]
+    program: Any = None
+    """Loss and constraints of the program that is solved for variables without such an expression."""
+    induced: frozenset[str] = frozenset()
+    """Labels of constraints that were added, because there is no feasible choice where they do not hold."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold on the whole domain and for all data."""
 
 
 def without_recourse(
@@ -30,9 +38,10 @@ def without_recourse(
 ) -> WithoutRecourse:
     """Minimise out the variables in `chosen` and those marked by `taut.recourse`, or else those that are clearly meant so.
 
-    If `chosen` is None and nothing is marked, a variable that is in the loss and shares constraints with other variables only
-    where data are involved is looked at. If it has no bound of its own, it cannot be a decision, and is minimised out. If it
-    has, the model is refused with the question when it is chosen.
+    If `chosen` is None and nothing is marked, variables that are in the loss and share constraints with data with other
+    variables are looked at. If such a variable could be minimised out, and has bounds of its own or shares constraints without
+    data, it can be either, and the model is refused with the question when it is chosen. If it has none of both, it cannot be
+    a decision, and is minimised out.
     """
     loss, plain, marked = unpacked(loss, constraints)
     changing = _changing([loss, *plain], per_round, values)
@@ -45,13 +54,44 @@ def without_recourse(
         return WithoutRecourse(loss, plain, {}, [])
     try:
         found = minimised_out(loss, plain, after, fixed)
+    except NoClosedForm:
+        return _joint(loss, plain, after, fixed)
+    return _result(found, [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after])
+
+
+def _joint(loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]) -> WithoutRecourse:
+    """The model without variables that are chosen together, as a linear or quadratic program."""
+    names = ", ".join(v.name() for v in after)
+    bounded = [*constraints, *(one for v in after for one in variable_bounds(v))]
+    try:
+        found = minimised_jointly(loss, bounded, after, fixed)
     except NoClosedForm as reason:
         raise ValueError(
-            f"recourse: got {', '.join(v.name() for v in after)}, which cannot be minimised out exactly: {reason}. Expected "
-            "variables that affine equations define, or with lower bounds t >= g(x) and a loss that does not decrease in t "
-            "(or the reverse)"
+            f"recourse: got {names}, which cannot be minimised out exactly: {reason}. Expected variables that affine "
+            "equations define, or that are bounded from the side from which the loss pushes them, or a linear or convex "
+            "quadratic program of these variables whose coefficients in constraints and squares are numbers"
         ) from None
-    return _result(found, [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after])
+    _refuse_all(found.loss, found.constraints)
+    how = "the largest of the products with all vertices of its multipliers"
+    if found.method == "solver":
+        how = "an interior-point method inside each round"
+    notes = [f"{names}: chosen after the data of a round, and minimised out as a program, by {how}"]
+    if found.induced:
+        notes.append(
+            f"choice of {names}: constraints on the decision, without which no choice is feasible; those that always hold are "
+            "not played"
+        )
+    labels = frozenset(one.label for one in found.induced)
+    values, mine = dict.fromkeys(after), [one for one in bounded if has(one, after)]
+    return WithoutRecourse(
+        found.loss,
+        found.constraints,
+        values,
+        notes,
+        (loss, mine),
+        labels,
+        tuple(found.conditions),
+    )
 
 
 def _result(found: Minimised, notes: list[str]) -> WithoutRecourse:
@@ -59,11 +99,36 @@ def _result(found: Minimised, notes: list[str]) -> WithoutRecourse:
     for variable in reversed(list(found.values)):
         swap = {id(one): value for one, value in values.items()}
         values[variable] = found.values[variable].tree_copy(swap) if swap else found.values[variable]
-    if not found.loss.variables() and not any(one.variables() for one in found.constraints):
+    _refuse_all(found.loss, found.constraints)
+    return WithoutRecourse(found.loss, found.constraints, values, notes)
+
+
+def _refuse_all(loss: Any, constraints: list[Any]) -> None:
+    if not loss.variables() and not any(one.variables() for one in constraints):
         raise ValueError(
             "recourse: got all variables of the model; expected at least one that is decided before the data"
         )
-    return WithoutRecourse(found.loss, found.constraints, values, notes)
+
+
+def chosen_values(loss: Any, constraints: list[Any], after: list[Any], values: Mapping[int, Any]) -> dict[str, Any]:
+    """The best values, by name, of variables that are chosen after the data, from CVXPY's solution of their program.
+
+    `values` are those of the other variables and of the parameters, by id.
+    """
+    parts = [loss, *constraints]
+    leaves = {leaf.id: leaf for part in parts for leaf in [*part.variables(), *part.parameters()]}
+    later = {variable.id: cp.Variable(variable.shape) for variable in after}
+    swap = {id(leaf): later.get(key, cp.Constant(np.asarray(values.get(key, 0.0)))) for key, leaf in leaves.items()}
+    loss, *rows = (part.tree_copy(dict(swap)) for part in parts)
+    problem = cp.Problem(cp.Minimize(loss), rows)
+    problem.solve(solver=cp.CLARABEL)
+    names = [variable.name() for variable in after]
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise ValueError(
+            f"decision: got one for which no choice of {', '.join(names)} satisfies the constraints of the round; expected a "
+            "feasible one"
+        )
+    return {name: np.asarray(later[variable.id].value) for name, variable in zip(names, after, strict=True)}
 
 
 def _named(chosen: Any, parts: list[Any]) -> list[Any]:
@@ -110,7 +175,7 @@ def _detected(loss: Any, constraints: list[Any], changing: set[int], fixed: dict
     varying = {v.id for one in shared if varies[id(one)] for v in one.variables()}
     notes: list[str] = []
     values: dict[Any, Any] = {}
-    for key in sorted((in_loss & varying) - steady):
+    for key in sorted(in_loss & varying):
         variable = variables[key]
         try:
             found = minimised_out(loss, constraints, [variable], fixed)
@@ -118,11 +183,12 @@ def _detected(loss: Any, constraints: list[Any], changing: set[int], fixed: dict
             continue
         if not found.loss.variables():
             continue
-        if _decidable(variable, constraints, varies, fixed):
+        if key in steady or _decidable(variable, constraints, varies, fixed):
             name = variable.name()
+            also = "also in constraints without data" if key in steady else "only in constraints with data, and has bounds"
             raise ValueError(
-                f"variable {name}: got a variable of the loss that meets other variables only in constraints with data; is it "
-                f"decided before the data of a round are known, or chosen afterwards, like an epigraph or slack variable? The "
+                f"variable {name}: got a variable of the loss that meets other variables {also}; is it decided before the "
+                f"data of a round are known, or chosen afterwards, like an epigraph or slack variable? The "
                 f"two problems differ. Pass recourse=[] if all variables are decided before, or recourse=[{name!r}] (or "
                 f"taut.recourse({name}) among the constraints) if {name} is chosen afterwards"
             )

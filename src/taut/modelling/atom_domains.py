@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from .evaluation import Probe
 from .inequalities import excesses_of
 from .interval_bounds import Intervals, whole_box
 from .intervals import Unknown
+from .joint_recourse import Condition
 from .parameters import Range, draw_parameters
 
 if TYPE_CHECKING:
@@ -41,8 +42,11 @@ FEW = 200
 """if there are at most this many entries of data."""
 
 
-def atom_domains(parts: list[Any]) -> list[tuple[Any, Any]]:
-    """All pairs (atom, constraint) such that the atom is finite only where the constraint holds, without attributes."""
+def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list[tuple[Any, Any]]:
+    """All pairs (atom, constraint) such that the atom is finite only where the constraint holds, without attributes.
+
+    The conditions under which variables can be chosen after the data follow.
+    """
     found, seen = [], set()
     for part in parts:
         for atom in _atoms(part):
@@ -52,7 +56,7 @@ def atom_domains(parts: list[Any]) -> list[tuple[Any, Any]]:
                 if (str(atom), str(constraint)) not in seen and constraint.variables():
                     seen.add((str(atom), str(constraint)))
                     found.append((atom, constraint))
-    return found
+    return [*found, *((one, one.constraint) for one in conditions)]
 
 
 def _by_rules(atom: Any, constraint: Any) -> bool:
@@ -98,6 +102,14 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
     for atom, constraint in atoms:
         changing = bool(model.changing(constraint))
         highest = _highest(intervals, constraint)
+        if isinstance(atom, Condition) and not model.guessed([constraint], known):
+            if highest <= SLACK:
+                continue
+            if not constraint.variables():
+                raise ValueError(
+                    f"recourse: got {atom.names}, for which there is no best choice for some admissible data of "
+                    f"{', '.join(p.name() for p in constraint.parameters())}: {atom.why}. Expected narrower bounds"
+                )
         if highest < 0 and not model.guessed([constraint], known):
             continue
         if changing and np.any(known.guessed):
@@ -191,6 +203,12 @@ def _refuse_outside(
     i = int(np.argmax(worst))
     if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
         shown = "" if data is None else f" for the admissible data {_data_at(data, model)}"
+        if isinstance(atom, Condition):
+            raise ValueError(
+                f"recourse: got {atom.names}, for which there is no best choice at {_at(where[i], model)}{shown}: {atom.why}. "
+                "Expected a choice for every decision of the domain and all admissible data; add a slack variable with a "
+                "cost, or narrower bounds"
+            )
         raise ValueError(
             f"domain: got one that contains {_at(where[i], model)}, where {atom} is not defined{shown}; expected a domain "
             f"on which {constraint} everywhere, because a decision can be any point of it"

@@ -37,6 +37,7 @@ class Search:
     def __init__(self, probe: Probe, domain: Domain, parameters: list[Any], known: Range) -> None:
         self.probe, self.domain, self.parameters, self.known = probe, domain, parameters, known
         self.random = np.random.default_rng(0)
+        self._generations = 1 if probe.costly else GENERATIONS
         self._decisions = sample_decisions(domain, self.random, POOL).reshape(POOL, -1)
         self._data = draw_parameters(parameters, known, self.random, POOL)
         self.start = np.concatenate([self._decisions, self._data[self.random.permutation(POOL)]], axis=1)
@@ -65,7 +66,7 @@ class Search:
     def highest(self, score: Score) -> float:
         """The largest score found."""
         points, scores = self.start, _finite(score(self.seen))
-        for _ in range(GENERATIONS):
+        for _ in range(self._generations):
             order = np.argsort(scores)[::-1][:PARENTS]
             parents, kept = points[order], scores[order]
             children = self._children(parents)
@@ -78,12 +79,12 @@ class Search:
         n, best = self.probe.size, 0.0
         order = np.argsort(_finite(np.linalg.norm(self.seen.slope[:, :n], axis=1)))[::-1]
         decisions = self._decisions
-        for row in order[:4]:
+        for row in order[: 1 if self.probe.costly else 4]:
             ends = []
             for sign in (1.0, -1.0):
                 points = np.concatenate([decisions, np.tile(self.start[row, n:], (len(decisions), 1))], axis=1)
                 scores = _finite(sign * self.probe(points).loss)
-                for _ in range(GENERATIONS):
+                for _ in range(self._generations):
                     parents = points[np.argsort(scores)[::-1][:PARENTS]]
                     points = np.concatenate([parents, self._children(parents, data=False)])
                     scores = _finite(sign * self.probe(points).loss)
@@ -92,7 +93,9 @@ class Search:
         return best
 
     def modulus(self) -> float:
-        """The smallest second derivative of the loss that was seen; 0 if it is not clearly positive."""
+        """The smallest second derivative of the loss that was seen; 0 if it is not clearly positive, or has kinks."""
+        if self.probe.costly:
+            return 0.0
         bends = self._bends(lambda seen: seen.slope[:, None, : self.probe.size])
         if bends is None:
             return 0.0
@@ -120,13 +123,14 @@ class Search:
         ):  # data of ordinary size may all bend a loss that the middle or an end of the range does not
             ends = np.stack([self.known.middle, self.known.lower, self.known.upper])
             points = np.concatenate([points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)])
-        for point in points:
-            # Steps inwards, because outside of the domain nothing need be defined.
-            step = np.where(point[free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
-            steps = np.zeros((free.size, len(point)))
-            steps[np.arange(free.size), free] = step
-            here, there = slopes(self.probe(point[None])), slopes(self.probe(point + steps))
-            bend = np.moveaxis((there - here)[:, :, free] / step[:, None, None], 0, 1)
+        # Steps inwards, because outside of the domain nothing need be defined.
+        step = np.where(points[:, free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
+        moved = np.repeat(points[:, None, :], free.size, axis=1)
+        moved[:, np.arange(free.size), free] += step
+        seen = slopes(self.probe(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
+        here, there = seen[: len(points)], seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:])
+        for k in range(len(points)):
+            bend = np.moveaxis((there[k] - here[k])[:, :, free] / step[k][:, None, None], 0, 1)
             if np.all(np.isfinite(bend)):
                 found.append((bend + np.swapaxes(bend, 1, 2)) / 2)
         return np.stack(found) if found else None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .model import Model
 
 from ..engine import Array
+from .inner_minimum import solves_programs
 
 __all__ = ["Probe", "Seen"]
 
@@ -43,6 +44,8 @@ class Probe:
         self.size, self.count = model.size, model.count
         self.width = self.size + sum(parameter.size for parameter in model.parameters)
         self.takes_data = bool(model.constraints.takes_data)
+        self.costly = solves_programs(model.objective)
+        """Whether one evaluation takes so long that few should be made."""
         self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
         self._call: Callable[[Array], Any] = _compiled(_function(model), self.batch, self.width)
 

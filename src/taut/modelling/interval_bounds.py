@@ -93,7 +93,7 @@ class Intervals:
         constant = constant_value(expression)
         if constant is not None:
             return thin(constant, self.size)
-        rule = RULES.get(type(expression).__name__)
+        rule = getattr(type(expression), "interval_rule", RULES.get(type(expression).__name__))
         if rule is None:
             raise Unknown
         inner = [self.of(arg) for arg in expression.args]

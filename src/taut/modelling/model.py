@@ -19,7 +19,7 @@ from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from .after_data import without_recourse
+from .after_data import chosen_values, without_recourse
 from .announced import announced_rows, refuse_unknown
 from .atom_domains import atom_domains, check_atoms
 from .atoms.table import refuse_unsupported
@@ -33,6 +33,7 @@ from .derived_domain import derived
 from .evaluation import Probe
 from .flat_copy import FlatCopy
 from .inequalities import Excess, excesses, excesses_of
+from .inner_minimum import prepare
 from .parameters import Keys, guess_notes
 from .per_round import chosen_parameters, fixed_with_data
 from .presolve import without_implied
@@ -119,9 +120,7 @@ class Model(RoundData, Decisions, Problem):
         constants: Constants | None = None, per_round: Any = None, domain_binds: bool = False, recourse: Any = None,
         values: Mapping[int, Array] | None = None, play_all: bool = False, announced: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        after = without_recourse(loss, constraints, recourse, per_round, values)
-        self.recourse: dict[Any, Any] = after.values
-        """For each variable that is chosen after the data, its best value as an expression of decision and data."""
+        self.after = after = without_recourse(loss, constraints, recourse, per_round, values)
         self.objective, self.stated = checked(after.loss, after.constraints)
         self.announced_rows = announced_rows(announced, self.recourse)
         """What must not exceed zero and is known before a decision is played."""
@@ -154,10 +153,12 @@ class Model(RoundData, Decisions, Problem):
         ]
         for part in (self.objective, *self.stated):
             refuse_unsupported(part)
-        atoms = atom_domains([self.objective, *self.stated])
+        atoms = atom_domains([self.objective, *self.stated], after.conditions)
         held, semidefinite = dict[int, Array](), set[int]()
         if domain is None or isinstance(domain, str):
-            domain, held, semidefinite, found = derived(self, rows, [one for _, one in atoms], _is_box(domain))
+            domain, held, semidefinite, found = derived(
+                self, rows, [one for _, one in atoms if one.variables()], _is_box(domain)
+            )
             self.notes += found
         self._check_domain(domain)
         self.excesses, notes = excesses(self.variables, rows, domain, self.spans, semidefinite)
@@ -191,6 +192,7 @@ class Model(RoundData, Decisions, Problem):
             raise TypeError(f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)")
         if domain.shape not in ((self.size,), self._shape()):
             raise ValueError(f"domain: got decisions of shape {domain.shape}; expected {self._shape()}")
+        prepare(self, domain)  # programs that are solved in every round
 
     def all_rows(self) -> Problem:
         """The model in which rows that are part of the domain are played like all others, unless they are equations.
@@ -329,11 +331,22 @@ class Model(RoundData, Decisions, Problem):
         """A CVXPY constant for each parameter that does not change, by the parameter's `id()`."""
         return {id(parameter): cp.Constant(self._values_of_fixed[parameter.id]) for parameter in self.fixed}
 
+    @property
+    def recourse(self) -> dict[Any, Any]:
+        """For each variable that is chosen after the data, its best value as an expression of decision and data.
+
+        It is None if a program is solved for the value.
+        """
+        return self.after.values
+
     def recourse_values(self, decision: Any, data: Any) -> dict[str, Any]:
         """The values, by name, of the variables that are chosen after the data of one round."""
         decision, data = jnp.asarray(self.assemble(decision), float), self.arrange(data)
-        evaluate = translate_all(list(self.recourse.values()))
-        found = evaluate(self._split(decision.reshape(self.domain.shape)), self._values(data))
+        leaves = self._split(decision.reshape(self.domain.shape)), self._values(data)
+        if self.after.program is not None:
+            loss, constraints = self.after.program
+            return chosen_values(loss, constraints, list(self.recourse), leaves[0] | leaves[1])
+        found = translate_all(list(self.recourse.values()))(*leaves)
         names = [variable.name() for variable in self.recourse]
         return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 

@@ -13,6 +13,7 @@ from ..problem.domains.support import bounding_box, least_change
 from .inequalities import Excess
 from .interval_bounds import Box, Intervals
 from .intervals import Span, Unknown
+from .parameters import ranges
 
 if TYPE_CHECKING:
     from .model import Model
@@ -39,6 +40,8 @@ def without_implied(
     kept: list[Excess] = []
     dropped: list[str] = []
     for k, one in enumerate(excesses):
+        if one.label in model.after.induced and _always(model, one, domain):
+            continue
         known = held.get(k, np.zeros(one.expression.size, bool))
         if play_all and not one.equality:
             kept.append(one)
@@ -69,7 +72,7 @@ def without_implied(
                 )
             )
     if not dropped:
-        return excesses, []
+        return kept or [Excess(cp.Constant(-1.0))], []
     shown = ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else "")
     note = f"constraints that are part of the domain, because they hold on all of it, are not played: {shown}"
     return kept or [Excess(cp.Constant(-1.0))], [note]
@@ -97,3 +100,25 @@ def _steady(model: Model, intervals: Intervals, one: Excess) -> Span | None:
         return intervals.of(one.expression)
     except Unknown:
         return None
+
+
+def _always(model: Model, one: Excess, domain: Domain) -> bool:
+    """Whether a row holds for all decisions and data. Raises if it contains no variable and does not."""
+    low, high = bounding_box(domain)
+    known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
+    sure = not model.guessed([one.expression], known)
+    try:
+        box = Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
+        span = Intervals(model, box).of(one.expression)
+        worst = float(np.max(np.maximum(np.abs(span.low), np.abs(span.high)) if one.equality else span.high))
+    except Unknown:
+        worst = np.inf
+    if sure and worst <= 1e-9:
+        return True
+    if not one.expression.variables():
+        names = ", ".join(p.name() for p in one.expression.parameters())
+        raise ValueError(
+            f"recourse: got admissible data of {names} for which no {one.label} satisfies its constraints, whatever the "
+            "decision; expected narrower bounds of the parameters, or a slack variable with a cost"
+        )
+    return False

@@ -3,7 +3,7 @@
 An epigraph variable `t >= r, t >= -r`, a slack `s >= g, s >= 0` or the two parts of `p - n == r` are not decisions: whoever
 writes them means the smallest value that the constraints allow once the data are known. If loss and constraints do not
 decrease in such a variable, that value is the maximum of its lower bounds, and the variable is replaced by it. The gradient of
-the result is that of the round's optimal value (envelope theorem).
+the result is that of the round's optimal value (envelope theorem). Variables without such a value are left to `joint_recourse`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap
-from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
-from cvxpy.constraints.zero import Equality, Zero
 from scipy import sparse
 
-from .affine_forms import AffineForm, AffineForms
 from .attributes import limits
+from .inner_program import LinearIn, NoClosedForm, has, stated_rows
 
-__all__ = ["Bound", "Minimised", "NoClosedForm", "Recourse", "minimised_out", "recourse", "separated"]
+__all__ = ["Bound", "Minimised", "Recourse", "minimised_out", "recourse", "separated", "variable_bounds"]
 
 PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
 """Attributes that are bounds; a recourse variable may have no others."""
@@ -37,8 +35,17 @@ def recourse(*variables: Any) -> Recourse:
     """Mark variables as chosen after the data of a round are known, inside the list of constraints of `taut.from_cvxpy`.
 
     By default every variable is part of the decision, which is fixed before the data are known. A recourse variable is
-    minimised out of the round instead: the loss is the smallest one that it allows. This is exact, and possible if the
-    variable is defined by affine equations, or is bounded from one side and loss and constraints are monotone in it.
+    minimised out of the round instead: the loss is the smallest one that it allows. Three methods are tried in this order.
+
+    1. A variable that affine equations define, or that is bounded from one side while loss and constraints are monotone in it,
+       is replaced by an expression.
+    2. Otherwise all variables are minimised out together. If they form linear programs with few dual vertices, the loss is
+       the largest of as many affine functions.
+    3. Other linear and convex quadratic programs, also with costs that contain data, are solved in every round by a compiled
+       interior-point method; the multipliers give the gradient.
+
+    Coefficients in constraints and of squares must be numbers. Where no choice is feasible, a constraint `choice of ...` on the
+    decision is violated. `problem.recourse_values(decision, data)` returns what is chosen.
 
     >>> import cvxpy as cp, taut
     >>> x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t")
@@ -46,6 +53,12 @@ def recourse(*variables: Any) -> Recourse:
     >>> model = taut.from_cvxpy(t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)])  # the loss |c x - 1|
     >>> print(*(variable.name() for variable in model.variables))
     x
+    >>> stock, demand = cp.Variable(2, name="stock", bounds=[0, 5]), cp.Parameter(2, name="demand", bounds=[0, 4])
+    >>> sold = cp.Variable(2, name="sold", nonneg=True)
+    >>> rows = [sold <= stock, sold <= demand, cp.sum(sold) <= 5, taut.recourse(sold)]
+    >>> shop = taut.from_cvxpy(cp.sum(stock) - 3 * cp.sum(sold), rows)
+    >>> shop.recourse_values([3.0, 1.0], {"demand": [2.0, 2.0]})["sold"].round(6).tolist()
+    [2.0, 1.0]
     """
     for variable in variables:
         if not isinstance(variable, cp.Variable):
@@ -53,10 +66,6 @@ def recourse(*variables: Any) -> Recourse:
     if not variables:
         raise TypeError("recourse: got no variable; expected at least one")
     return Recourse(variables)
-
-
-class NoClosedForm(ValueError):
-    """A variable cannot be minimised out exactly."""
 
 
 class Minimised(NamedTuple):
@@ -80,7 +89,7 @@ def minimised_out(
         fixed: values of the parameters that do not change with the round, by id.
     """
     for variable in variables:
-        constraints = [*constraints, *_bounds(variable)]
+        constraints = [*constraints, *variable_bounds(variable)]
     values: dict[Any, Any] = {}
     left = list(variables)
     while left:
@@ -98,18 +107,14 @@ def minimised_out(
         left = [one for one in left if one is not variable]
         swap = {id(variable): best}
         loss = loss.tree_copy(dict(swap))
-        constraints = [one.tree_copy(dict(swap)) if _has(one, variable) else one for one in kept]
+        constraints = [one.tree_copy(dict(swap)) if has(one, [variable]) else one for one in kept]
         values[variable] = best
-        if _has(loss, variable) or any(_has(one, variable) for one in constraints):
+        if has(loss, [variable]) or any(has(one, [variable]) for one in constraints):
             raise NoClosedForm(f"{variable.name()} is inside an atom whose parts cannot be replaced")
     return Minimised(loss, constraints, values)
 
 
-def _has(part: Any, variable: Any) -> bool:
-    return any(one.id == variable.id for one in part.variables())
-
-
-def _bounds(variable: Any) -> list[Any]:
+def variable_bounds(variable: Any) -> list[Any]:
     """The attributes of a variable as constraints."""
     others = [name for name, value in variable.attributes.items() if name not in PLAIN and value not in (None, False)]
     if others:
@@ -140,7 +145,7 @@ def _solved(
     variable: Any, loss: Any, constraints: list[Any], fixed: Mapping[int, Any], later: list[Any]
 ) -> tuple[Any, list[Any]]:
     """The best value of a variable, and the constraints without those that define it."""
-    mine = [one for one in constraints if _has(one, variable)]
+    mine = [one for one in constraints if has(one, [variable])]
     bounds = [separated(one, variable, fixed) for one in mine]
     equations = [one for one in bounds if one is not None and one.equality]
     if equations:
@@ -154,7 +159,7 @@ def _solved(
             continue
         best = _extreme(variable, used, sign)
         rest = [one for one in constraints if not any(one is u.constraint for u in used)]
-        if _monotone(variable, best, sign, [loss, *(one for one in rest if _has(one, variable))]):
+        if _monotone(variable, best, sign, [loss, *(one for one in rest if has(one, [variable]))]):
             return best, rest
     raise NoClosedForm(
         f"{variable.name()} is not bounded from the side from which the loss pushes it, by constraints such as t >= g(x), or "
@@ -164,35 +169,17 @@ def _solved(
 
 def separated(constraint: Any, variable: Any, fixed: Mapping[int, Any]) -> Bound | None:
     """The part of a constraint that is linear in the variable alone, and the rest; None if it has no such form."""
-    if isinstance(constraint, (Inequality, Equality)):
-        expression = constraint.expr
-    elif isinstance(constraint, (NonPos, Zero)):
-        expression = constraint.args[0]
-    elif isinstance(constraint, NonNeg):
-        expression = -constraint.args[0]
-    else:
+    stated = stated_rows(constraint)
+    if stated is None:
         return None
-    form = _LinearIn(variable, fixed).of(expression)
-    if form is None or not np.all(np.isfinite(form.matrix.data)):
+    expression, equality = stated
+    form = LinearIn([variable], fixed).finite(expression)
+    if form is None:
         return None
     matrix = sparse.csr_matrix(form.matrix)
     matrix.eliminate_zeros()
     rest = expression.tree_copy({id(variable): cp.Constant(np.zeros(variable.shape))})
-    return Bound(constraint, matrix, rest, isinstance(constraint, (Equality, Zero)))
-
-
-class _LinearIn(AffineForms):
-    """How expressions depend on one variable. Parts without it are numbers that are not known: NaN, which may be added."""
-
-    def __init__(self, variable: Any, fixed: Mapping[int, Any]) -> None:
-        super().__init__({variable.id: sparse.identity(variable.size, format="csr")}, variable.size, fixed)
-        self._variable = variable
-
-    def _of(self, expression: Any) -> AffineForm | None:
-        known = not expression.variables() and all(p.id in self._fixed for p in expression.parameters())
-        if not known and not _has(expression, self._variable):
-            return AffineForm(sparse.csr_matrix((expression.size, self.width)), np.full(expression.size, np.nan))
-        return super()._of(expression)
+    return Bound(constraint, matrix, rest, equality)
 
 
 def _defined(variable: Any, equations: list[Bound]) -> Any:

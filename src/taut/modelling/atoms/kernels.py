@@ -31,6 +31,7 @@ __all__ = [
     "geometric_mean",
     "huber",
     "larger",
+    "largest",
     "log_sum_exp",
     "power",
     "product",
@@ -77,6 +78,28 @@ def smaller(a: jax.Array, b: jax.Array) -> jax.Array:
 def _smaller_jvp(primals: Pair, tangents: Pair) -> Pair:
     a, b = primals
     return jnp.minimum(a, b), jnp.where(a <= b, *tangents)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def largest(x: jax.Array, axes: Axes) -> jax.Array:
+    """The largest entry over `axes`; at a tie the derivative is that of the first one.
+
+    JAX's own rule looks for entries that equal the maximum. A compiler that computes the entries twice, with other rounding,
+    makes it find none, and the derivative infinite.
+    """
+    return jnp.max(x, axes)
+
+
+@largest.defjvp
+def _largest_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+    (x,), (dx,) = primals, tangents
+    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    flat, change = (jnp.transpose(part, (*kept, *axes)) for part in (x, dx))
+    shape = flat.shape[: len(kept)]
+    flat, change = flat.reshape(*shape, -1), change.reshape(*shape, -1)
+    first = jnp.argmax(flat, axis=-1, keepdims=True)
+    chosen = jax.lax.broadcasted_iota(first.dtype, flat.shape, flat.ndim - 1) == first
+    return jnp.max(x, axes), jnp.sum(jnp.where(chosen, change, 0), axis=-1)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from textwrap import shorten
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from cvxpy import Parameter
 from cvxpy.atoms.atom import Atom
@@ -140,6 +140,8 @@ def operation(atom: Any) -> Operation:
     """The JAX operation of an atom on the values of its `operands`."""
     kind = type(atom)
     name = kind.__name__
+    if hasattr(kind, "jax_operation"):  # taut's own atoms
+        return cast(Operation, atom.jax_operation())
     if kind not in SUPPORTED:
         raise UnsupportedAtom(name, atom, REFUSED.get(name, "taut does not know it"))
     if isinstance(getattr(atom, "p", None), Parameter):
