@@ -31,7 +31,7 @@ def newsvendor(m):
     return cp.Problem(cp.Maximize(3 * cp.sum(sold) - np.array([1.0, 1.5]) @ order), [cp.sum(order) <= 5])
 
 
-@accepted(clipped=0.13)
+@accepted
 def battery(m):
     """Charge and discharge over four hours with losses, vectorised. CVXPY notebooks: arbitrage of a battery."""
     charge, discharge = m.variable("charge", 4, bounds=[0, 1]), m.variable("discharge", 4, bounds=[0, 1])
@@ -51,7 +51,7 @@ def storage_dynamics(m):
     return price @ charge + 0.1 * cp.sum_squares(charge), [rows, level[2] >= 0.8]
 
 
-@accepted(clipped=0.03)
+@accepted
 def microgrid_loop(m):
     """Generator, battery and grid over three hours, written as a loop with the grid as what is left. Microgrid MPC tutorials."""
     diesel, charge = m.variable("diesel", 3, bounds=[0, 2]), m.variable("charge", 3, bounds=[-1, 1])
@@ -65,7 +65,7 @@ def microgrid_loop(m):
     return cp.Problem(cp.Minimize(cost), [*rows, cp.sum(diesel) <= 4])
 
 
-@accepted(clipped=0.11)
+@accepted
 def relaxed_commitment(m):
     """Unit commitment with the binary relaxed: output below capacity times commitment. Padhy, 2004."""
     on, power = m.variable("on", 2, bounds=[0, 1]), m.variable("power", 2, nonneg=True)
@@ -98,7 +98,7 @@ def line_limits_change(m):
     return price @ x, [cp.abs(shift @ x) <= rating, cp.sum(x) >= 0.5]
 
 
-@accepted(clipped=0.04)
+@accepted
 def reservoir(m):
     """Releases with a concave gain of power and a minimal flow. Hydro scheduling, Labadie, 2004."""
     release, inflow = m.variable("release", 3, bounds=[0.2, 2]), m.data("inflow", 3, 0.5, 1.5)

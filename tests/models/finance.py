@@ -47,7 +47,7 @@ def kelly(m):
     return cp.Problem(cp.Maximize(cp.log(r @ b)), [b[0] <= 0.5])
 
 
-@accepted(domain="Simplex", clipped=0.07)
+@accepted(domain="Simplex")
 def risk_constrained_kelly(m):
     """Growth with a bound on the risk of drawdown. Busseti, Ryu and Boyd, 2016; in CVXPY's form with log_sum_exp."""
     b, r = m.variable("b", 3), m.data("r", 3, 0.6, 1.6)
@@ -108,7 +108,7 @@ def _outer(random):
     return np.outer(weights, weights)
 
 
-@accepted(domain="Spectral", estimated=("loss_lipschitz", "loss_range"), clipped=0.02)
+@accepted(domain="Spectral", estimated=("loss_lipschitz", "loss_range"))
 def worst_case_variance(m):
     """The covariance matrix under which a portfolio is riskiest. CVXPY, examples: worst-case risk analysis."""
     sigma = m.variable("Sigma", (3, 3), PSD=True)

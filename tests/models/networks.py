@@ -14,7 +14,7 @@ def water_filling(m):
     return cp.Problem(cp.Maximize(cp.sum(cp.log(alpha + x))), [x >= 0, cp.sum(x) - 1 == 0])
 
 
-@accepted(clipped=0.08)
+@accepted
 def optimal_advertising(m):
     """Impressions shared out among ads, with capped revenue. CVXPY, examples: optimal advertising."""
     d, rate, traffic = (
@@ -26,7 +26,7 @@ def optimal_advertising(m):
     return cp.Problem(cp.Maximize(sum(revenue)), [d.T @ np.ones(2) <= traffic, d @ np.ones(2) >= [0.2, 0.1]])
 
 
-@accepted(clipped=0.02)
+@accepted
 def network_utility(m):
     """Rates with logarithmic utility; link capacities change. Kelly, Maulloo and Tan, 1998; CVXPYgen: network."""
     rate, weight, capacity = (
@@ -37,14 +37,14 @@ def network_utility(m):
     return cp.Problem(cp.Maximize(weight @ cp.log(rate)), [ROUTES @ rate <= capacity])
 
 
-@accepted(clipped=0.06)
+@accepted
 def max_min_fairness(m):
     """The smallest weighted rate is made large. Bertsekas and Gallager, 1992, section 6.5.2."""
     rate, weight = m.variable("rate", 3, nonneg=True), m.data("weight", 3, 0.5, 2)
     return cp.Problem(cp.Maximize(cp.min(cp.multiply(weight, rate))), [ROUTES @ rate <= np.array([1.0, 1.5])])
 
 
-@accepted(clipped=0.03)
+@accepted
 def gaussian_broadcast(m):
     """Power and bandwidth shared; rates are perspectives of the logarithm. CVXPY, examples: optimal power and bandwidth."""
     power, band = m.variable("power", 2, bounds=[0.05, 1]), m.variable("band", 2, bounds=[0.1, 1])
@@ -53,7 +53,7 @@ def gaussian_broadcast(m):
     return cp.Problem(cp.Maximize(weight @ rate), [cp.sum(power) <= 1, cp.sum(band) <= 1])
 
 
-@accepted(clipped=0.1)
+@accepted
 def interference(m):
     """Signal to interference for given targets, linear in the powers. CVXPY, examples: power assignment, BV exercise 4.20."""
     p, gain = m.variable("p", 3, bounds=[0, 1]), m.data("gain", (3, 3), 0.0, 0.1)
@@ -61,7 +61,7 @@ def interference(m):
     return cp.sum(p), [cp.multiply(own, p) - 0.5 * (gain @ p) >= 0.1]
 
 
-@accepted(estimated=("loss_lipschitz", "loss_range"))
+@accepted
 def channel_capacity(m):
     """Mutual information of a noisy channel. CVXPY, examples: channel capacity, BV exercise 4.57."""
     x, cost = m.variable("x", 2), m.data("cost", 2, 0, 1)

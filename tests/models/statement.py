@@ -122,9 +122,6 @@ class Case:
     """Constants for which there is no proven bound."""
     cones: bool = False
     """Whether some rows measure the distance from a cone in another way than this suite does; only their signs are compared."""
-    clipped: float = 0.01
-    """The largest mean violation of Clipped-OGD, as a share of the largest constraint value. It learns more slowly than the
-    half-space learner where constraints are flat."""
     slow: bool = False
     """Whether projections are so slow in NumPy that fewer rounds are played."""
     defect: str = ""

@@ -56,7 +56,7 @@ def backlog_and_lost_sales(m):
     ]
 
 
-@accepted(clipped=0.06)
+@accepted
 def farmer(m):
     """Acres before yields, purchases and sales with a quota afterwards. Birge and Louveaux, 2011, section 1.1, in units of 100."""
     acres = m.variable("acres", 3, nonneg=True)

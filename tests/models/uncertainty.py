@@ -2,7 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
-from statement import FOUR, accepted
+from statement import accepted
 
 import taut
 
@@ -15,21 +15,21 @@ def robust_linear_program(m):
     return c @ x, [[cp.SOC(1 - row @ x, 0.3 * x) for row in rows], cp.norm_inf(x) <= 2]
 
 
-@accepted(clipped=0.03)
+@accepted
 def second_order_cones(m):
     """Many cones in one constraint, by columns. CVXPY, tutorial: cp.SOC(t, X, axis=0)."""
     x, t, c = m.variable("X", (2, 3)), m.variable("t", 3, bounds=[0, 1]), m.data("C", (2, 3), -1, 1)
     return cp.sum(cp.multiply(c, x)) + 0.1 * cp.sum(t), [cp.SOC(t, x), cp.abs(x) <= 1]
 
 
-@accepted(cones=True, clipped=0.09)
+@accepted(cones=True)
 def exponential_cone(m):
     """y exp(x / y) <= z, entry by entry. CVXPY, advanced constraints: cp.ExpCone."""
     x, z, c = m.variable("x", 2, bounds=[-1, 1]), m.variable("z", 2, bounds=[0.5, 4]), m.data("c", 2, -1, 1)
     return cp.sum(z) + c @ x, [cp.ExpCone(x, np.ones(2), z)]
 
 
-@accepted(cones=True, clipped=0.45)
+@accepted(cones=True)
 def power_cone(m):
     """x^a y^(1-a) >= |z|. CVXPY, advanced constraints: cp.PowCone3D."""
     x, y, z = m.variable("x", bounds=[0.5, 2]), m.variable("y", bounds=[0.5, 2]), m.variable("z", bounds=[-2, 2])
@@ -44,7 +44,7 @@ def relative_entropy(m):
     return cp.sum(cp.kl_div(p, q)), [cp.sum(p) == 1, np.array([1.0, 0.0, -1.0]) @ p <= 0.2]
 
 
-@accepted(estimated=FOUR)
+@accepted
 def perspective(m):
     """Perspectives of a square in the loss and of an exponential in a constraint. CVXPY, atoms: cp.perspective."""
     x, s, c = m.variable("x"), m.variable("s", nonneg=True), m.data("c", (), -1, 1)

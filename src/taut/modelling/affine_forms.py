@@ -16,10 +16,19 @@ from .attributes import is_symmetric, mirrored, pattern
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["AffineForm", "AffineForms", "groups", "of_decisions"]
+__all__ = ["MOVED", "WIDENED", "AffineForm", "AffineForms", "groups", "moved_places", "of_decisions"]
 
 MOST = 4_000_000
 """Matrices with more entries than this are not formed."""
+MOVED = (
+    "Concatenate", "Hstack", "Vstack", "diag_mat", "diag_vec", "index", "reshape", "special_index", "transpose", "upper_tri",
+)  # fmt: skip
+"""Atoms that only move entries, or put zeros between them."""
+WIDENED = (
+    "Promote", "Wrap", "broadcast_to", "conj", "hermitian_wrap", "nonneg_wrap", "nonpos_wrap", "nsd_wrap", "psd_wrap", "real",
+    "skew_symmetric_wrap", "symmetric_wrap",
+)  # fmt: skip
+"""Atoms that repeat entries in a larger shape, or leave them as they are."""
 
 
 class AffineForm(NamedTuple):
@@ -123,14 +132,26 @@ Parts = list[AffineForm]
 Rule = Callable[[Any, Parts], AffineForm | None]
 
 
-def _moved(atom: Any, parts: Parts) -> AffineForm:
-    """Atoms that only move entries, or put zeros between them."""
+def moved_places(atom: Any) -> Array:
+    """The places of an atom's entries among those of its arguments, one after another, for atoms that move entries.
+
+    -1 stands for zero.
+    """
     start, places = 1, []
-    for arg, part in zip(atom.args, parts, strict=True):
-        places.append(np.arange(start, start + len(part.offset), dtype=float).reshape(arg.shape))
-        start += len(part.offset)
-    moved = np.rint(np.asarray(atom.numeric(places), float)).astype(int).reshape(atom.shape)
-    return _joined(parts).taken(moved - 1)
+    for arg in atom.args:
+        places.append(np.arange(start, start + arg.size, dtype=float).reshape(arg.shape))
+        start += arg.size
+    return np.rint(np.asarray(atom.numeric(places), float)).astype(int).reshape(atom.shape) - 1
+
+
+def _moved(atom: Any, parts: Parts) -> AffineForm:
+    return _joined(parts).taken(moved_places(atom))
+
+
+def _cumulative(atom: Any, parts: Parts) -> AffineForm:
+    size, shape = atom.args[0].size, atom.args[0].shape
+    units = np.eye(size).reshape(size, *shape)
+    return parts[0].mixed(np.stack([np.ravel(atom.numeric([unit])) for unit in units], axis=1))
 
 
 def _joined(parts: Parts) -> AffineForm:
@@ -213,19 +234,14 @@ def _matmul(atom: Any, parts: Parts) -> AffineForm | None:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        ["Concatenate", "Hstack", "Vstack", "diag_mat", "diag_vec", "index", "reshape", "special_index", "transpose",
-         "upper_tri"], _moved,
-    ),
-    **dict.fromkeys(
-        ["Wrap", "broadcast_to", "conj", "hermitian_wrap", "nonneg_wrap", "nonpos_wrap", "nsd_wrap", "Promote", "psd_wrap",
-         "real", "skew_symmetric_wrap", "symmetric_wrap"], _broadcast,
-    ),
+    **dict.fromkeys(MOVED, _moved),
+    **dict.fromkeys(WIDENED, _broadcast),
     "AddExpression": _added,
     "DivExpression": _divided,
     "MulExpression": _matmul,
     "NegExpression": _negated,
     "Sum": _sum,
     "Trace": _trace,
+    "cumsum": _cumulative,
     "multiply": _multiplied,
 }  # fmt: skip

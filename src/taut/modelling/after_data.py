@@ -185,7 +185,9 @@ def _detected(loss: Any, constraints: list[Any], changing: set[int], fixed: dict
             continue
         if key in steady or _decidable(variable, constraints, varies, fixed):
             name = variable.name()
-            also = "also in constraints without data" if key in steady else "only in constraints with data, and has bounds"
+            also = (
+                "also in constraints without data" if key in steady else "only in constraints with data, and has bounds"
+            )
             raise ValueError(
                 f"variable {name}: got a variable of the loss that meets other variables {also}; is it decided before the "
                 f"data of a round are known, or chosen afterwards, like an epigraph or slack variable? The "

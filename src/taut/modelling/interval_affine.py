@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import Array
+from .affine_forms import MOVED, WIDENED, groups, moved_places
 from .intervals import (
     Span,
     Unknown,
@@ -27,13 +27,7 @@ Rule = Callable[[Any, list[Span]], Span]
 
 
 def _moved(atom: Any, spans: list[Span]) -> Span:
-    """Atoms that only move entries, or put zeros between them."""
-    start, places = 1, []
-    for span in spans:
-        places.append(np.arange(start, start + span.size, dtype=float).reshape(span.low.shape))
-        start += span.size
-    moved = np.rint(np.asarray(atom.numeric(places), float)).astype(int).reshape(atom.shape)
-    return taken(joined(spans), moved - 1)
+    return taken(joined(spans), moved_places(atom))
 
 
 def _broadcast(atom: Any, spans: list[Span]) -> Span:
@@ -50,22 +44,13 @@ def _add(atom: Any, spans: list[Span]) -> Span:
     return add(atom.shape, spans)
 
 
-def _groups(atom: Any, span: Span) -> Array:
-    """The places of the entries that each entry of a reducing atom depends on, (entry, place)."""
-    places, axis = np.arange(span.size).reshape(span.low.shape), getattr(atom, "axis", None)
-    if axis is None or places.ndim == 0:
-        return places.reshape(1, -1)
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    kept = [k for k in range(places.ndim) if k not in [a % places.ndim for a in axes]]
-    moved = np.moveaxis(places, kept, range(len(kept)))
-    return moved.reshape(int(np.prod([places.shape[k] for k in kept])), -1)
-
-
 def reducing(rule: Callable[[Any, Span], Span]) -> Rule:
     """The rule of a reducing atom, from that of one entry of it."""
 
     def whole(atom: Any, spans: list[Span]) -> Span:
-        parts = [rule(atom, taken(spans[0], places)) for places in _groups(atom, spans[0])]
+        parts = [
+            rule(atom, taken(spans[0], places)) for places in groups(spans[0].low.shape, getattr(atom, "axis", None))
+        ]
         out = joined(parts)
         return Span(out.low.reshape(atom.shape), out.high.reshape(atom.shape), *out[2:])
 
@@ -172,14 +157,8 @@ def _nothing(atom: Any, spans: list[Span]) -> Span:
 
 
 AFFINE: dict[str, Rule] = {
-    **dict.fromkeys(
-        ["Concatenate", "Hstack", "Vstack", "diag_mat", "diag_vec", "index", "reshape", "special_index", "transpose",
-         "upper_tri"], _moved,
-    ),
-    **dict.fromkeys(
-        ["Wrap", "broadcast_to", "conj", "hermitian_wrap", "nonneg_wrap", "nonpos_wrap", "nsd_wrap", "Promote", "psd_wrap",
-         "real", "skew_symmetric_wrap", "symmetric_wrap"], _broadcast,
-    ),
+    **dict.fromkeys(MOVED, _moved),
+    **dict.fromkeys(WIDENED, _broadcast),
     **dict.fromkeys(["conv", "convolve", "kron"], _outer),
     "AddExpression": _add,
     "DivExpression": _divide,

@@ -10,13 +10,14 @@ import cvxpy as cp
 import numpy as np
 
 from ..engine import Array
-from ..problem.domains import AffineBox, Ball, Blocks, Domain, L1Ball, Product, Simplex
+from ..problem.domains import AffineBox, Ball, Blocks, Domain, L1Ball, Product, Simplex, Spectral
 from ..problem.domains import Box as DomainBox
 from ..problem.domains.support import bounding_box, least_change
 from .atoms.constant import constant_value
 from .attributes import is_symmetric, mirrored, pattern
+from .interval_matrices import SPECTRAL
 from .interval_rules import RULES
-from .intervals import MOST, Span, Unknown, thin
+from .intervals import MOST, Span, Unknown, interval_product, joined, scaled, spectral, thin
 from .parameters import Range
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ class Intervals:
         self._places: dict[int, slice] = {}
         self._corner: Intervals | None = None
         domain = getattr(model, "domain", None)
-        self._domain = domain if domain is not None and _is_cut(domain) and np.any(box.high > box.low) else None
+        # A single decision, such as the middle of the box, need not be part of the domain.
+        several = bool(np.any(box.high[: box.size] > box.low[: box.size]))
+        self._whole = domain if several else None
+        self._domain = domain if domain is not None and _is_cut(domain) and several else None
         start = box.size
         for parameter in model.parameters:
             self._places[parameter.id] = slice(start, start + parameter.size)
@@ -93,7 +97,12 @@ class Intervals:
         constant = constant_value(expression)
         if constant is not None:
             return thin(constant, self.size)
-        rule = getattr(type(expression), "interval_rule", RULES.get(type(expression).__name__))
+        if isinstance(expression, cp.perspective):
+            return self._perspective(expression)
+        name = type(expression).__name__
+        if name in SPECTRAL:
+            return SPECTRAL[name](expression, [self.of(expression.args[0])], self._eigenvalues(expression.args[0]))
+        rule = getattr(type(expression), "interval_rule", RULES.get(name))
         if rule is None:
             raise Unknown
         inner = [self.of(arg) for arg in expression.args]
@@ -124,6 +133,53 @@ class Intervals:
         low, high = (np.reshape(edge, span.low.shape) for edge in (low - room, high + room))
         return span._replace(low=np.maximum(span.low, low), high=np.minimum(span.high, high))
 
+    def _eigenvalues(self, matrix: Any) -> tuple[float, float] | None:
+        """Bounds on the eigenvalues of plus or minus a variable and a multiple of the identity, if the domain bounds them."""
+        if type(matrix).__name__ == "NegExpression":
+            found = self._eigenvalues(matrix.args[0])
+            return None if found is None else (-found[1], -found[0])
+        if type(matrix).__name__ == "AddExpression":  # a multiple of the identity moves all eigenvalues
+            values = [constant_value(one) for one in matrix.args]
+            rest = [one for one, value in zip(matrix.args, values, strict=True) if value is None]
+            found = self._eigenvalues(rest[0]) if len(rest) == 1 else None
+            shift = np.sum([np.broadcast_to(value, matrix.shape) for value in values if value is not None], axis=0)
+            if found is None or not np.array_equal(shift, shift[0, 0] * np.eye(len(shift))):
+                return None
+            return found[0] + float(shift[0, 0]), found[1] + float(shift[0, 0])
+        if self._whole is None or not isinstance(matrix, cp.Variable):
+            return None
+        domain, where = self._whole, self.model.spans[matrix.id]
+        if isinstance(domain, Blocks):
+            places = tuple(range(where.start, where.stop))
+            domain = next(
+                (part for part, own in zip(domain.parts, domain.places, strict=True) if own == places), domain
+            )
+        if not isinstance(domain, Spectral) or domain.shape != matrix.shape:
+            return None
+        low, high = bounding_box(domain.eigenvalues)
+        return float(low.min()), float(high.max())
+
+    def _perspective(self, atom: Any) -> Span:
+        """s f(x / s), whose gradient in x is that of f at u = x / s, and in s is f(u) - <gradient, u>."""
+        scale, parts = self.of(atom.args[0]), [self.of(one) for one in atom.f.variables()]
+        least, most = float(scale.low.min()), float(scale.high.max())
+        if least <= 0 or not parts:
+            raise Unknown
+        whole = joined(parts)
+        low, high = interval_product(
+            whole.low, whole.high, np.full(whole.size, 1 / most), np.full(whole.size, 1 / least)
+        )
+        span = _Ratios(self, atom.f.variables(), low, high).of(atom.f)
+        first, last = (np.ravel(edge) for edge in (span.down, span.up))
+        value = np.ravel(span.low), np.ravel(span.high)
+        turn = interval_product(first, last, low, high)
+        ends = interval_product(*value, np.array([least]), np.array([most]))
+        down, up, steep = scaled(value[0] - turn[1].sum(), value[1] - turn[0].sum(), scale)
+        inner, outer, _ = scaled(first, last, whole)
+        size = float(span.steep[0]) * spectral(whole)
+        return Span.of(np.reshape(ends[0], atom.shape), np.reshape(ends[1], atom.shape),
+                       down + inner.sum(axis=0, keepdims=True), up + outer.sum(axis=0, keepdims=True), steep + size)  # fmt: skip
+
     def _variable(self, variable: Any) -> Span:
         if self.size * variable.size > MOST:
             raise Unknown
@@ -144,6 +200,21 @@ class Intervals:
         where = self._places[parameter.id]
         span = thin(self.box.low[where].reshape(parameter.shape), self.size)
         return span._replace(high=self.box.high[where].reshape(parameter.shape))
+
+
+class _Ratios(Intervals):
+    """Bounds on the function inside a perspective, over its variables divided by the scale."""
+
+    def __init__(self, outer: Intervals, variables: list[Any], low: Array, high: Array) -> None:
+        self.model, self.box, self.size = outer.model, outer.box, len(low)
+        self._spans, self._kept, self._places = {}, list(variables), outer._places
+        self._corner, self._domain, self._whole = None, None, None
+        start, slopes = 0, np.eye(len(low))
+        for variable in variables:
+            own = slice(start, start + variable.size)
+            first, last = (edge[own].reshape(variable.shape) for edge in (low, high))
+            self._spans[id(variable)] = Span.of(first, last, slopes[own], slopes[own])
+            start = own.stop
 
 
 def loss_bounds(model: Model, box: Box) -> tuple[float, float]:

@@ -6,6 +6,7 @@ those of `middle` (Weyl).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ from .intervals import (
     spectral,
 )  # fmt: skip
 
-__all__ = ["MATRICES"]
+__all__ = ["MATRICES", "SPECTRAL"]
 
 
-def _eigenvalue(atom: Any, spans: list[Span]) -> Span:
+Known = tuple[float, float] | None
+"""Bounds on all eigenvalues that are known otherwise."""
+
+
+def _eigenvalue(atom: Any, spans: list[Span], known: Known = None) -> Span:
     """The largest eigenvalue or singular value, and the sum of all singular values, which are Lipschitz in the matrix."""
     (one,) = spans
     if one.low.ndim != 2:
@@ -32,20 +37,23 @@ def _eigenvalue(atom: Any, spans: list[Span]) -> Span:
     values = np.linalg.eigvalsh(middle)[::-1] if name == "lambda_max" else np.linalg.svd(middle, compute_uv=False)
     count = len(values) if name == "normNuc" else 1
     value, reach = values[:count].sum(), np.linalg.norm(room, 2) * count
+    least, most = known or (-np.inf, np.inf)
     down, up, _ = scaled(-np.ones(one.size), np.ones(one.size), one)
-    return Span.of(np.reshape(value - reach, atom.shape), np.reshape(value + reach, atom.shape),
-                   down.sum(axis=0, keepdims=True), up.sum(axis=0, keepdims=True),
-                   np.atleast_1d(np.sqrt(count) * spectral(one)))  # fmt: skip
+    low, high = max(value - reach, least), min(value + reach, most)
+    steep = np.atleast_1d(np.sqrt(count) * spectral(one))
+    down, up = down.sum(axis=0, keepdims=True), up.sum(axis=0, keepdims=True)
+    return Span.of(np.reshape(low, atom.shape), np.reshape(high, atom.shape), down, up, steep)
 
 
-def _eigenvalues(span: Span) -> tuple[Array, Array]:
+def _eigenvalues(span: Span, known: Known = None) -> tuple[Array, Array]:
     """Bounds on the eigenvalues of symmetric matrices between bounds, in ascending order."""
     if span.low.ndim != 2:
         raise Unknown
     low, high = ((edge + edge.T) / 2 for edge in (span.low, span.high))
     values, reach = np.linalg.eigvalsh((low + high) / 2), np.linalg.norm((high - low) / 2, 2)
     room = reach + 1e-13 * (1 + np.abs(values).max())
-    return values - room, values + room
+    least, most = known or (-np.inf, np.inf)
+    return np.maximum(values - room, least), np.minimum(values + room, most)
 
 
 def _of_eigenvalues(
@@ -64,32 +72,32 @@ def _of_eigenvalues(
     )  # fmt: skip
 
 
-def _sum_of_largest(atom: Any, spans: list[Span]) -> Span:
-    low, high = _eigenvalues(spans[0])
+def _sum_of_largest(atom: Any, spans: list[Span], known: Known = None) -> Span:
+    low, high = _eigenvalues(spans[0], known)
     k, n = float(atom.k), len(low)
     weights = np.clip(k - np.arange(n)[::-1], 0, 1)
     return _of_eigenvalues(atom, spans[0], weights * low, weights * high, weights, weights)
 
 
-def _positive(span: Span) -> tuple[Array, Array]:
-    low, high = _eigenvalues(span)
+def _positive(span: Span, known: Known = None) -> tuple[Array, Array]:
+    low, high = _eigenvalues(span, known)
     if low[0] <= 0:
         raise Unknown
     return low, high
 
 
-def _log_determinant(atom: Any, spans: list[Span]) -> Span:
-    low, high = _positive(spans[0])
+def _log_determinant(atom: Any, spans: list[Span], known: Known = None) -> Span:
+    low, high = _positive(spans[0], known)
     return _of_eigenvalues(atom, spans[0], np.log(low), np.log(high), 1 / high, 1 / low)
 
 
-def _inverse_trace(atom: Any, spans: list[Span]) -> Span:
-    low, high = _positive(spans[0])
+def _inverse_trace(atom: Any, spans: list[Span], known: Known = None) -> Span:
+    low, high = _positive(spans[0], known)
     return _of_eigenvalues(atom, spans[0], 1 / high, 1 / low, -1 / low**2, -1 / high**2)
 
 
-def _entropy(atom: Any, spans: list[Span]) -> Span:
-    low, high = _positive(spans[0])
+def _entropy(atom: Any, spans: list[Span], known: Known = None) -> Span:
+    low, high = _positive(spans[0], known)
     ends = -low * np.log(low), -high * np.log(high)
     top = np.clip(np.exp(-1.0), low, high)
     return _of_eigenvalues(
@@ -118,11 +126,23 @@ def _matrix_fraction(atom: Any, spans: list[Span]) -> Span:
     )  # fmt: skip
 
 
-MATRICES: dict[str, Rule] = {
-    **dict.fromkeys(["lambda_max", "normNuc", "sigma_max"], _eigenvalue),
-    "MatrixFrac": _matrix_fraction,
+Eigenvalue = Callable[[Any, list[Span], Known], Span]
+
+
+def _without(rule: Eigenvalue) -> Rule:
+    return lambda atom, spans: rule(atom, spans, None)
+
+
+SPECTRAL: dict[str, Eigenvalue] = {
+    "lambda_max": _eigenvalue,
     "lambda_sum_largest": _sum_of_largest,
     "log_det": _log_determinant,
     "tr_inv": _inverse_trace,
     "von_neumann_entr": _entropy,
+}
+"""Atoms of the eigenvalues of one matrix, for which they may be known."""
+MATRICES: dict[str, Rule] = {
+    **dict.fromkeys(["normNuc", "sigma_max"], _eigenvalue),
+    "MatrixFrac": _matrix_fraction,
+    **{name: _without(rule) for name, rule in SPECTRAL.items()},
 }
