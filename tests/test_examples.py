@@ -70,7 +70,7 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     text = (ROOT / "docs" / "modelling.md").read_text()
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     for block in blocks:
         exec(compile(block, "docs/modelling.md", "exec"), names)
     printed = capsys.readouterr().out
@@ -87,4 +87,5 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     assert decision["offset"] == pytest.approx(0.5, abs=0.25)
     assert "the model's own program" in names["best"].solver
     assert names["run"].loss.mean() < 2  # of the ramped generators; 1.5 for the best fixed decision
+    assert names["dispatch"].recourse_values([4, 3], {"demand": 12.0})["units"] == pytest.approx([2, 2, 1], abs=1e-6)
     assert names["market"].recourse_values(4.0, {"wind": 1.0})["short"] == pytest.approx(3.0)
