@@ -1,7 +1,8 @@
-"""Loss, constraints and their gradients at many decisions and data at once, by one quickly compiled function."""
+"""Loss, constraints and their gradients at many decisions and data at once, in NumPy or by one quickly compiled function."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .model import Model
 
 from ..engine import Array
+from ..problem.interpreter import Tape, supported
 from .inner_minimum import solves_programs
 
 __all__ = ["Probe", "Seen"]
@@ -22,6 +24,8 @@ NUMBERS = 1_000_000
 """The largest number of entries of the Jacobians of one batch."""
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """This function runs a few times only: compiling it well takes longer than it runs."""
+SECONDS = 2.0
+"""The processor time in NumPy after which the function is compiled: about as long as compiling takes."""
 
 
 class Seen(NamedTuple):
@@ -47,7 +51,7 @@ class Probe:
         self.costly = solves_programs(model.objective)
         """Whether one evaluation takes so long that few should be made."""
         self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
-        self._call: Callable[[Array], Any] = _compiled(_function(model), self.batch, self.width)
+        self._call = _Quick(_function(model), self.batch, self.width, self.costly)
 
     def __call__(self, points: Array) -> Seen:
         """Values and gradients at the points (point, entry of w)."""
@@ -83,8 +87,32 @@ def _function(model: Model) -> Callable[[jax.Array], Any]:
     return seen
 
 
-def _compiled(function: Callable[[jax.Array], Any], batch: int, width: int) -> Any:
-    traced = jax.jit(jax.vmap(function)).lower(jax.ShapeDtypeStruct((batch, width), jnp.float64))
+class _Quick:
+    """A function of a batch of points, evaluated in NumPy until that has taken as long as compiling it would."""
+
+    def __init__(self, function: Callable[[jax.Array], Any], batch: int, width: int, costly: bool) -> None:
+        self._function, self._spent = jax.vmap(function), 0.0
+        self._points = jax.ShapeDtypeStruct((batch, width), jnp.float64)
+        self._tape: Tape | None = None
+        self._compiled: Any = None
+        if not costly:
+            traced = jax.make_jaxpr(self._function)(self._points)
+            self._tape = Tape(traced) if supported(traced.jaxpr) else None
+
+    def __call__(self, points: Array) -> Any:
+        if self._tape is None or self._spent > SECONDS:
+            if self._compiled is None:
+                self._compiled = _compiled(self._function, self._points)
+            return self._compiled(points)
+        start = time.process_time()
+        with np.errstate(all="ignore"):
+            found = self._tape.run([points])
+        self._spent += time.process_time() - start
+        return found
+
+
+def _compiled(function: Callable[[jax.Array], Any], points: Any) -> Any:
+    traced = jax.jit(function).lower(points)
     try:
         return traced.compile(compiler_options=QUICK)
     except Exception:  # another backend, which does not know these options
