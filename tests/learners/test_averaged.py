@@ -310,6 +310,20 @@ def test_no_bound_outside_the_theorems(learner, known, reason):
     assert reason in found[0].reason
 
 
+def test_bound_for_several_smooth_rows_is_larger_than_for_one():
+    learner = taut.learner("averaged-smooth", MATRIX.problem, horizon=LONG, sigma=0.3)
+    known = {"constraint_smoothness": 0.0, "slater": 0.1, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0}
+    setting = setting_of(MATRIX.problem)
+    found = learner._smooth(constraint_count=3, horizon=LONG, setting=setting, **known)
+    given = {
+        "horizon": LONG, "sigma": learner._scale(LONG, 3), "constraint_count": 3, "slater": 0.1, "constraint_lipschitz": 1.0,
+        "initial_violation": setting.initial_violation, "constraint_smoothness": float(learner.smoothness),
+        "diameter": setting.diameter, "longest": float(learner.learner.eta.value), "rate": LONG ** (-2 / 3),
+    }  # fmt: skip
+    assert found == bounds.averaged_smooth_violation(**given, several=True)
+    assert found != bounds.averaged_smooth_violation(**given, several=False)
+
+
 def test_an_estimated_sigma_comes_close_to_the_true_one():
     runs = [long_run("averaged", sigma)[1] for sigma in (0.3, None)]
     given, estimated = (run.totals.worst_violation.mean() for run in runs)

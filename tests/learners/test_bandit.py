@@ -143,3 +143,9 @@ def test_inner_learner_sees_the_mean_of_the_penalised_values(monkeypatch):
             learner.init(jnp.zeros(2), 1), FullInformation(problem.loss, problem.constraints, problem.domain, None)
         )
     assert float(seen[0]) == pytest.approx(2.0)
+
+
+def test_a_loss_without_slope_is_refused_by_name():
+    flat = taut.Constants(loss_lipschitz=0.0, constraint_lipschitz=1.0)
+    with pytest.raises(ValueError, match=r"^loss_lipschitz: got 0"):
+        taut.TwoPoint.tuned(flat, 100, taut.Ball(1.0, shape=2))

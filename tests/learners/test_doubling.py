@@ -173,3 +173,8 @@ def test_epochs_in_a_file_are_checked_one_by_one():
     del packed["fields"]["epochs"]["fields"]["diameter"]["array"][7]
     with pytest.raises(ValueError, match=r"file: got epochs with parameters of \[30, 31\] entries"):
         files.unpack(packed)
+
+
+def test_a_learner_that_is_not_stacked_is_refused_by_its_parameter():
+    with pytest.raises(ValueError, match=r"epochs: got a learner whose parameter \.\w+.* has shape \(\)"):
+        taut.Doubling(taut.ClippedOGD(0.1, 4.0), first=3)

@@ -11,7 +11,8 @@ import pytest
 import taut
 from learners import half_space_reference as reference
 from learners.harness import check_formula
-from taut.learners import half_space
+from taut.judge.guarantees import setting_of
+from taut.learners import half_space, half_space_guarantees
 from taut.learners.half_space import CARDS, HalfSpace
 from taut.learners.joint_projection import project_jointly
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot
@@ -378,3 +379,18 @@ def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
     normal, distance = half_space._most_violated(models)
     np.testing.assert_array_equal(normal, [0.6, 0.8])
     assert distance == -0.5
+
+
+def test_multiplier_by_hand():
+    """(g - eta s.p) / (eta |s|^2) = (0.5 + 0.1 * 2) / (0.1 * 4) for g = 2 x_1 - 0.5 at (0.5, 0) and p = (-1, 0)."""
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: 2 * x[0] - 0.5, taut.Ball(1.0, shape=2))
+    learner = HalfSpace(Constant(0.1), diameter=2.0)
+    run = taut.simulate(learner, problem, np.array([[-1.0, 0.0]]), x1=[0.5, 0.0], record=("multipliers",))
+    assert run.multipliers.ravel() == pytest.approx([1.75], rel=1e-12)
+
+
+def test_error_bound_of_a_slater_gap_is_that_gap_over_the_diameter():
+    setting = setting_of(
+        taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.5, taut.Ball(1.0, shape=2), taut.Constants(slater=0.5))
+    )
+    assert half_space_guarantees._kappa(setting) == (0.25, ("slater",))
