@@ -8,8 +8,8 @@ import pytest
 import taut
 from small_games import ALL, FOUR, GAME, assert_bit_equal, targets
 from taut.play import chunks, layout
+from taut.play.compile_key import RECORDS
 from taut.play.layout import default_chunk_length
-from taut.play.loop import RECORDS
 from taut.play.replay import revealed_data
 from taut.play.run import RECORDS as PUBLIC
 

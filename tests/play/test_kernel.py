@@ -11,7 +11,8 @@ from benchmarks.compiled import parsed, text_of
 import taut
 from taut import jax_internals
 from taut.play import kernel, layout
-from taut.play.loop import CompileKey, count_compiled
+from taut.play.compile_key import CompileKey
+from taut.play.loop import count_compiled
 from taut.problem.programs import programs_of
 
 LEARNER = taut.ClippedOGD(eta=0.1, sigma=4.0)

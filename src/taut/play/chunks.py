@@ -16,8 +16,9 @@ from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Arrays, Stream
 from .buffers import BUFFERS, is_aligned
+from .compile_key import Carry, CompileKey
 from .layout import Layout
-from .loop import Carry, CompileKey, play
+from .loop import play
 from .nonfinite import raise_first_nonfinite
 from .run import Run
 from .totals import Totals

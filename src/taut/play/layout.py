@@ -18,7 +18,8 @@ from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
 from .before_round import check_announced
-from .loop import RECORDS, BatchShape, Carry, CompileKey, Inputs, initial_carry, plays_alone
+from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
+from .loop import initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
 from .totals import ChunkTotals
 from .with_feedback import through

@@ -11,7 +11,7 @@ import math
 import weakref
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +19,13 @@ from jax import lax
 
 from ..engine import COMPILER_OPTIONS, default_float
 from ..learners import Learner
-from ..problem.constraints import Constraints
-from ..problem.domains import Domain
 from ..problem.programs import Programs
 from .before_round import heeded
+from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .kernel import equations, first_numbers, in_one_kernel
-from .packing import Packed, Packing
+from .packing import Packed
 from .step import (
     CheckedRound,
-    PlayedRound,
     Remembered,
     all_finite,
     mark_nonfinite_data,
@@ -39,12 +37,6 @@ from .totals import ChunkTotals, round_terms
 from .xla import rewritten, separate_zeros
 
 __all__ = [
-    "RECORDS",
-    "BatchShape",
-    "Carry",
-    "CompileKey",
-    "Inputs",
-    "Record",
     "count_compiled",
     "initial_carry",
     "play",
@@ -68,94 +60,6 @@ QUICK_OPTIONS: dict[str, Any] = {"xla_backend_optimization_level": 0}
 """Compiling takes less than half the time, and the program runs up to ten times longer."""
 QUICKER_OPTIONS = QUICK_OPTIONS | {"xla_cpu_use_fusion_emitters": False}
 """The same for versions of XLA that have this option."""
-
-
-class Record(NamedTuple):
-    """Something that can be recorded of every round."""
-
-    value: Callable[[PlayedRound, Any], Any]
-    """Computes it from the played round and its data."""
-    thinned: bool
-    """Whether it is kept in every `every`-th round only."""
-
-
-RECORDS = {
-    "loss": Record(lambda played, z: played.loss, thinned=False),
-    "excess": Record(lambda played, z: jnp.max(played.excess), thinned=False),
-    "decisions": Record(lambda played, z: played.state.x, thinned=True),
-    "multipliers": Record(
-        lambda played, z: played.learner.multiplier(played.state, played.round).astype(played.state.x.dtype),
-        thinned=True,
-    ),
-    "data": Record(lambda played, z: z, thinned=False),
-    "proposals": Record(lambda played, z: played.proposed, thinned=False),
-}
-
-
-class BatchShape(NamedTuple):
-    """How many learners and seeds are played side by side, and how many constraints are played and scored."""
-
-    learners: int
-    seeds: int
-    played: int
-    scored: int
-
-
-class CompileKey(NamedTuple):
-    """All that is compiled into a program. Hashable; equal keys use the same program."""
-
-    loss: Callable[[jax.Array, Any], Any]
-    scored_loss: Callable[[jax.Array, Any], Any]
-    reveal: Callable[..., Any] | None
-    record: frozenset[str]
-    every: int
-    length: int
-    batch: BatchShape
-    inputs: Packing
-    state: Packing
-    totals: Packing
-    previous: tuple[bool, bool] = (False, False)
-    """Whether the problem that is played, and the one that scores, depend on the previous decision."""
-    quick: bool = False
-    """Whether to compile quickly rather than well, for a program that runs once."""
-    whole: bool = True
-    """Whether to compile all into one kernel."""
-
-    @property
-    def header(self) -> int:
-        """Entries before the packed state that a chunk returns: whether all is finite, and the totals of the chunk."""
-        return 1 + self.totals.size
-
-    def records(self) -> dict[str, Record]:
-        """Return what is recorded, in a fixed order."""
-        return {name: record for name, record in RECORDS.items() if name in self.record}
-
-    def rows(self, name: str, rounds: int) -> int:
-        """Return in how many of `rounds` rounds something is recorded."""
-        return rounds // (self.every if RECORDS[name].thinned else 1)
-
-
-class Inputs(NamedTuple):
-    """What stays the same through a simulation. The learner's parameters have a leading axis `learner`."""
-
-    constraints: Constraints
-    scored_constraints: Constraints | None
-    domain: Domain
-    learner: Learner
-    x1: Any
-    start: Any = None
-    """The decision before round 1, for problems that depend on it."""
-    adversary: Any = None
-    """The adversary's state before round 1, if it has one."""
-    announced: Constraints | None = None
-    """Constraints that are known before a decision is played, if there are any."""
-
-
-class Carry(NamedTuple):
-    """What a round changes: the learner's state (as `Remembered` if more is carried along), and the totals."""
-
-    state: Any
-    totals: Any
 
 
 def play(

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..problem.compatibility import cast_data
 from ..problem.programs import Programs
-from .loop import CompileKey, play
+from .compile_key import CompileKey
+from .loop import play
 from .packing import Packed
 
 __all__ = ["raise_first_nonfinite"]

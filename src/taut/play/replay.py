@@ -14,7 +14,7 @@ from ..learners import Learner
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream
 from .chunks import Simulation
-from .loop import Carry
+from .compile_key import Carry
 from .run import Run
 from .with_feedback import through
 
