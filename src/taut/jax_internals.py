@@ -22,6 +22,7 @@ except ImportError:
         ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
 
 __all__ = [
+    "ONE_KERNEL",
     "ClosedJaxpr",
     "Jaxpr",
     "Literal",

@@ -103,3 +103,12 @@ def test_empty_data_are_no_argument_of_a_kernel():
     problem = taut.Problem(lambda x, z: jnp.sum(x) + jnp.sum(z["none"]), lambda x: jnp.sum(x) - 1, BALL)
     run = taut.simulate(LEARNER, problem, {"none": np.zeros((3, 0))})
     np.testing.assert_allclose(run.loss[0], [0.0, -0.2, -0.4])
+
+
+@in_one_kernel
+def test_long_sums_are_part_of_the_kernel():
+    """XLA would hand sums of so many numbers to a library (jaxlib 0.10.2)."""
+    problem = taut.Problem(lambda x, z: z @ x, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.0, shape=100))
+    data = np.random.default_rng(0).normal(size=(10, 3, 100))
+    text = text_of(taut.HalfSpace(eta=0.1, diameter=2.0, memory=16, sweeps=2), problem, data, seeds=10)
+    assert 'xla_cpu_small_call="true"' in parsed(text).entry
