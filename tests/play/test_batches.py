@@ -9,6 +9,7 @@ import pytest
 import taut
 from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Reciprocal
 from taut.play import chunks, loop
+from taut.problem import programs
 from taut.problem.transforms import LogSumExp, Max, Smoothed, Squared, Tightened
 from taut.testing import problems
 from taut.testing.playing import quick_compilation
@@ -97,6 +98,16 @@ def test_the_counter_of_compilations_counts():
     before = loop.count_compiled()
     taut.simulate(taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(5, 3), seeds=5, chunk=3)
     assert loop.count_compiled() == before + 1
+
+
+def test_the_counter_of_compilations_counts_dropped_programs_too(monkeypatch):
+    monkeypatch.setattr(programs, "TOTAL", 1)  # each program takes the place of the one before
+    before = loop.count_compiled()
+    for seeds in (6, 7):
+        taut.simulate(
+            taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(seeds, 3), seeds=seeds, chunk=3
+        )
+    assert loop.count_compiled() == before + 2
 
 
 def test_float32_totals_keep_their_digits_over_many_rounds():

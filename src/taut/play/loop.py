@@ -97,7 +97,9 @@ def program(programs: Programs, key: CompileKey) -> Any:
     asked, key = key, in_pieces(programs, key)
     options = COMPILER_OPTIONS | (_quick_options() if key.quick else {})
     function = programs.compiled(play_chunk, key, compiler_options=options)
-    _compiled.add(function)
+    if function not in _compiled:
+        _compiled[function] = count = [1]
+        weakref.finalize(function, _dropped.append, count)
     programs.last = asked, function
     return function
 
@@ -118,12 +120,17 @@ def _quick_options() -> dict[str, Any]:
     return QUICKER_OPTIONS
 
 
-_compiled: weakref.WeakSet[Any] = weakref.WeakSet()
+_compiled: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+"""How often each loop was compiled, for each shape of its arguments, when that was looked up last; at least once."""
+_dropped: list[list[int]] = []
+"""The same for loops that were dropped."""
 
 
 def count_compiled() -> int:
-    """Return how many loops are compiled in this process, for tests that nothing is compiled twice."""
-    return sum(function._cache_size() for function in _compiled)
+    """Return how many loops were compiled in this process so far, for tests that nothing is compiled twice."""
+    for function, count in list(_compiled.items()):
+        count[0] = max(1, function._cache_size())
+    return sum(count[0] for count in [*_compiled.values(), *_dropped])
 
 
 def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | None = None) -> Carry:
