@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.tree_util import GetAttrKey
 
-from .jax_internals import ONE_KERNEL, backend_started, forget_traces
+from .jax_internals import backend_started, forget_traces
 
 __all__ = [
     "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
@@ -34,9 +34,6 @@ COMPILER_OPTIONS: dict[str, Any] = {"xla_disable_hlo_passes": "tree_reduction_re
 """For compiled simulations only. This pass rewrites reductions of 32 or more numbers into windows that are not vectorised."""
 if LEVEL not in os.environ.get("XLA_FLAGS", ""):
     COMPILER_OPTIONS[LEVEL] = 1  # compiled in a quarter less time than with 3, the default, and not slower
-LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
-if jax.__version__.startswith(ONE_KERNEL) and LIBRARY not in os.environ.get("XLA_FLAGS", ""):
-    COMPILER_OPTIONS[LIBRARY] = ""  # otherwise some sums call a library, which no kernel can contain
 KEYS = "threefry2x32"
 """The usual kind of random keys: two numbers of 32 bits."""
 FLAG = f"--xla_backend_extra_options={OPTION}=100000000"

@@ -56,6 +56,8 @@ SHORT_ROUND, SMALL_DECISION = 128, 16
 longer."""
 SHORT_CHUNK = 2**11
 """Simulations of so few rounds take less time than compiling a round twice."""
+NO_KERNEL = ("UNIMPLEMENTED", "Failed to materialize symbols")
+"""What XLA says if it cannot compile an operation into a kernel."""
 QUICK_OPTIONS: dict[str, Any] = {"xla_backend_optimization_level": 0}
 """Compiling takes less than half the time, and the program runs up to ten times longer."""
 QUICKER_OPTIONS = QUICK_OPTIONS | {"xla_cpu_use_fusion_emitters": False}
@@ -81,9 +83,9 @@ def play(
     result: tuple[Packed, dict[str, Any]]
     try:
         result = program(programs, key)(*arguments)
-    except jax.errors.JaxRuntimeError:
-        if not key.whole:
-            raise
+    except jax.errors.JaxRuntimeError as error:
+        if not key.whole or not any(text in str(error) for text in NO_KERNEL):
+            raise  # an error of the user's own callback, for example
         programs.keep((in_pieces, key), key._replace(whole=False))  # an operation that no kernel can contain
         programs.last = None
         result = program(programs, key)(*arguments)
