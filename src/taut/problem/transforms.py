@@ -20,6 +20,7 @@ from ..engine import default_float, register_dataclass
 from .constants import Constants
 from .constraints import Constraints, Linearisation, Parts
 from .problem import Problem
+from .programs import programs_of
 from .smoothing import smooth_from_above, smoothing_gap
 
 __all__ = [
@@ -81,6 +82,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
 def _checked(problem: Any) -> Problem:
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+    programs_of(problem)  # Its transforms share them, also when each is made for one simulation only.
     return problem
 
 
