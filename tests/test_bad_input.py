@@ -19,6 +19,7 @@ from taut.learners.block_frank_wolfe import BlockFrankWolfe
 from taut.learners.step_experts import StepExperts
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
+HALF_SPACE = taut.HalfSpace(0.3, 3.0)
 CHUNK = 16
 COMPLETE = CONSTANTS.with_values(constraint_count=1)
 NOISY: dict[str, Any] = {"feedback": taut.Noisy(values=0.1), "unproven": True}
@@ -620,6 +621,15 @@ MASKED = np.ma.masked_array(np.zeros((5, 2)), mask=np.eye(5, 2, dtype=bool))
      lambda: taut.Player(CLIPPED, GAME).observe(gradient=MASKED[0], excess=0.0, jacobian=np.zeros(2))),
     ("complex constraints", TypeError, "constraints", "complex values", "real numbers",
      lambda: taut.Problem(distance, lambda x: x + 1j, BALL)),
+    ("complex announced constraints", TypeError, "announced", "complex values", "real numbers",
+     lambda: taut.Problem(distance, None, BALL, announced=lambda x: x + 1j)),
+    ("complex announced constraints in a simulation", TypeError, "announced", "complex values", "real numbers",
+     lambda: simulate(HALF_SPACE, taut.Problem(distance, None, BALL, announced=lambda x, z: x + 1j * z))),
+    ("complex announced constraints of a player", TypeError, "announced", "complex values", "real numbers",
+     lambda: taut.Player(HALF_SPACE, taut.Problem(distance, None, BALL, announced=lambda x, z: x + 1j))),
+    ("complex announced data of a player", TypeError, "announced", "complex values", "real numbers",
+     lambda: taut.Player(HALF_SPACE, taut.Problem(distance, None, BALL, announced=lambda x, z: x + 1j * z),
+                         announced_count=2).announce(np.zeros(2))),
     ("ragged x1", TypeError, "x1", "not an array", "real numbers", lambda: simulate(x1=[[1.0], [1.0, 2.0]])),
     ("no record", TypeError, "record", "None", "'loss'", lambda: simulate(record=None)),
     ("no problem to take the maximum of", TypeError, "problem", "3", "taut.Problem", lambda: taut.max_of(3)),

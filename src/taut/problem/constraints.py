@@ -82,12 +82,14 @@ class UserConstraints(Constraints):
     takes_data: bool = field(metadata={"static": True})
     takes_previous: bool = field(default=False, metadata={"static": True})
     """Whether the function is one of x, z and the previous decision."""
+    name: str = field(default="constraints", metadata={"static": True})
+    """The argument of `taut.Problem` that the function was, for error messages."""
 
     @classmethod
     def of(cls, function: Any, previous: bool = False, name: str = "constraints") -> UserConstraints:
         """Wrap a user's function; its signature says whether it takes the round's data, and the previous decision."""
         count = _argument_count(function, 3 if previous else 2, name)
-        return cls(function, count >= 2, count == 3)
+        return cls(function, count >= 2, count == 3, name)
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """Return the outputs of the function in one vector."""
@@ -110,16 +112,16 @@ class UserConstraints(Constraints):
         else:
             out = self.function(x, data_of(z)) if self.takes_data else self.function(x)
         if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
-            raise TypeError("constraints: got complex values; expected real numbers")
+            raise TypeError(f"{self.name}: got complex values; expected real numbers")
         if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
             raise TypeError(
-                "constraints: got truth values; expected numbers g(x) that are at most 0 where x is feasible. Write "
+                f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x is feasible. Write "
                 "jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
             )
         arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
         if sum(array.size for array in arrays) == 0:
             raise ValueError(
-                "constraints: got a function that returns no number; expected a scalar or a vector. Is the `return` missing?"
+                f"{self.name}: got a function that returns no number; expected a scalar or a vector. Is the `return` missing?"
             )
         return [array for array in arrays if array.size]
 

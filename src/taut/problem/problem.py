@@ -114,6 +114,7 @@ class Problem(Displayed):
         self.domain = domain
         self.start = _start(domain, previous, start)
         self.domain_binds = domain_binds
+        _check_announced(self)
         self.constants = _completed(self, constants or Constants())
         self.constraint_names = _constraint_names(self, constraint_names)
         self.coordinate_names = _names("coordinate_names", coordinate_names, math.prod(domain.shape))
@@ -254,6 +255,14 @@ class Problem(Displayed):
             left=("constant", "symbol", "source"),
         )
         return Summary(f"{type(self).__name__} with decisions of shape {self.domain.shape}", facts, (constants,))
+
+
+def _check_announced(problem: Problem) -> None:
+    """Refuse announced constraints that are no real numbers. Those that take data are checked when there are some."""
+    announced = problem.announced
+    if announced is not None and not announced.takes_data:
+        x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
+        traced("announced(x)", "announced", "announced", lambda y: announced.values(y, None), x)
 
 
 def _completed(problem: Problem, given: Constants) -> Constants:

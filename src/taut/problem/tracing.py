@@ -53,7 +53,7 @@ def traced(
         if _IMMUTABLE in str(error):
             problem, mend = "assigns to an entry of an array", "Use x = x.at[i].set(value) instead of x[i] = value"
             raise _mistake(called, argument, problem, mend) from error
-        if str(error).startswith(f"{argument}: "):  # a check of ours
+        if str(error).startswith((f"{argument}: ", "announced: ")):  # a check of ours
             raise
         raised = f"{data_argument}: {called} raised {type(error).__name__} when called with"
         rounds = (
