@@ -1,9 +1,9 @@
-"""Which tests are run against a change of a module, in which order, and whether one of them fails.
+"""Which tests are run against a change of a module, and in which order.
 
 Each test file is played once without a change, and the functions that each test enters and its duration are written down
 (`Map`). Against a change, tests that entered no function of the module are left out, and those that entered the changed function
 come first, the fastest before the others. Compiled programs are shared between tests, so a test can depend on a function that
-an earlier test entered for it: the remaining tests of the module follow.
+an earlier test entered for it: the remaining tests of the module follow. A test that fails without a change is not used.
 """
 
 from __future__ import annotations
@@ -11,19 +11,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
-import resource
-import signal
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-SLOWEST = 120
-"""Seconds of processor time after which tests count as hanging, which is noticed too."""
 
 GOLDEN = "learners/test_golden_guarantees.py"
 BOUNDS = "learners/bounds/test_{}.py"
@@ -83,16 +76,24 @@ TESTS: dict[str, tuple[str, ...]] = {
 """The files of tests that exercise a module."""
 
 Entered = dict[str, dict[str, Any]]
-"""By test: its duration in seconds, and the functions it entered as "module:line of def"."""
+"""By test: its duration in seconds, and the functions it entered as "module:qualified name"."""
 
 
-def function_lines(code: str) -> dict[int, int]:
-    """Return for each line inside a function the line of the innermost function's def."""
-    found: dict[int, int] = {}
-    for node in ast.walk(ast.parse(code)):  # outer before inner
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for line in range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1):
-                found[line] = node.lineno
+def functions_by_line(code: str) -> dict[int, str]:
+    """Return for each line inside a function the qualified name of the innermost function."""
+    found: dict[int, str] = {}
+
+    def visit(node: ast.AST, outer: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{outer}{child.name}"
+                if not isinstance(child, ast.ClassDef):
+                    found.update(dict.fromkeys(range(child.body[0].lineno, (child.end_lineno or 0) + 1), name))
+                visit(child, f"{name}.")
+            else:
+                visit(child, outer)
+
+    visit(ast.parse(code), "")
     return found
 
 
@@ -101,135 +102,29 @@ class Map:
     """What each test enters and how long it takes, kept in a file. It decides the order of tests and what is left out."""
 
     path: Path
-    sources: Path
+    root: Path
     known: dict[str, Entered] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path.exists():
             self.known = json.loads(self.path.read_text())
 
-    def of(self, file: str) -> Entered:
-        """Return the entry of a test file, and play it once if there is none. Raises RuntimeError if a test fails."""
-        key = f"{file} {hashlib.sha256((ROOT / 'tests' / file).read_bytes()).hexdigest()[:16]}"
-        if key not in self.known:
-            target = self.path.with_suffix(".new")
-            target.unlink(missing_ok=True)
-            if in_child(lambda: _record(file, self.sources, target)) != 0 or not target.exists():
-                raise RuntimeError(f"tests/{file} fails without any change")
-            self.known[key] = json.loads(target.read_text())
-            target.unlink()
+    def complete(self, files: Iterable[str], record: Callable[[Iterable[str]], Iterable[Entered]]) -> None:
+        """Play the test files that are new or were changed, and keep what they enter."""
+        new = {self._key(file): file for file in files if self._key(file) not in self.known}
+        for key, entered in zip(new, record(new.values()), strict=True):
+            self.known[key] = entered
             self.path.write_text(json.dumps(self.known))
-        return self.known[key]
 
     def order(self, module: str, line: int) -> list[str]:
         """Return the tests of a module, first those that entered the function that contains a line."""
-        changed = f"{module}:{function_lines((self.sources / 'taut' / module).read_text()).get(line)}"
+        changed = f"{module}:{functions_by_line((self.root / 'src' / 'taut' / module).read_text()).get(line)}"
         ranked = []
         for file in TESTS[module]:
-            for test, entry in self.of(file).items():
+            for test, entry in self.known[self._key(file)].items():
                 if any(name.startswith(f"{module}:") for name in entry["entered"]):
                     ranked.append((changed not in entry["entered"], entry["seconds"], test))
         return [test for *_, test in sorted(ranked)]
 
-
-def noticed(tests: list[str], sources: Path) -> bool:
-    """Run tests against these sources in a child process, in this order, until one fails. Returns whether one did."""
-    return in_child(lambda: _run(tests, sources)) != 0
-
-
-def in_child(function: Callable[[], int]) -> int:
-    """Call a function in a child process without output and return its exit code. A process that hangs counts as failed."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setsid()  # so that processes of the tests can be ended with it
-            quiet = os.open(os.devnull, os.O_RDWR)
-            for handle in (0, 1, 2):
-                os.dup2(quiet, handle)
-            code = function()
-        finally:
-            os._exit(code)
-    end = time.monotonic() + 10 * SLOWEST  # a process that waits uses no processor time
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return 1
-
-
-def _prepare(sources: Path) -> None:
-    os.environ["PYTHONPATH"] = str(sources)
-    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(sources.parent / "hypothesis")
-    sys.path.insert(0, str(sources))
-    sys.dont_write_bytecode = True  # two changes of equal length in one second would share their bytecode
-    os.chdir(ROOT)
-
-
-def _pytest(arguments: list[str], plugin: object) -> int:
-    import pytest
-
-    return int(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments], plugins=[plugin]))
-
-
-class _Order:
-    """Keeps the chosen tests, in the chosen order."""
-
-    def __init__(self, tests: list[str]) -> None:
-        self.place = {test: index for index, test in enumerate(tests)}
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = sorted(
-            (item for item in items if item.nodeid in self.place), key=lambda item: self.place[item.nodeid]
-        )
-
-
-def _run(tests: list[str], sources: Path) -> int:
-    _prepare(sources)
-    resource.setrlimit(resource.RLIMIT_CPU, (SLOWEST, SLOWEST + 5))
-    files = list(dict.fromkeys(test.split("::")[0] for test in tests))
-    return _pytest(["-x", *files], _Order(tests))
-
-
-class _Recorder:
-    """Writes down which functions each test enters."""
-
-    def __init__(self, sources: Path) -> None:
-        import coverage
-
-        self.sources, self.seconds = sources, dict[str, float]()
-        self.coverage = coverage.Coverage(data_file=None, source=[str(sources / "taut")], config_file=False)
-        self.coverage.start()
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.coverage.switch_context(nodeid)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = round(self.seconds.get(report.nodeid, 0.0) + report.duration, 2)
-
-    def entered(self) -> Entered:
-        """Return the map of what was played."""
-        self.coverage.stop()
-        data, found = (
-            self.coverage.get_data(),
-            {test: {"seconds": s, "entered": set[str]()} for test, s in self.seconds.items()},
-        )
-        for path in data.measured_files():
-            module = Path(path).relative_to(self.sources / "taut").as_posix()
-            inside = function_lines(Path(path).read_text())
-            for line, tests in data.contexts_by_lineno(path).items():
-                for test in tests:
-                    if test in found and line in inside:
-                        found[test]["entered"].add(f"{module}:{inside[line]}")
-        return {test: {**entry, "entered": sorted(entry["entered"])} for test, entry in found.items()}
-
-
-def _record(file: str, sources: Path, target: Path) -> int:
-    _prepare(sources)
-    recorder = _Recorder(sources)
-    code = _pytest([f"tests/{file}"], recorder)
-    target.write_text(json.dumps(recorder.entered()))
-    return code
+    def _key(self, file: str) -> str:
+        return f"{file} {hashlib.sha256((self.root / 'tests' / file).read_bytes()).hexdigest()[:16]} names"

@@ -1,20 +1,22 @@
 """The mutation drill: change the source in one place at a time, and report the share of changes that the tests notice.
 
-Run: python -m drills.mutants [--sample 150] [--seed 0] [--only learners/bounds] [--minutes 25]
+Run: python -m drills.mutants [--sample 150] [--seed 0] [--only learners/bounds] [--minutes 25] [--jobs 1]
 
 The changes are those of mutmut (`pip install -e '.[mutants]'`). mutmut's own runner does not fit here: it starts tests by forking a
 process in which the package and JAX are loaded, and JAX does not work after a fork. So this driver takes the changes from
-mutmut, writes each into a copy of the sources, and runs the tests of that module in a process that is forked before JAX starts
-(drills/mutant_tests.py says which tests, in which order).
-The working tree is not touched. Left out are sentences (messages are compared in part only, by design), and the changes listed
-with a reason in drills/equivalent_mutants.toml, which do not change what the code does.
+mutmut, writes each into a copy of the repository, and runs the tests of that module in a process that is forked before JAX starts
+(drills/mutant_tests.py says which tests, in which order, and drills/mutant_runs.py what counts as noticed).
+The working tree is not touched, and editing it does not disturb a drill that is under way.
+Left out are sentences (messages are compared in part only, by design), and the changes listed with a reason in
+drills/equivalent_mutants.toml, which do not change what the code does.
 """
 
 from __future__ import annotations
 
 import argparse
-import compileall
 import math
+import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -22,11 +24,13 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drills.mutant_tests import ROOT, TESTS, Map, noticed
+from drills.mutant_runs import Copy, copy_repository
+from drills.mutant_tests import ROOT, TESTS, Entered, Map
 
 SOURCES = ROOT / "src"
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
@@ -118,27 +122,47 @@ def wilson(caught: int, tried: int) -> tuple[float, float]:
     return (centre - half) / (1 + z * z / tried), (centre + half) / (1 + z * z / tried)
 
 
-def tried(drawn: list[Mutant], end: float, map_file: Path) -> Iterator[tuple[Mutant, bool]]:
-    """Try changes until the time is over, and yield whether the tests noticed each of them."""
+class Worker:
+    """One process of the drill, with a copy of the repository of its own."""
+
+    copy: Copy
+
+    @classmethod
+    def start(cls, original: Path) -> None:
+        """Make the copy."""
+        cls.copy = Copy(Path(tempfile.mkdtemp(dir=original.parent)))
+        shutil.copytree(original, cls.copy.folder, dirs_exist_ok=True)
+
+    @classmethod
+    def record(cls, file: str) -> Entered:
+        """Play a test file without a change."""
+        return cls.copy.record(file)
+
+    @classmethod
+    def attempt(cls, end: float, mutant: Mutant, tests: list[str]) -> tuple[bool, str, float] | None:
+        """Try one change, and return whether it was noticed, by which test, and the seconds; or None after the end."""
+        begin = time.monotonic()
+        if begin > end:
+            return None
+        return *cls.copy.noticed(mutant.module, mutant.source, tests), time.monotonic() - begin
+
+
+def tried(drawn: list[Mutant], minutes: float, map_file: Path, jobs: int) -> Iterator[tuple[Mutant, bool, str, float]]:
+    """Try changes until the time is over, and yield whether the tests noticed each of them, which one, and the seconds."""
+    end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder:
-        sources = Path(folder) / "src"
-        shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        compileall.compile_dir(sources, quiet=1)
-        order = Map(map_file, sources)
-        for mutant in drawn:
-            if time.monotonic() > end:
-                return
-            path = sources / "taut" / mutant.module
-            try:
-                tests = order.order(mutant.module, mutant.line)
-            except RuntimeError as error:  # its tests fail without any change
-                print(f"left out: {error}", flush=True)
-                continue
-            original = path.read_text()
-            path.write_text(mutant.source)
-            hit = bool(tests) and noticed(tests, sources)
-            path.write_text(original)
-            yield mutant, hit
+        original = Path(folder) / "repository"
+        copy_repository(original)
+        order = Map(map_file, original)
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(jobs, fork, Worker.start, (original,)) as pool:
+            order.complete(
+                (file for mutant in drawn for file in TESTS[mutant.module]), lambda new: pool.map(Worker.record, new)
+            )
+            begun = [pool.submit(Worker.attempt, end, one, order.order(one.module, one.line)) for one in drawn]
+            for mutant, attempt in zip(drawn, begun, strict=True):
+                if (found := attempt.result()) is not None:
+                    yield mutant, *found
 
 
 def main() -> None:
@@ -149,14 +173,16 @@ def main() -> None:
     words.add_argument("--only", default="", help="modules whose path begins like this, as in learners/bounds")
     words.add_argument("--minutes", type=float, default=25.0, help="stop after this time, whatever the sample")
     words.add_argument("--least", type=float, default=0.9, help="the share that is asked for")
+    words.add_argument("--jobs", type=int, default=1, help="number of changes that are tried at the same time")
     words.add_argument("--map", type=Path, default=ROOT / ".mutants.json", help="where to keep what each test enters")
     asked = words.parse_args()
     drawn, total, equivalent = chosen(asked.only, asked.sample, asked.seed)
     preload()
     caught = survived = 0
-    for mutant, hit in tried(drawn, time.monotonic() + 60 * asked.minutes, asked.map):
+    os.environ["TAUT_TEST_CACHE"] = str(Path(os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache").absolute())
+    for mutant, hit, why, seconds in tried(drawn, asked.minutes, asked.map, asked.jobs):
         caught, survived = caught + hit, survived + (not hit)
-        print(f"{'noticed' if hit else 'NOT NOTICED'}: {mutant.name}", flush=True)
+        print(f"{'noticed' if hit else 'NOT NOTICED'} ({seconds:.0f} s, {why}): {mutant.name}", flush=True)
     number = caught + survived
     share, (low, high) = caught / max(number, 1), wilson(caught, number)
     print(

@@ -1,10 +1,11 @@
-"""Short versions of `make drill` and `make fuzz`."""
+"""Short versions of `make drill` and `make fuzz`, and what the mutation drill decides."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from drills import fuzz, versions
+import pytest
+from drills import fuzz, mutant_runs, mutant_tests, versions
 from drills.children import Tries
 
 
@@ -41,3 +42,52 @@ def test_every_dependency_declares_its_lowest_version():
     names = [requirement.partition("==")[0] for requirement in versions.lowest()]
     assert {"jax", "jaxlib", "numpy", "cvxpy", "pytest"} <= set(names)
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("with_change", "without", "noticed"),
+    [
+        ([("failed", "b")], ["passed"], (True, "b")),
+        ([("hangs", "a")], ["passed"], (True, "a")),
+        ([("failed", "a"), ("passed", None)], ["failed"], (False, "passed")),
+        ([("failed", "a"), ("failed", "b")], ["failed", "passed"], (True, "b")),
+        ([("undecided", "a")], [], (False, "undecided")),
+        ([("failed", None)], ["failed"], (False, "its tests cannot be loaded without the change either")),
+    ],
+)
+def test_a_change_is_noticed_only_by_tests_that_pass_without_it(tmp_path, monkeypatch, with_change, without, noticed):
+    source = tmp_path / "src" / "taut" / "a.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("original")
+    answers = {
+        "changed": [mutant_runs.Outcome(*one) for one in with_change],
+        "original": list(map(mutant_runs.Outcome, without)),
+    }
+    monkeypatch.setattr(mutant_runs.Copy, "run", lambda *_: answers[source.read_text()].pop(0))
+    assert mutant_runs.Copy(tmp_path).noticed("a.py", "changed", ["a", "b"]) == noticed
+    assert answers == {"changed": [], "original": []}
+    assert source.read_text() == "original"
+
+
+CHILDREN = """
+import os, signal, time
+from drills import mutant_runs
+mutant_runs.WAITING = 0.2
+for function in (
+    lambda: 0, lambda: 1, lambda: 5, lambda: time.sleep(60),
+    lambda: os.kill(os.getpid(), signal.SIGXCPU), lambda: os.kill(os.getpid(), signal.SIGKILL),
+):
+    print(mutant_runs.in_child(function))
+"""
+
+
+def test_children_say_how_they_ended():
+    """In a process without JAX, which must not be forked."""
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", CHILDREN], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["passed", "failed", "passed", "hangs", "hangs", "undecided"]
+
+
+def test_lines_belong_to_their_innermost_function():
+    code = "class A:\n    def f(self):\n        def g():\n            return 1\n        return g\nx = 1\n"
+    assert mutant_tests.functions_by_line(code) == {3: "A.f", 4: "A.f.g", 5: "A.f"}
