@@ -24,7 +24,7 @@ from ..engine import Array
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal, plain
 from .numpy_rules import RULES, Rule, usual
 
-__all__ = ["CALLS", "Evaluated", "Tape", "bodies", "evaluated", "owned_by", "supported"]
+__all__ = ["CALLS", "Evaluated", "Tape", "bodies", "current_owner", "evaluated", "owned_by", "supported"]
 
 ENTRIES = 20_000_000
 """Programs that compute more entries than this are compiled at once."""
@@ -61,6 +61,11 @@ def owned_by(owner: Owner) -> Iterator[None]:
         yield
     finally:
         _owner.reset(token)
+
+
+def current_owner() -> Owner | None:
+    """Return the owner of the context, if there is one."""
+    return _owner.get()
 
 
 @overload

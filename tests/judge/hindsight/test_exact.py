@@ -2,7 +2,6 @@
 
 import math
 import re
-from importlib import import_module
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -148,10 +147,9 @@ def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
     best = hindsight(toy, chunk, horizon=1000, prefixes=[100, 1000])
     assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
     assert max(served) < 1000
-    block_sums = import_module("taut.judge.hindsight.stream_sums")._block_sums
-    traced = len(programs_of(toy).get(block_sums, dict))
+    traced = len(programs_of(toy).values())
     again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])
-    assert len(programs_of(toy).get(block_sums, dict)) == traced
+    assert len(programs_of(toy).values()) == traced > 0
     assert again.loss[0, 2] == pytest.approx(2 * best.loss[0, 1], rel=1e-9)
 
 

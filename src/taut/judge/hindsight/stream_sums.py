@@ -1,4 +1,4 @@
-"""Compiled passes over a stream: the sum of all losses with its derivatives, for every prefix and every seed.
+"""Passes over a stream: the sum of all losses with its derivatives, for every prefix and every seed.
 
 A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the sum of a prefix. Blocks are
 padded to one length, by repeating their last round, and masked: one compilation serves every horizon and every prefix.
@@ -13,21 +13,21 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
-from ...problem.interpreter import evaluated
 from ...problem.streams import Stream
+from .constraint_values import block_worst
+from .derivatives import BlockSums, block_sums
 from .scaling import Scaling, as_double
 
 __all__ = ["Block", "Taylor", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
 
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
-SMALL_BLOCK = 2**16
-"""Up to this many entries of decisions times rounds, all columns of a Hessian are computed at once."""
+CHEAP_BLOCK = 256
+"""Rounds that take hardly longer than fewer rounds."""
 PREFIX_BLOCKS = 16
 """A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays cheap."""
 
@@ -92,14 +92,14 @@ def mean_losses(
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
     curvature = np.zeros((seeds, count, size, size)) if with_hessian else np.zeros((1, 1, size, size))
     for block in blocks(stream, ends):
-        rounds = np.asarray(block.stop - block.start)
+        rounds = block.stop - block.start
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                sums = _block_sums(loss, scaling, with_hessian, points[:, prefix], None, None, block.data, rounds)
-                value[:, prefix] += np.asarray(sums[0])
-                slope[:, prefix] += np.asarray(sums[1])
+                sums = block_sums(loss, scaling, with_hessian, points[:, prefix], block.data, rounds)
+                value[:, prefix] += np.asarray(sums.value)
+                slope[:, prefix] += np.asarray(sums.slope)
                 if with_hessian:
-                    curvature[:, prefix] += np.asarray(sums[2])
+                    curvature[:, prefix] += np.asarray(sums.hessian)
     rounds_of = np.asarray(ends, float)[None, :]
     return Taylor(
         (value / rounds_of).ravel(),
@@ -134,19 +134,18 @@ def quadratic_sums(
     second_orders = None if common is None else np.einsum("pi,ij,pj->p", probes, common, probes) / 2
     origin = np.zeros((seeds, size))
 
-    def add(where: int, sums: tuple[Any, ...]) -> None:
-        value[:, where] += np.asarray(sums[0])
-        slope[:, where] += np.asarray(sums[1])
+    def add(where: int, sums: BlockSums) -> None:
+        value[:, where] += np.asarray(sums.value)
+        slope[:, where] += np.asarray(sums.slope)
         if curvature is not None:
-            curvature[:, where] += np.asarray(sums[2])
-        misfit[:, where] = np.maximum(misfit[:, where], np.asarray(sums[3]))
+            curvature[:, where] += np.asarray(sums.hessian)
+        misfit[:, where] = np.maximum(misfit[:, where], np.asarray(sums.misfit))
 
-    ahead: tuple[int, tuple[Any, ...]] | None = None
+    ahead: tuple[int, BlockSums] | None = None
     for number, block in enumerate(blocks(stream, ends)):
-        rounds = np.asarray(block.stop - block.start)
-        probe = probes[number % len(probes)]
-        second_order = None if second_orders is None else second_orders[number % len(probes)]
-        sums = _block_sums(loss, scaling, common is None, origin, probe, second_order, block.data, rounds)
+        rounds, probe = block.stop - block.start, probes[number % len(probes)]
+        second_order = None if second_orders is None else float(second_orders[number % len(probes)])
+        sums = block_sums(loss, scaling, common is None, origin, block.data, rounds, probe, second_order)
         if ahead is not None:  # one block is computed while the previous one is added: at most two are in memory
             add(*ahead)
         ahead = int(np.searchsorted(ends, block.stop)), sums
@@ -183,7 +182,7 @@ def worst_rounds(
         block_values, block_rounds = None, None
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                highest, when = _block_worst(constraints, scaling, points[:, prefix], block.data)
+                highest, when = block_worst(constraints, scaling, points[:, prefix], block.data)
                 if block_values is None or block_rounds is None:
                     block_values = np.full((seeds, count, highest.shape[-1]), -np.inf)
                     block_rounds = np.zeros((seeds, count, highest.shape[-1]), int)
@@ -195,69 +194,11 @@ def worst_rounds(
     return np.stack(values, axis=1), np.stack(rounds, axis=1)
 
 
-@evaluated(static_argnames=("loss", "with_hessian"))
-def _block_sums(
-    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: Any, probe: Any, second_order: Any,
-    data: Any, rounds: Any,
-) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:  # fmt: skip
-    """Sums over the block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest misfit at the probe."""
-
-    def one(v: jax.Array, z: Any) -> jax.Array:
-        return jnp.asarray(loss(scaling.decision(v), z), v.dtype)
-
-    def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
-        inside = jnp.arange(jax.tree.leaves(z)[0].shape[0]) < rounds
-
-        def total(v: jax.Array) -> jax.Array:
-            return jnp.sum(jnp.where(inside, jax.vmap(one, (None, 0))(v, z), 0))
-
-        value, slope = jax.value_and_grad(total)(at)
-        columns = None
-        if with_hessian:  # one Hessian-vector product per column; few at a time, to save memory
-
-            def column(direction: jax.Array) -> jax.Array:
-                return jax.jvp(jax.grad(total), (at,), (direction,))[1]
-
-            unit = jnp.eye(at.size, dtype=at.dtype)
-            small = at.size <= 8 or at.size * inside.size <= SMALL_BLOCK
-            columns = jax.vmap(column)(unit) if small else jax.lax.map(column, unit, batch_size=8)
-            columns = (columns + columns.T) / 2
-        if probe is None:
-            return value, slope, columns, None
-
-        def misfit(z: Any) -> jax.Array:
-            def change(v: jax.Array) -> tuple[jax.Array, jax.Array]:
-                return jax.jvp(lambda w: one(w, z), (v,), (probe,))
-
-            if second_order is None:
-                (here, first), (_, second) = jax.jvp(change, (at,), (probe,))
-                second = second / 2
-            else:
-                (here, first), second = change(at), second_order
-            there = one(at + probe, z)
-            size = jnp.abs(here) + jnp.abs(first) + jnp.abs(second) + jnp.abs(there)
-            return jnp.abs(there - here - first - second) / jnp.where(size > 0, size, 1)
-
-        return value, slope, columns, jnp.max(jnp.where(inside, jax.vmap(misfit)(z), 0))
-
-    return jax.vmap(seed)(u, data)
-
-
-@evaluated
-def _block_worst(constraints: Constraints, scaling: Scaling, u: Any, data: Any) -> tuple[jax.Array, jax.Array]:
-    """For each seed and constraint, the largest value over the block's rounds and where it is."""
-
-    def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
-        values = jax.vmap(lambda one: constraints.values(scaling.decision(at), one))(z)
-        return jnp.max(values, axis=0), jnp.argmax(values, axis=0)
-
-    return jax.vmap(seed)(u, data)
-
-
 def _length(stream: Stream, horizon: int) -> int:
     numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
     by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
-    wanted = int(np.clip(min(by_memory, -(-horizon // PREFIX_BLOCKS)), min(LEAST_BLOCK, horizon), LARGEST_BLOCK))
+    by_prefix = max(-(-horizon // PREFIX_BLOCKS), CHEAP_BLOCK)
+    wanted = int(np.clip(min(by_memory, by_prefix, horizon), min(LEAST_BLOCK, horizon), LARGEST_BLOCK))
     return 1 << (wanted - 1).bit_length()
 
 

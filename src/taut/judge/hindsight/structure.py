@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
-from ...problem.interpreter import evaluated
 from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
-from .constraint_values import expansions, values_and_slopes
+from .constraint_values import count_values, expansions, values_and_slopes
 from .convexity import refuse_constraints_below_tangents
+from .derivatives import loss_products, loss_slopes
 from .scaling import Scaling, as_double, sample_points
 from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
 
@@ -90,58 +90,44 @@ def loss_kind(
     """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
     points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
     direction = rng.normal(size=scaling.size)
-    misfit, change, hessian = (np.asarray(a) for a in _loss_samples(loss, scaling, points, data, direction))
+    misfit, change, hessian = _loss_samples(loss, scaling, points, data, direction)
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        jump = float(_jumps(loss, scaling, sample_points(scaling, rng, 9), data))
+        jump = _jumps(loss, scaling, sample_points(scaling, rng, 9), data)
         return ("kinked" if jump > JUMP else "smooth"), None
     if change.max() > SAME:
         return "quadratic", None
     return ("quadratic" if np.any(hessian) else "affine"), hessian
 
 
-@evaluated(static_argnames=("loss",))
 def _loss_samples(
-    loss: Callable[..., Any], scaling: Scaling, points: Any, data: Any, direction: Any
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    def slope(u: jax.Array, z: Any) -> jax.Array:
-        return jax.grad(lambda v: jnp.asarray(loss(scaling.decision(v), z), v.dtype))(u)
-
-    def one(z: Any) -> tuple[jax.Array, jax.Array]:
-        """Whether a round's gradient is affine, and its Hessian along the direction."""
-        here, product = jax.linearize(lambda v: slope(v, z), points[0])
-        there = jax.vmap(lambda u: slope(u, z))(points[1:])
-        hessian_u = jax.vmap(product)(points[1:] - points[:1])
-        return jax.vmap(lambda s, t: _share(s - here - t, here, s, t))(there, hessian_u), product(direction)
-
-    misfit, turned = jax.vmap(one)(data)
-    _, product = jax.linearize(lambda v: slope(v, jax.tree.map(lambda a: a[0], data)), points[0])
-    hessian = jax.vmap(product)(jnp.eye(scaling.size))
-    change = jax.vmap(lambda row: _share(row - turned[0], row, turned[0]))(turned)
-    return misfit, change, (hessian + hessian.T) / 2
+    loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any, direction: Array
+) -> tuple[Array, Array, Array]:
+    """Whether each round's gradient is affine, whether all have the same Hessian, and the Hessian of the first round."""
+    sampled = loss_slopes(loss, scaling, points, data)  # (round, point, entry)
+    directions = np.concatenate([points[1:] - points[:1], direction[None]])
+    turned = loss_products(loss, scaling, points[0], data, directions)
+    one = jax.tree.map(lambda a: a[:1], data)
+    hessian = loss_products(loss, scaling, points[0], one, np.eye(scaling.size))[0]
+    here, there, hessian_u, along = sampled[:, :1], sampled[:, 1:], turned[:, :-1], turned[:, -1]
+    misfit = _share(there - here - hessian_u, here, there, hessian_u)
+    return misfit, _share(along - along[:1], along, along[:1]), (hessian + hessian.T) / 2
 
 
-@evaluated(static_argnames=("loss",))
-def _jumps(loss: Callable[..., Any], scaling: Scaling, points: Any, data: Any) -> jax.Array:
+def _jumps(loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any) -> float:
     """The largest change of any round's gradient over 1/64 of a segment, as a share of the gradient."""
-    shares = jnp.linspace(0, 1, 65)
-
-    def jump(start: jax.Array, end: jax.Array, z: Any) -> jax.Array:
-        def slope(share: jax.Array) -> jax.Array:
-            return jax.grad(lambda v: jnp.asarray(loss(scaling.decision(v), z), v.dtype))(start + share * (end - start))
-
-        slopes = jax.vmap(slope)(shares)
-        size = jnp.max(jnp.abs(slopes))
-        change = jnp.max(jnp.abs(slopes[1:] - slopes[:-1])) / jnp.where(size > 0, size, 1)
-        return jnp.where(jnp.isfinite(change), change, 0)
-
-    segments = jax.vmap(jump, (0, 0, None))
-    return jnp.max(jax.vmap(lambda z: segments(points[1:-1], points[2:], z))(data))
+    shares, largest = np.linspace(0, 1, 65)[:, None], 0.0
+    for start, end in pairwise(points[1:]):
+        along = loss_slopes(loss, scaling, start + shares * (end - start), data)  # (round, point, entry)
+        with np.errstate(invalid="ignore", over="ignore"):
+            size = np.max(np.abs(along), axis=(1, 2))
+            change = np.max(np.abs(np.diff(along, axis=1)), axis=(1, 2)) / np.where(size > 0, size, 1)
+        largest = max(largest, float(np.max(np.where(np.isfinite(change), change, 0))))
+    return largest
 
 
 def fixed_structure(constraints: Constraints, scaling: Scaling, rng: np.random.Generator) -> Structure:
     """Sort constraints that do not depend on the round; refuse those that are not convex."""
-    zero = jax.ShapeDtypeStruct((scaling.size,), jnp.float64)
-    count = int(jax.eval_shape(lambda u: constraints.values(scaling.decision(u), None), zero).shape[0])
+    count = count_values(constraints, scaling)
     points = sample_points(scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1)))
     values, slopes = values_and_slopes(constraints, scaling, points, None)
     u, values, slopes = _usable(points, values, slopes)
@@ -211,6 +197,8 @@ def _sampled_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generato
     return jax.tree.map(as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False))
 
 
-def _share(error: jax.Array, *terms: jax.Array) -> jax.Array:
-    size = sum(jnp.max(jnp.abs(term)) for term in terms)
-    return jnp.max(jnp.abs(error)) / jnp.where(size > 0, size, 1)
+def _share(error: Array, *terms: Array) -> Array:
+    """The size of an error relative to the terms that it is made of, over the last axis."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.sum([np.max(np.abs(term), axis=-1) * np.ones(error.shape[:-1]) for term in terms], axis=0)
+        return np.asarray(np.max(np.abs(error), axis=-1) / np.where(size > 0, size, 1))
