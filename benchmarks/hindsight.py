@@ -13,7 +13,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -119,42 +119,56 @@ def cold() -> list[dict[str, Any]]:
     goes before, which imports libraries and starts XLA.
     """
     rng = np.random.default_rng(0)
-    kinds: dict[str, list[tuple[float, float, float, float]]] = {}
+    kinds: dict[str, list[tuple[float, ...]]] = {}
     for number in range(-1, COLD_PROBLEMS):
         kind, problem, data, fresh = small_problem(rng, max(number, 0))
-        with tracing() as traced:
+        with parts() as spent:
             mine, best = cpu_time(lambda problem=problem, data=data: taut.hindsight(problem, data))
         theirs_, value = cpu_time(lambda fresh=fresh, data=data: fresh(data))
         if number >= 0:
             error = abs(float(best.loss[0]) - value) / max(1, abs(value))
-            kinds.setdefault(kind, []).append((mine, theirs_, error, sum(traced) / mine))
+            kinds.setdefault(kind, []).append((mine, theirs_, error, *(spent[name] / mine for name in PARTS)))
     rows = []
     for kind, found in [*kinds.items(), ("all", [one for group in kinds.values() for one in group])]:
-        mine, plain, error, share = (np.asarray(column) for column in zip(*found, strict=True))
+        mine, plain, error, *shares = (np.asarray(column) for column in zip(*found, strict=True))
         ratio = float(np.median(mine / plain))
+        shown = {name: f"{np.median(share):.0%}" for name, share in zip(PARTS, shares, strict=True)}
         rows.append({
             "problem": kind, "problems": len(found), "ours": float(np.median(mine)), "slowest": float(mine.max()),
             "plain CVXPY": float(np.median(plain)), "ratio": ratio, "at most": COLD_TARGET,
-            "met": bool(ratio <= COLD_TARGET), "JAX traces": f"{np.median(share):.0%} of it",
-            "losses agree to": float(error.max()),
+            "met": bool(ratio <= COLD_TARGET), **shown, "losses agree to": float(error.max()),
         })  # fmt: skip
     return rows
 
 
+PARTS = ("JAX traces", "NumPy evaluates", "Clarabel solves")
+"""What is timed within a call of hindsight; the rest is Python around it."""
+
+
 @contextmanager
-def tracing() -> Iterator[list[float]]:
-    """Yield a list of the times in which JAX traces functions for hindsight, of which there are five or more per problem."""
-    from taut.problem.interpreter import Evaluated
+def parts() -> Iterator[dict[str, float]]:
+    """Yield the processor time that the parts of hindsight take."""
+    from taut.problem import jets
+    from taut.problem.conic import Solver
+    from taut.problem.interpreter import Evaluated, Tape
 
-    spent: list[float] = []
-    real = Evaluated._traced
+    spent = dict.fromkeys(PARTS, 0.0)
 
-    def timed(self: Evaluated, *arguments: Any) -> Any:
-        took, program = cpu_time(lambda: real(self, *arguments))
-        spent.append(took)
-        return program
+    def timed(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            took, result = cpu_time(lambda: real(*arguments))
+            spent[name] += took
+            return result
 
-    with patch.object(Evaluated, "_traced", timed):
+        return call
+
+    timers = [
+        ("JAX traces", Evaluated, "_traced"), ("JAX traces", jets, "_traced"), ("NumPy evaluates", jets.Jets, "_run"),
+        ("NumPy evaluates", Tape, "run"), ("Clarabel solves", Solver, "_solved"),
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        for name, owner, attribute in timers:
+            stack.enter_context(patch.object(owner, attribute, timed(name, getattr(owner, attribute))))
         yield spent
 
 

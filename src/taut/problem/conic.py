@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import Array
+from .sparse import Entries
 
 __all__ = ["ConicForm", "ConicSet", "Solution", "Solver", "backend", "conic_form"]
 
@@ -177,7 +178,6 @@ class Solver:
     def _solved(self, attempt: int, curvature: Curvature, slope: Array, offsets: Array) -> Any:
         """Clarabel's own answer to one attempt."""
         import clarabel
-        from scipy import sparse
 
         known = self._set_up.get(attempt)
         if known is not None and _same_places(known[0], curvature):
@@ -185,7 +185,7 @@ class Solver:
             solver.update(P=curvature.values, q=slope, b=offsets)
         else:
             width = self.matrix.shape[1]
-            P = sparse.csc_matrix((curvature.values, (curvature.rows, curvature.columns)), (width, width))
+            P = Entries(curvature.rows, curvature.columns, curvature.values, (width, width)).compressed()
             solver = clarabel.DefaultSolver(P, slope, self.matrix, offsets, self.cones, _settings(ATTEMPTS[attempt]))
             self._set_up[attempt] = curvature, solver
         return solver.solve()

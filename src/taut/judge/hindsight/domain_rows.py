@@ -14,6 +14,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.conic import ConicSet, second_order_cone
 from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
+from ...problem.sparse import Entries
 from .scaling import Scaling
 
 __all__ = ["DomainRows", "domain_rows"]
@@ -25,11 +26,11 @@ class DomainRows(NamedTuple):
     v is u, followed by variables of the domain's own.
     """
 
-    equal: Any
+    equal: Entries
     equal_offsets: Array
-    below: Any
+    below: Entries
     below_offsets: Array
-    rest: Any
+    rest: Entries
     rest_offsets: Array
     cones: list[Any]
 
@@ -98,22 +99,20 @@ def _rows(domain: Domain, centre: Array, radius: float) -> _Part:
 
 def _joined(parts: list[tuple[int, int, _Part]], size: int) -> DomainRows:
     """The rows of all parts over (u, further variables of the first part, of the second, ...)."""
-    from scipy import sparse
-
     width = size + sum(part.below.shape[1] - own for _, own, part in parts)
-    blocks: dict[str, list[Any]] = {"equal": [], "below": [], "cone": []}
+    blocks: dict[str, list[Entries]] = {"equal": [], "below": [], "cone": []}
     extra = size
     for start, own, part in parts:
         further = part.below.shape[1] - own
         columns = np.concatenate([np.arange(start, start + own), np.arange(extra, extra + further)])
         extra += further
         for name, made in blocks.items():
-            block = sparse.coo_matrix(getattr(part, name))
-            made.append(sparse.csc_matrix((block.data, (block.row, columns[block.col])), (block.shape[0], width)))
+            block = Entries.of(getattr(part, name))
+            made.append(Entries(block.rows, columns[block.columns], block.values, (block.shape[0], width)))
 
-    def joined(name: str) -> tuple[Any, Array]:
+    def joined(name: str) -> tuple[Entries, Array]:
         offsets = np.concatenate([getattr(part, f"{name}_offsets") for *_, part in parts])
-        return sparse.vstack(blocks[name], format="csc"), offsets
+        return Entries.stacked(blocks[name]), offsets
 
     cones = [second_order_cone(len(part.cone_offsets)) for *_, part in parts if len(part.cone_offsets)]
     return DomainRows(*joined("equal"), *joined("below"), *joined("cone"), cones)
@@ -128,6 +127,9 @@ def _stated_by_cvxpy(scaling: Scaling) -> DomainRows:
     others = np.setdiff1d(np.arange(form.matrix.shape[1]), form.columns)
     matrix = form.matrix[:, np.concatenate([form.columns, others])]
     equal, below = form.zero, form.zero + form.positive
-    parts = [(matrix[rows], form.offsets[rows]) for rows in (slice(0, equal), slice(equal, below), slice(below, None))]
+    parts = [
+        (Entries.of(matrix[rows]), form.offsets[rows])
+        for rows in (slice(0, equal), slice(equal, below), slice(below, None))
+    ]
     linear = (form.zero > 0) + (form.positive > 0)
     return DomainRows(*parts[0], *parts[1], *parts[2], form.cones[linear:])

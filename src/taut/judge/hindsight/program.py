@@ -16,6 +16,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.conic import Solution, Solver, linear_cones, second_order_cone, upper_triangle
+from ...problem.sparse import Entries
 from .domain_rows import domain_rows
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
@@ -134,8 +135,6 @@ class _Lines:
     """
 
     def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
-        from scipy import sparse
-
         domain, self.size, self.pairs = program.domain, program.size, pairs
         inner = domain.equal.shape[1]
         self.width = inner + (level is not None)
@@ -144,13 +143,8 @@ class _Lines:
         self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
         self.level = level
 
-        def wide(block: Any, column: Array | None = None) -> Any:
-            block = sparse.csc_matrix(block)
-            block.resize(block.shape[0], inner)
-            if level is None:
-                return block
-            last = np.zeros(block.shape[0]) if column is None else column
-            return sparse.hstack([block, sparse.csc_matrix(last[:, None])], format="csc")
+        def wide(block: Any, column: Array | None = None) -> Entries:
+            return Entries.of(block).widened(self.width, column)
 
         if level is None:
             curved = [wide(cone.rows) for cone in self.cones_of]
@@ -160,7 +154,7 @@ class _Lines:
             above = [wide(self.rows[self.single], -level.rows[self.single]), wide(self.cuts, -level.cuts)]
         equal = [wide(domain.equal), wide(self.rows[pairs[:, 0]])]
         below = [wide(domain.below), *above]
-        self.matrix = sparse.vstack([*equal, *below, wide(domain.rest), *curved], format="csc")
+        self.matrix = Entries.stacked([*equal, *below, wide(domain.rest), *curved]).compressed()
         self._before = np.concatenate([
             domain.equal_offsets, program.offsets[pairs[:, 0]], domain.below_offsets, program.offsets[self.single],
         ])  # fmt: skip

@@ -11,9 +11,12 @@ import numpy as np
 from ...engine import Array
 from ..interpreter import evaluated
 from .affine_box import AffineBox
+from .balls import Ball, L1Ball
 from .base import FAR, Domain
 from .blocks import Blocks
+from .box import Box
 from .product import Product
+from .simplex import Simplex
 
 __all__ = ["bounding_box", "exact_in_numpy", "in_batches", "least_change", "linear_minimisers", "project_rows"]
 
@@ -49,7 +52,43 @@ def project_rows(domain: Domain, points: Array) -> Array:
     if type(domain) is AffineBox and len(points) <= FEW:  # an interior-point method takes long to compile
         with np.errstate(all="ignore"):
             return np.stack([domain._project_in_numpy(one) for one in points]).reshape(points.shape)
+    if type(domain) in (Ball, Box, L1Ball, Simplex):
+        return _projected_in_numpy(domain, np.asarray(points, float))
     return np.concatenate([np.asarray(_projected(domain, part), float) for part in in_batches(points)])[: len(points)]
+
+
+def _projected_in_numpy(domain: Domain, points: Array) -> Array:
+    """The formulas of the domains' own `project`, which would be traced for every new shape."""
+    if isinstance(domain, Box):
+        return np.clip(points, _flat(domain, domain.lower), _flat(domain, domain.upper))
+    if isinstance(domain, Simplex):
+        return _onto_simplex(points, float(domain.total))[0]
+    assert isinstance(domain, (Ball, L1Ball))
+    middle = _flat(domain, domain.middle)
+    offset, radius = points - middle, float(domain.radius)
+    if isinstance(domain, L1Ball):
+        sizes, threshold = _onto_simplex(np.abs(offset), radius)
+        return np.where(threshold <= 0, points, middle + np.sign(offset) * sizes)
+    largest = np.max(np.abs(offset), axis=1, keepdims=True)  # first to size 1, so that squares do not overflow
+    unit = offset / np.where(largest > 0, largest, 1)
+    share = radius / np.maximum(largest * np.linalg.norm(unit, axis=1, keepdims=True), radius)
+    return middle + offset * share
+
+
+def _flat(domain: Domain, value: Any) -> Array:
+    return np.broadcast_to(np.asarray(value, float), domain.shape).ravel()
+
+
+def _onto_simplex(rows: Array, total: float) -> tuple[Array, Array]:
+    """See `taut.problem.domains.simplex.onto_simplex`; for each row."""
+    ordered, counts = np.sort(rows, axis=1)[:, ::-1], np.arange(1, rows.shape[1] + 1)
+
+    def threshold_from(origin: Array) -> Array:
+        return np.asarray(np.max((np.cumsum(ordered - origin, axis=1) - total) / counts, axis=1, keepdims=True))
+
+    origin = ordered[:, :1] + threshold_from(ordered[:, :1])
+    threshold = threshold_from(origin)
+    return np.maximum(rows - origin - threshold, 0), origin + threshold
 
 
 def in_batches(rows: Array) -> list[Array]:
