@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array
-from ..problem.constraints import Constraints
+from ..problem.constraints import Constraints, active_rows
 from ..problem.domains import Domain
 from ..problem.interpreter import evaluated, owned_by
 from ..problem.problem import Problem
@@ -125,11 +125,11 @@ def _walked_back(constraints: Constraints, domain: Domain, points: Any) -> tuple
 
         def step(_: int, y: jax.Array) -> jax.Array:
             values, pull, _push = constraints.linearise(y, None)
-            active = (values == jnp.max(values)).astype(y.dtype)
-            slope = pull(active / jnp.sum(active))
+            largest = jnp.max(values)
+            slope = pull(active_rows(values, largest))
             size = jnp.sum(slope**2)
             # A little further than the tangent plane, to land inside.
-            move = 1.001 * (jnp.maximum(jnp.max(values), 0)) / jnp.where(size > 0, size, 1)
+            move = 1.001 * (jnp.maximum(largest, 0)) / jnp.where(size > 0, size, 1)
             return y - move * slope
 
         end = jax.lax.fori_loop(0, 200, step, start)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from .conic import backend
-from .constraints import Constraints
+from .constraints import Constraints, active_rows
 from .domains import Domain
 from .interpreter import evaluated, owned_by
 from .problem import Problem
@@ -116,8 +116,7 @@ def _polyak(constraints: Constraints, domain: Domain, centre: Any) -> tuple[jax.
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         values, pull, _ = constraints.linearise(x, None)
         largest = jnp.max(values)
-        active = (values == largest).astype(values.dtype)
-        return largest, pull(active / jnp.sum(active)), jnp.max(jnp.abs(values))
+        return largest, pull(active_rows(values, largest)), jnp.max(jnp.abs(values))
 
     def step(
         carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
