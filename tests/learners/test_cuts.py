@@ -7,7 +7,7 @@ import numpy as np
 from taut.learners.base import largest_row
 from taut.learners.cuts import Rows, _over_rows, sweep
 from taut.learners.schedules import AdaGradNorm
-from taut.problem.constraints import Linearisation
+from taut.problem.constraints import Linearisation, active_rows
 
 
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
@@ -36,6 +36,12 @@ def test_constraints_that_are_equally_large_share_one_weight():
     value, weights = largest_row(rows)
     assert value == 0.7
     np.testing.assert_allclose(weights, [0.0, 0.5, 0.5])
+
+
+def test_a_row_is_active_even_if_the_largest_value_was_rounded_otherwise():
+    with jax.disable_jit():
+        np.testing.assert_array_equal(active_rows(jnp.asarray([0.7, 0.3, 0.7]), jnp.asarray(0.7)), [0.5, 0.0, 0.5])
+        np.testing.assert_array_equal(active_rows(jnp.asarray([0.3, 0.7]), jnp.asarray(np.nextafter(0.7, 1))), [0, 1])
 
 
 def test_steps_from_gradients_by_hand():
