@@ -13,9 +13,11 @@ from taut.engine import _enable_x64
 from taut.judge.assumptions import PROBED, REFUTED, VERIFIED, _convex, check, check_slater
 from taut.judge.guarantees import setting_of, standing
 from taut.judge.observed import observe
-from taut.judge.probes import probe
+from taut.judge.probes import probe, walk_back
 from taut.learners import Observed
+from taut.problem import jets
 from taut.problem.constants import SYMBOLS
+from taut.problem.sampling import sample_decisions
 from taut.testing import problems
 from taut.testing.playing import applies, as_played, shared_run, shared_stream, tuned
 
@@ -151,8 +153,26 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         )
         edge = rng.uniform(size=(400, 1))
         points = np.concatenate([-edge, edge - 1], axis=1).astype(np.float32)
-        partner = points[rng.permutation(400)]
-        found = probe(problem, points, partner, np.zeros((1, 2), np.float32))
+        order = rng.permutation(400)
+        partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
         judged = _convex(problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner)
     assert judged.status == status, judged.detail
+
+
+@pytest.mark.parametrize("known", [problems.MATRIX, problems.MOVING], ids=lambda known: known.name)
+def test_probes_in_numpy_and_by_jax_agree(known, monkeypatch):
+    problem, rng = known.problem, np.random.default_rng(0)
+    points = sample_decisions(problem.domain, rng, 9)
+    data = jax.tree.map(lambda a: np.asarray(a)[0, :4], shared_stream(known))
+    order = rng.permutation(9)
+    walks = not problem.constraints.takes_data
+    here, walked = probe(problem, points, order, data), walk_back(problem, points) if walks else ()
+    monkeypatch.setattr(jets, "SECONDS", -1.0)
+    there, again = probe(problem, points, order, data), walk_back(problem, points) if walks else ()
+    assert here.keys() == there.keys()
+    for name, value in here.items():
+        assert value.shape == there[name].shape
+        np.testing.assert_allclose(value, there[name], rtol=1e-9, atol=1e-12, err_msg=name)
+    for one, other in zip(walked, again, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

@@ -12,6 +12,7 @@ from ..engine import Array
 from ..learners import QUANTITIES, Assumes, Guarantee, Learner, Setting
 from ..play import metrics
 from ..play.run import Run
+from ..problem.domains.support import centre_of
 from ..problem.problem import Problem
 from ..problem.streams import Stream
 from .announced import ANNOUNCED_VIOLATION, AnnouncedRun
@@ -150,7 +151,7 @@ def _rounding(
     """How far rounding can have moved each measured quantity: it scales with the numbers that are added up."""
     known, totals, rounds = scored.constants, run.totals, run.horizon
     unit = 64 * float(np.finfo(run.final.dtype).eps)
-    reach = float(np.linalg.norm(np.asarray(scored.domain.centre))) + float(scored.domain.radius)
+    reach = float(np.linalg.norm(centre_of(scored.domain))) + float(scored.domain.radius)
     values = max(float(totals.peak.max()), float(np.abs(totals.excess).max()) / rounds, known.constraint_range or 0.0)
     constraint = values + (known.constraint_lipschitz or 0.0) * reach
     loss = float(np.abs(totals.loss).max()) / rounds + (known.loss_lipschitz or 0.0) * reach

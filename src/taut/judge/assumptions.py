@@ -19,7 +19,7 @@ from ..engine import Array, default_float
 from ..learners import Assumes
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
-from ..problem.domains.support import project_rows
+from ..problem.domains.support import centre_of, project_rows
 from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
@@ -85,8 +85,8 @@ def check(
     if stream is None:
         return tuple(one for one in _without_data(problem, points, seen) if one is not None)
     data = _sampled(stream, when, points)
-    partner = points[generator(who).permutation(len(points))]
-    found = probe(problem, points, partner, data)
+    order = generator(who).permutation(len(points))
+    partner, found = points[order], probe(problem, points, order, data)
     rounds = None if not problem.constraints.takes_data else data
     checks = [
         _domain(problem, points),
@@ -240,7 +240,7 @@ def _radius(problem: Problem, points: Array) -> Assumption | None:
         return None
     exact = float(problem.domain.radius)
     if exact > stated * (1 + SLACK):
-        away = np.linalg.norm((np.asarray(points) - np.asarray(problem.domain.centre)).reshape(len(points), -1), axis=1)
+        away = np.linalg.norm((np.asarray(points) - centre_of(problem.domain)).reshape(len(points), -1), axis=1)
         detail = f"R = {stated:.6g}, but the domain reaches {exact:.6g} from its centre"
         return Assumption("radius", REFUTED, detail, {"x": np.asarray(points[int(away.argmax())])})
     return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
@@ -295,11 +295,11 @@ def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: A
 def _centre(problem: Problem, seen: Observations) -> Assumption | None:
     if problem.constraints.takes_data:
         return None
-    centre = np.asarray(problem.domain.centre, default_float())[None]
+    centre = centre_of(problem.domain)[None]
     excess = float(largest_values(problem, centre)[0])
     if excess > _unit(centre) * max(seen.constraint_size, 0.0):
         detail = f"the domain's centre exceeds a constraint by {excess:.6g}"
-        return Assumption("centre feasible", REFUTED, detail, {"x": np.asarray(problem.domain.centre)})
+        return Assumption("centre feasible", REFUTED, detail, {"x": centre_of(problem.domain)})
     return Assumption("centre feasible", VERIFIED, f"max g = {excess:.6g} at the domain's centre")
 
 

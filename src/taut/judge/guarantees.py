@@ -13,6 +13,7 @@ from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
 from ..learners.bounds import tightening_cost
+from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
@@ -32,7 +33,7 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
         first: the first decision; the centre of the domain if it is `None`.
         observed: what a finished run observed.
     """
-    centre = np.asarray(problem.domain.centre)
+    centre = centre_of(problem.domain)
     first = centre if first is None else np.asarray(first)
     fixed = not problem.constraints.takes_data
     excess = None

@@ -23,12 +23,13 @@ from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.interpreter import evaluated, owned_by
+from ..problem.jets import loss_jets
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
-from .probes import entry
+from .probes import Linear, entry, linear_in_jax, linear_in_numpy
 
 __all__ = ["Extreme", "Observations", "observe"]
 
@@ -156,12 +157,12 @@ def _looked_at(problem: Problem, decisions: Array, data: Any, references: Array)
     length = min(len(x), max(16, NUMBERS // (size * (count + references.shape[1]))))
     parts = []
     for rows in _blocks(len(x), length):
+        block = references[owner[rows]], x[rows], jax.tree.map(lambda a, rows=rows: a[rows], z)
         with owned_by(programs_of(problem)):
-            block = _observed(
-                problem.loss, problem.constraints, problem.domain, references[owner[rows]], x[rows],
-                jax.tree.map(lambda a, rows=rows: a[rows], z),
-            )  # fmt: skip
-        parts.append({name: np.asarray(value) for name, value in block.items()})
+            facts = _in_numpy(problem, *block)
+            if facts is None:
+                facts = _observed(problem.loss, problem.constraints, problem.domain, *block)
+        parts.append({name: np.asarray(value) for name, value in facts.items()})
     found = {name: np.concatenate([part[name] for part in parts])[: len(x)] for name in parts[0]}
     return {name: value.reshape(seeds, rounds) for name, value in found.items()}
 
@@ -172,26 +173,46 @@ def _blocks(count: int, length: int) -> Iterator[Array]:
         yield np.minimum(np.arange(start, start + length), count - 1)
 
 
+def _in_numpy(problem: Problem, references: Array, x: Array, z: Any) -> dict[str, Any] | None:
+    """The facts of a block, or None if that takes long."""
+    rows = jax.tree.map(lambda a: np.asarray(a)[:, None], z)
+    jets = loss_jets(problem.loss, x[0], jax.tree.map(lambda a: a[0, 0], rows))
+    if jets is None or not jets.cheap(*references.shape[:2]):
+        return None
+    found = linear_in_numpy(problem, x[:, None], rows)
+    if found is None:
+        return None
+    with np.errstate(all="ignore"):
+        others = jets.values(references, (), rows)
+        return _facts(np, x.reshape(len(x), -1), Linear(*(part[:, 0] for part in found)), others)
+
+
 @evaluated(static_argnames=("loss",))
 def _observed(
     loss: Any, constraints: Constraints, domain: Domain, references: Any, x: Any, z: Any
 ) -> dict[str, jax.Array]:
     def one(references: jax.Array, x: jax.Array, z: Any) -> dict[str, jax.Array]:
         round = FullInformation(loss, constraints, domain, z)
-        value, slope = round.loss(x), round.gradient(x)
-        values, pull, _ = round.constraints(x)
-        rows = jax.vmap(lambda w: jnp.sqrt(jnp.sum(pull(w) ** 2)))(jnp.eye(values.shape[0], dtype=x.dtype))
-        others = jax.vmap(round.loss)(references)
-        length, loss_slope = jnp.sqrt(jnp.sum(x**2)), jnp.sqrt(jnp.sum(slope**2))
-        return {
-            "loss_lipschitz": loss_slope,
-            "constraint_lipschitz": jnp.max(rows),
-            "constraint_range": jnp.max(jnp.abs(values)),
-            "loss_range": jnp.maximum(value, jnp.max(others)) - jnp.minimum(value, jnp.min(others)),
-            "excess": jnp.max(values),
-            "constraint_slope": entry(rows, jnp.argmax(values)),
-            "loss_size": jnp.abs(value) + loss_slope * length,
-            "constraint_size": jnp.max(jnp.abs(values) + rows * length),
-        }
+        return _facts(jnp, x.ravel(), linear_in_jax(round, x), jax.vmap(round.loss)(references))
 
     return jax.vmap(one)(references, x, z)
+
+
+def _facts(xp: Any, x: Any, found: Linear, others: Any) -> dict[str, Any]:
+    """What is observed at decisions, flat vectors, in JAX or in NumPy with leading axes.
+
+    `others` are losses at the references, with their axis last.
+    """
+    rows = xp.sqrt(xp.sum(found.rows**2, axis=-1))
+    length, slope = xp.sqrt(xp.sum(x**2, axis=-1)), xp.sqrt(xp.sum(found.slope**2, axis=-1))
+    highest, lowest = xp.max(others, axis=-1), xp.min(others, axis=-1)
+    return {
+        "loss_lipschitz": slope,
+        "constraint_lipschitz": xp.max(rows, axis=-1),
+        "constraint_range": xp.max(xp.abs(found.values), axis=-1),
+        "loss_range": xp.maximum(found.loss, highest) - xp.minimum(found.loss, lowest),
+        "excess": xp.max(found.values, axis=-1),
+        "constraint_slope": entry(rows, xp.argmax(found.values, axis=-1), xp),
+        "loss_size": xp.abs(found.loss) + slope * length,
+        "constraint_size": xp.max(xp.abs(found.values) + rows * length[..., None], axis=-1),
+    }

@@ -20,7 +20,7 @@ from ..engine import Array, default_float
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain, L1Ball, Simplex
-from ..problem.domains.support import linear_minimisers
+from ..problem.domains.support import centre_of, linear_minimisers
 from ..problem.enclosure import Space, Unknown, enclosed, work
 from ..problem.problem import Problem
 from ..problem.streams import Stream
@@ -161,7 +161,7 @@ def _largest_values(
         if lipschitz is None and (bent or _vertices(problem.domain) is None):
             raise
     if lipschitz is not None and not found:
-        centre = np.asarray(problem.domain.centre, default_float())[None]
+        centre = centre_of(problem.domain)[None]
         found.append(values_at(problem, constraints, centre)[0] + lipschitz * space.radius)
     vertices = None if bent else _vertices(problem.domain)
     if vertices is not None:  # where a convex function is largest

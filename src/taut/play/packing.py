@@ -96,8 +96,8 @@ class Packing:
 
     def zeros(self, header: int = 0) -> Packed:
         """Return packed zeros after a header of so many entries."""
-        others = (lax.full(shape, 0, dtype) for size, shape, dtype in self.places if size is None)
-        return (jnp.zeros(header + self.size, self.floating), *others)
+        others = [(shape, dtype) for size, shape, dtype in self.places if size is None]
+        return tuple(_zeros(*one) for one in [((header + self.size,), self.floating), *others])
 
     @cached_property
     def size(self) -> int:
@@ -116,6 +116,11 @@ class Packing:
     @cached_property
     def _hash(self) -> int:
         return hash((self.structure, self.leaf_types, self.floating))
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    """Return zeros. JAX would compile a program for each shape, except for random keys, which NumPy does not have."""
+    return jax.device_put(np.zeros(shape, dtype)) if isinstance(dtype, np.dtype) else lax.full(shape, 0, dtype)
 
 
 def _fits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:

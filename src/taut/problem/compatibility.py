@@ -12,6 +12,7 @@ import numpy as np
 from .. import arguments
 from ..engine import default_float
 from .domains import Domain
+from .domains.support import centre_of
 from .problem import Problem
 from .streams import Adversary, Stream
 from .tracing import scalar, traced
@@ -33,7 +34,7 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
         known = _centres.setdefault(problem, {})
         dtype = default_float()
         if dtype not in known:
-            known[dtype] = jnp.asarray(problem.domain.centre, dtype)
+            known[dtype] = jax.device_put(centre_of(problem.domain))
         return known[dtype]
     given = arguments.finite("x1", problem.assemble(x1))
     if given.shape != problem.domain.shape:

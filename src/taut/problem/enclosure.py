@@ -18,10 +18,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..engine import Array
+from ..engine import Array, default_float
 from ..jax_internals import Literal
 from .domains import Ball, Box, Domain, L1Ball
-from .domains.support import bounding_box, exact_in_numpy, least_change
+from .domains.support import bounding_box, centre_of, exact_in_numpy, least_change
 from .interpreter import CALLS, bodies
 
 __all__ = ["Enclosure", "Space", "Unknown", "enclosed", "work"]
@@ -88,7 +88,7 @@ class Space:
 
     def __init__(self, domain: Domain) -> None:
         self.domain, self.size = domain, math.prod(domain.shape)
-        self.centre = np.asarray(domain.centre, float).ravel()
+        self.centre = centre_of(domain).astype(float).ravel()
         self.radius = float(domain.radius)
         self.exact = exact_in_numpy(domain)
         self.steep = self.has_room(domain.shape)
@@ -191,7 +191,7 @@ def work(function: Callable[..., Any], space: Space, data: Any) -> int:
 
 
 def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
-    x = jax.ShapeDtypeStruct(space.domain.shape, np.asarray(space.domain.centre).dtype)
+    x = jax.ShapeDtypeStruct(space.domain.shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     return jax.make_jaxpr(function)(x, like)
 

@@ -13,7 +13,9 @@ from ..engine import Array, default_float
 from .conic import backend
 from .constraints import Constraints, active_rows
 from .domains import Domain
+from .domains.support import centre_of
 from .interpreter import evaluated, owned_by
+from .jets import constraint_jets
 from .problem import Problem
 from .programs import programs_of
 
@@ -96,8 +98,14 @@ def find_feasible(problem: Problem) -> Feasibility:
     for nearly every problem, then cutting planes, whose programs bound the minimum from below.
     """
     # The centre is an argument: XLA would evaluate all constraints there while it compiles, which takes seconds for 1e5.
+    centre = centre_of(problem.domain)
     with owned_by(programs_of(problem)):
-        found = _polyak(problem.constraints, problem.domain, np.asarray(problem.domain.centre, default_float()))
+        jets = constraint_jets(problem.constraints, centre, None)
+        if jets is not None and jets.cheap(1, 1):
+            largest = float(jets.values(centre[None, None], problem.constraints, None).max())
+            if largest <= 0:  # nothing to search for
+                return Feasibility(centre, largest, False, centre, largest)
+        found = _polyak(problem.constraints, problem.domain, centre)
     point, excess, first, size = map(np.asarray, found)
     # The tolerance shrinks with the values at the centre, and allows for rounding errors of large values.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)

@@ -48,7 +48,8 @@ def jets_of(function: Callable[..., Any], static: Any, parameters: Any, x: Array
     if owner is None or plain() or jax.default_backend() != "cpu":
         return None
     leaves, tree = jax.tree.flatten((parameters, z))
-    described = tuple((np.shape(leaf), np.asarray(leaf).dtype) for leaf in (x, *leaves))
+    canonical = jax.dtypes.canonicalize_dtype  # 64 bits become 32 where JAX does not have them
+    described = tuple((np.shape(leaf), canonical(np.asarray(leaf).dtype)) for leaf in (x, *leaves))
     key = function, static, tree, described, jax.config.read("jax_enable_x64")
     kept: list[Jets | None] = owner.get((Jets, key), lambda: [_traced(function, static, tree, described)])
     return kept[0]
@@ -123,6 +124,7 @@ class Jets:
         self.shape: tuple[int, ...] = tuple(value.shape)
         """The shape of the function's values."""
         self._x_shape = tuple(x.shape)
+        self._dtypes = [np.dtype(one.aval.dtype) for one in closed.jaxpr.invars[3:]]
         self._tapes = [_Tape(self._steps, outputs[:order], self._constants) for order in (1, 2, 3)]
         self.spent = 0.0
         """Seconds of processor time so far."""
@@ -170,10 +172,11 @@ class Jets:
         began = time.thread_time()
         order, blank = len(directions), np.zeros((1, *self._x_shape), self.dtype)
         v, w = (*directions, blank, blank)[:2]
-        data = [np.asarray(leaf) for leaf in jax.tree.leaves(z)]
+        given = jax.tree.leaves(parameters)
+        data = [np.asarray(leaf, t) for leaf, t in zip(jax.tree.leaves(z), self._dtypes[len(given) :], strict=True)]
         inputs = [
             np.asarray(x, self.dtype)[None, None], v[:, None, None, None], w[None, :, None, None],
-            *(np.asarray(leaf)[(None,) * LEAD] for leaf in jax.tree.leaves(parameters)),
+            *(np.asarray(leaf, t)[(None,) * LEAD] for leaf, t in zip(given, self._dtypes, strict=False)),
             *(leaf[None, None] for leaf in data),
         ]  # fmt: skip
         with np.errstate(all="ignore"):

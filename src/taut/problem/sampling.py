@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine import Array
 from .domains import Domain
-from .domains.support import linear_minimisers, project_rows
+from .domains.support import centre_of, linear_minimisers, project_rows
 from .streams import Adversary, Stream
 
 __all__ = ["generator", "rounds_at", "sample_decisions", "sample_large_rounds", "sample_rounds"]
@@ -40,7 +40,7 @@ def sample_decisions(domain: Domain, key: Any, count: int) -> Array:
     linear functions, which are the vertices of boxes and simplices). `key` is a JAX random key or a NumPy generator.
     """
     rng, size = generator(key), math.prod(domain.shape)
-    centre = np.asarray(domain.centre, float).reshape(1, -1)
+    centre = centre_of(domain).astype(float).reshape(1, -1)
     normal = rng.normal(size=(count - 1, size))
     unit = normal / np.linalg.norm(normal, axis=1, keepdims=True)
     kind = np.arange(count - 1) % 3

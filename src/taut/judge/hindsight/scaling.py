@@ -12,7 +12,7 @@ import numpy as np
 
 from ...engine import Array, register_dataclass
 from ...problem.domains import Domain
-from ...problem.domains.support import least_change, project_rows
+from ...problem.domains.support import centre_of, least_change, project_rows
 from ...problem.sampling import sample_decisions
 
 __all__ = ["Scaling", "as_double", "sample_points"]
@@ -30,7 +30,7 @@ class Scaling:
     @classmethod
     def of(cls, domain: Domain) -> Scaling:
         """The coordinates around the domain's centre."""
-        return cls(domain, np.asarray(domain.centre, float).ravel(), np.asarray(domain.radius, float))  # type: ignore[arg-type]
+        return cls(domain, centre_of(domain).astype(float).ravel(), np.asarray(domain.radius, float))  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:

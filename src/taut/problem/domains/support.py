@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...engine import Array
+from ...engine import Array, default_float
 from ..interpreter import evaluated
 from .affine_box import AffineBox
 from .balls import Ball, L1Ball
@@ -18,7 +18,15 @@ from .box import Box
 from .product import Product
 from .simplex import Simplex
 
-__all__ = ["bounding_box", "exact_in_numpy", "in_batches", "least_change", "linear_minimisers", "project_rows"]
+__all__ = [
+    "bounding_box",
+    "centre_of",
+    "exact_in_numpy",
+    "in_batches",
+    "least_change",
+    "linear_minimisers",
+    "project_rows",
+]
 
 DISTANCES = (FAR, 1e12)
 """How many radii away points lie whose projections bound a linear function from below; the better bound counts."""
@@ -26,6 +34,23 @@ BATCH = 16
 """Rows that a compiled function takes at once: one size to compile, whatever the number of rows."""
 FEW = 2000
 """Up to this many points are projected in NumPy on a box cut by equations, which takes about a millisecond each."""
+
+
+def centre_of(domain: Domain) -> Array:
+    """`domain.centre` as a NumPy array, in JAX's float type. JAX would compile a program that copies an array of each shape."""
+    found: Any
+    if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
+        found = np.zeros(math.prod(domain.shape))
+        for part, places in _parts(domain):
+            found[places] = centre_of(part).ravel()
+        found = found.reshape(domain.shape)
+    elif isinstance(domain, (Ball, L1Ball, AffineBox)) and type(domain) in (Ball, L1Ball, AffineBox):
+        found = domain.middle
+    elif type(domain) is Box:
+        found = domain.lower + (domain.upper - domain.lower) / 2
+    else:
+        found = domain.centre
+    return np.asarray(found, default_float())
 
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
