@@ -22,7 +22,7 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
 
     def spy(programs: Any, key: Any, *arguments: Any) -> Any:
-        raise _Taken(taut.play.loop.program(programs, key).lower(*arguments).compile().as_text())
+        raise _Taken(taut.play.loop.with_program(programs, key, lambda p: p.lower(*arguments)).compile().as_text())
 
     original = taut.play.chunks.play
     taut.play.chunks.play = spy

@@ -31,6 +31,7 @@ __all__ = [
     "forget_traces",
     "is_tracer",
     "mark_call",
+    "marks_calls",
     "plain",
     "trace_state",
 ]
@@ -97,13 +98,18 @@ def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def mark_call(results: list[jax.Array]) -> list[jax.Array]:
-    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a fall-back, do nothing.
+def marks_calls() -> bool:
+    """Return whether `mark_call` has an effect.
 
-    The fall-back is also used for versions of XLA in which this was not tested: an error in its compiler ends the process.
+    It has none with versions of XLA in which this was not tested: an error in its compiler ends the process.
     """
+    return not _forced and jax.__version__.startswith(ONE_KERNEL)
+
+
+def mark_call(results: list[jax.Array]) -> list[jax.Array]:
+    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a fall-back, do nothing."""
     try:
-        if _forced or not results or not jax.__version__.startswith(ONE_KERNEL):
+        if not marks_calls() or not results:
             raise ImportError
         from jax.experimental.xla_metadata import set_xla_metadata
 

@@ -14,7 +14,7 @@ import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, clipped_by_hand, distance, targets
 from taut.engine import register_dataclass
 from taut.learners import Learner, State
-from taut.play.loop import play, program
+from taut.play.loop import play, with_program
 
 ETA, SIGMA = 0.3, 5.0
 CLIPPED = taut.ClippedOGD(ETA, SIGMA)
@@ -289,7 +289,7 @@ def _loop(problem, score=None):
     captured = {}
 
     def spy(programs, key, *rest):
-        captured["text"] = program(programs, key).lower(*rest).compile().as_text()
+        captured["text"] = with_program(programs, key, lambda p: p.lower(*rest)).compile().as_text()
         return play(programs, key, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -340,7 +340,7 @@ def test_compiled_game_has_no_buffer_of_records_unless_asked():
         with pytest.MonkeyPatch.context() as patch:
 
             def spy(programs, key, *rest, record=record):
-                sizes[record] = program(programs, key).lower(*rest).compile().memory_analysis()
+                sizes[record] = with_program(programs, key, lambda p: p.lower(*rest)).compile().memory_analysis()
                 return play(programs, key, *rest)
 
             patch.setattr("taut.play.chunks.play", spy)

@@ -65,7 +65,7 @@ class CompileKey(NamedTuple):
     """Whether the problem that is played, and the one that scores, depend on the previous decision."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
-    whole: bool = True
+    whole: bool = False
     """Whether to compile all into one kernel."""
 
     @property

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ..jax_internals import ClosedJaxpr, Jaxpr, mark_call
 
-__all__ = ["equations", "first_numbers", "in_one_kernel"]
+__all__ = ["Separate", "check_for_kernel", "equations", "first_numbers", "in_one_kernel"]
 
 SEPARATE = frozenset((
     "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call",
@@ -24,6 +24,16 @@ SEPARATE = frozenset((
     "top_k", "triangular_solve", "tridiagonal", "tridiagonal_solve",
 ))  # fmt: skip
 """Operations that XLA does not compile into the kernel of a loop: they call a library, or start threads. Scatters are others."""
+
+
+class Separate(Exception):
+    """A function has operations that no kernel can contain."""
+
+
+def check_for_kernel(program: Any) -> None:
+    """Raise `Separate` if a traced program has operations that no kernel can contain."""
+    if any(map(_is_separate, equations(program))):
+        raise Separate
 
 
 def first_numbers(arguments: Any, floating: Any) -> jax.Array:
@@ -39,9 +49,10 @@ def first_numbers(arguments: Any, floating: Any) -> jax.Array:
 
 
 def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return `function(*arguments)` inside compiled code, marked to be one kernel unless it has operations that cannot be.
+    """Return `function(*arguments)` inside compiled code, marked to be one kernel.
 
-    The function has to return the `first_numbers` of its arguments as part of its results.
+    The function has to return the `first_numbers` of its arguments as part of its results. Raises `Separate` if no kernel can
+    contain it.
     """
     leaves, structure = jax.tree.flatten(arguments)
     shapes: list[Any] = []
@@ -53,11 +64,10 @@ def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
 
     on_leaves.__name__ = getattr(function, "__name__", "in_one_kernel")  # shown in profiles
     called = jax.jit(on_leaves)
-    traced = jax.make_jaxpr(called)(*leaves)
-    results = called(*leaves)  # traced once only
-    if all(leaf.size for leaf in leaves) and not any(map(_is_separate, equations(traced))):
-        results = mark_call(results)
-    return jax.tree.unflatten(shapes[0], results)
+    if not all(leaf.size for leaf in leaves):
+        raise Separate
+    check_for_kernel(jax.make_jaxpr(called)(*leaves))
+    return jax.tree.unflatten(shapes[0], mark_call(called(*leaves)))  # traced once only
 
 
 def equations(program: Any) -> Iterator[Any]:

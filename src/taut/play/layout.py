@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..jax_internals import marks_calls
 from ..learners import Learner
 from ..problem.compatibility import adversary_state, count_constraints, round_shapes
 from ..problem.feedback import Feedback
@@ -112,7 +113,7 @@ class Layout(NamedTuple):
             state=plan.state,
             totals=plan.totals,
             previous=(problem.previous, (score or problem).previous),
-            whole=_size(first) <= SMALL,
+            whole=marks_calls() and _size(first) <= SMALL,
         )
         scored = score and (score.loss, score.constraints)
         kept = (learners, problem.loss, problem.constraints, problem.domain, scored, feedback)

@@ -8,7 +8,7 @@ again. Totals are always kept; records of single rounds are optional.
 from __future__ import annotations
 
 import math
-import weakref
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -22,7 +22,7 @@ from ..learners import Learner
 from ..problem.programs import Programs
 from .before_round import heeded
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
-from .kernel import equations, first_numbers, in_one_kernel
+from .kernel import Separate, check_for_kernel, equations, first_numbers, in_one_kernel
 from .packing import Packed
 from .step import (
     CheckedRound,
@@ -41,7 +41,7 @@ __all__ = [
     "initial_carry",
     "play",
     "plays_alone",
-    "program",
+    "with_program",
 ]
 
 
@@ -58,6 +58,8 @@ SHORT_CHUNK = 2**11
 """Simulations of so few rounds take less time than compiling a round twice."""
 NO_KERNEL = ("UNIMPLEMENTED", "Failed to materialize symbols")
 """What XLA says if it cannot compile an operation into a kernel."""
+KERNEL_OPTIONS: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
+"""For programs that are one kernel: XLA would hand long sums to a library, which no kernel can contain."""
 QUICK_OPTIONS: dict[str, Any] = {"xla_backend_optimization_level": 0}
 """Compiling takes less than half the time, and the program runs up to ten times longer."""
 QUICKER_OPTIONS = QUICK_OPTIONS | {"xla_cpu_use_fusion_emitters": False}
@@ -80,28 +82,30 @@ def play(
         span: three whole numbers: rounds before the chunk, rounds to play, and rounds of the data to skip.
     """
     arguments = inputs, state, data, random_keys, span
-    result: tuple[Packed, dict[str, Any]]
-    try:
-        result = program(programs, key)(*arguments)
-    except jax.errors.JaxRuntimeError as error:
-        if not key.whole or not any(text in str(error) for text in NO_KERNEL):
-            raise  # an error of the user's own callback, for example
-        programs.keep((in_pieces, key), key._replace(whole=False))  # an operation that no kernel can contain
-        programs.last = None
-        result = program(programs, key)(*arguments)
+    result: tuple[Packed, dict[str, Any]] = with_program(programs, key, lambda program: program(*arguments))
     return result
 
 
-def program(programs: Programs, key: CompileKey) -> Any:
-    """Return the compiled function that `play` calls."""
+def with_program(programs: Programs, key: CompileKey, use: Callable[[Any], Any]) -> Any:
+    """Return `use(program)` for the program of `key`; for one in pieces, if it shows that no kernel can contain it."""
+    try:
+        return use(_program(programs, key))
+    except Separate:
+        pass
+    except jax.errors.JaxRuntimeError as error:
+        if not key.whole or not any(text in str(error) for text in NO_KERNEL):
+            raise  # an error of the user's own callback, for example
+    programs.keep((in_pieces, key), key._replace(whole=False))
+    programs.drop((play_chunk, (key,)))
+    return use(_program(programs, key))
+
+
+def _program(programs: Programs, key: CompileKey) -> Any:
     if programs.last is not None and programs.last[0] is key:  # the usual case, several times faster
         return programs.last[1]
     asked, key = key, in_pieces(programs, key)
-    options = COMPILER_OPTIONS | (_quick_options() if key.quick else {})
+    options = COMPILER_OPTIONS | (KERNEL_OPTIONS if key.whole else {}) | (_quick_options() if key.quick else {})
     function = programs.compiled(play_chunk, key, compiler_options=options)
-    if function not in _compiled:
-        _compiled[function] = count = [1]
-        weakref.finalize(function, _dropped.append, count)
     programs.last = asked, function
     return function
 
@@ -122,17 +126,14 @@ def _quick_options() -> dict[str, Any]:
     return QUICKER_OPTIONS
 
 
-_compiled: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
-"""How often each loop was compiled, for each shape of its arguments, when that was looked up last; at least once."""
-_dropped: list[list[int]] = []
-"""The same for loops that were dropped."""
+class _Compiled:
+    lock = threading.Lock()
+    loops = 0
 
 
 def count_compiled() -> int:
     """Return how many loops were compiled in this process so far, for tests that nothing is compiled twice."""
-    for function, count in list(_compiled.items()):
-        count[0] = max(1, function._cache_size())
-    return sum(count[0] for count in [*_compiled.values(), *_dropped])
+    return _Compiled.loops
 
 
 def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | None = None) -> Carry:
@@ -153,6 +154,8 @@ def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | No
 def play_chunk(key: CompileKey, *arguments: Any) -> tuple[Packed, dict[str, Any]]:
     result: tuple[Packed, dict[str, Any]]
     result = in_one_kernel(partial(_play_chunk, key), *arguments) if key.whole else _play_chunk(key, *arguments)
+    with _Compiled.lock:
+        _Compiled.loops += 1  # JAX calls this function once for each program that it compiles
     return result
 
 
@@ -268,6 +271,8 @@ def _chunk(
     if default_float().itemsize >= 8:
         carry = carry._replace(totals=carry.totals.widened())
     traced, (_, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
+    if key.whole:
+        check_for_kernel(traced)  # the whole chunk is checked too, but this is noticed sooner
     records = _buffers(key, row, batch_ndim, rounds)
     blank = [jnp.zeros(value.shape, value.dtype) for value in stored]
 
