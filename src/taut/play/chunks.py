@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -110,19 +112,24 @@ class Simulation:
         """Return the carry before round 1. Between chunks the state is packed, and the totals are one float64 vector."""
         return Carry(self.layout.placeholder_state, np.zeros(self.key.totals.size))
 
+    def at_once(self) -> Run:
+        """Play all rounds as one chunk, which must be long enough."""
+        rounds = self.stream.horizon
+        return self.result(*self.play_chunk(self.begin(), self.block(0, rounds), 0, rounds))
+
     def play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> tuple[Carry, dict[str, Any]]:
         """Play one chunk. Returns the carry after it and the records, or raises if a number is not finite."""
+        key, programs = self.layout.key, programs_of(self.problem)
         staged, skipped = self._stage(data, start, rounds)
-        span = np.array([start, rounds, skipped], np.int32)
-        passed = (self.layout.inputs, carry.state, staged, self.random_keys, span)
-        state, records = play(self.programs, self.key, *passed)
-        header = np.asarray(state[0])[: self.key.header]
+        passed = (self.layout.inputs, carry.state, staged, self.random_keys, _span(start, rounds, skipped))
+        state, records = play(programs, key, *passed)
+        header = np.asarray(state[0])[: key.header]
         totals = carry.totals + header[1:]
         if start:
             np.copyto(totals, np.maximum(carry.totals, header[1:]), where=self.layout.is_maximum)
-        if not header[0] or not np.isfinite(totals).all():
-            raise_first_nonfinite(self.programs, self.key, passed, data)
-        trimmed = {name: _first_rows(values, self.key.rows(name, rounds)) for name, values in records.items()}
+        if not header[0] or not (math.isfinite(totals.sum()) or np.isfinite(totals).all()):  # the sum is faster
+            raise_first_nonfinite(programs, key, passed, data)
+        trimmed = {name: _first_rows(values, key.rows(name, rounds)) for name, values in records.items()}
         return Carry(state, totals), trimmed
 
     def _stage(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
@@ -130,7 +137,12 @@ class Simulation:
 
         Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the rounds before it.
         """
-        length, floating = self.key.length, self.first.dtype
+        length, floating = self.layout.key.length, self.first.dtype
+        from_the_start = rounds == length or not start
+        if (
+            from_the_start and type(data) is np.ndarray and data.dtype == floating
+        ):  # the usual case, several times faster
+            return BUFFERS.copy(0, data, length), 0
         leaves, structure = jax.tree.flatten(data)
         arrays = [leaf if leaf.dtype == floating else cast_data("stream", leaf, floating) for leaf in leaves]
         skipped = length - rounds
@@ -169,6 +181,12 @@ class Simulation:
             coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in kept.items()},
         )
+
+
+@lru_cache(256)
+def _span(start: int, rounds: int, skipped: int) -> jax.Array:
+    """Return which rounds to play as an array that a compiled function takes without a copy."""
+    return jax.device_put(np.array([start, rounds, skipped], np.int32))
 
 
 def names_of(problem: Problem, count: int) -> tuple[str, ...] | None:

@@ -112,8 +112,11 @@ def simulate(
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
     parts = simulation.by_seed() if checkpoint is None else [simulation]
-    with _bar(progress, source.horizon) as advance:
-        runs = [_played(part, checkpoint, partial(advance, share=len(parts))) for part in parts]
+    if checkpoint is None and not progress and source.horizon <= simulation.key.length:
+        runs = [part.at_once() for part in parts]
+    else:
+        with _bar(progress, source.horizon) as advance:
+            runs = [_played(part, checkpoint, partial(advance, share=len(parts))) for part in parts]
     run = Run.of_seeds(runs, source)
     return run if index is None else replace(run, index=index[: source.horizon])
 

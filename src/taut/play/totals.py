@@ -123,6 +123,9 @@ class ChunkTotals(NamedTuple):
         )
 
 
+_WORST = {f"worst_{name}": name for name in ("excess", "violation", "squared")}
+
+
 @dataclass(frozen=True, eq=False)
 class Totals:
     """Sums over all rounds, in 64 bits.
@@ -155,16 +158,16 @@ class Totals:
             places: `ChunkTotals` with the place of each number in the vector.
             index: which learner to select, by default all.
         """
-        found = {}
+        found: dict[str, Any] = {}
+        single = places.peak.shape[-1] == 1
         for name, place in zip(ChunkTotals._fields, places, strict=True):
-            if name == "peak":
+            if single and name in _WORST:
+                found[name] = found[_WORST[name]][..., 0]  # the only constraint is the largest
+            elif name == "peak":
                 found[name] = place.read(vector)[index]
             else:
                 value = place.value.read(vector)[index]
                 found[name] = value if place.error is None else value + place.error.read(vector)[index]
-        if found["excess"].shape[-1] == 1:  # the only constraint is the largest
-            for name in ("excess", "violation", "squared"):
-                found[f"worst_{name}"] = found[name][..., 0]
         return cls(**found)
 
     @classmethod

@@ -62,9 +62,10 @@ class Arrays(Stream):
 
     def block(self, start: int, length: int) -> Any:
         """A slice; a memory map is read here and nowhere else."""
-        if self.seed_axis:
-            return jax.tree.map(lambda a: arguments.native(a[:, start : start + length]), self.data)
-        return jax.tree.map(lambda a: arguments.native(a[None, start : start + length]), self.data)
+        rows = (slice(None) if self.seed_axis else None, slice(start, start + length))
+        if type(self.data) is np.ndarray:  # the usual case, several times faster
+            return arguments.native(self.data[rows])
+        return jax.tree.map(lambda a: arguments.native(a[rows]), self.data)
 
     def of_seed(self, seed: int) -> Arrays:
         """The data of one seed, without a copy."""
