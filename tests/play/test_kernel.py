@@ -10,9 +10,11 @@ from benchmarks.compiled import parsed, text_of
 
 import taut
 from taut import jax_internals
+from taut.learners.step_experts import StepExperts
 from taut.play import kernel, layout
 from taut.play.compile_key import CompileKey
 from taut.play.loop import count_compiled
+from taut.play.with_feedback import WithFeedback
 from taut.problem.programs import programs_of
 
 LEARNER = taut.ClippedOGD(eta=0.1, sigma=4.0)
@@ -64,6 +66,25 @@ def test_chunk_with_an_operation_of_a_library_is_in_pieces_and_plays_the_same():
     problem = game(largest)
     assert "small_call" not in entry_of(problem)
     np.testing.assert_allclose(taut.simulate(LEARNER, problem, DATA).loss[0], played_by_hand(), atol=1e-15)
+
+
+@in_one_kernel
+def test_long_sums_of_several_seeds_are_in_the_kernel():
+    problem = taut.Problem(
+        lambda x, z: jnp.sum(jnp.log1p(jnp.exp(z * x))), lambda x: jnp.sum(x * x) - 1, taut.Ball(2.0, shape=100)
+    )
+    learner = StepExperts(eta=0.1, rate=1.0, penalty=1.0, count=6)
+    text = text_of(learner, problem, np.ones((10, 2, 100)), seeds=10)  # XLA would hand these sums to a library
+    assert "small_call" in parsed(text).entry
+
+
+def test_seeds_are_side_by_side_unless_rounds_take_several_steps():
+    problem, data = game(lambda x, c: c @ x), np.stack([DATA] * 3)
+    for learner in (LEARNER, taut.HalfSpace(eta=0.1, diameter=2.0)):
+        round = parsed(text_of(learner, problem, data, seeds=3)).all
+        assert ("f64[3,2]" in round) is learner.side_by_side
+    assert LEARNER.side_by_side
+    assert not WithFeedback(learner, taut.FullInformation()).side_by_side
 
 
 @in_one_kernel

@@ -132,6 +132,15 @@ class Learner(ABC):
         raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether several seeds take less time side by side, in vector instructions, than one after the other.
+
+        They take more if the number of steps of a round depends on its numbers: side by side, all seeds take as many steps as
+        the slowest.
+        """
+        return True
+
+    @property
     def random(self) -> bool:
         """Whether the learner draws random numbers, so that `seeded` is called with a random key before round 1."""
         return False

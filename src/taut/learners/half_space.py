@@ -100,6 +100,11 @@ class HalfSpace(Learner):
     heeds_announced: ClassVar[bool] = True
     steps_from_decision: ClassVar[bool] = True
 
+    @property
+    def side_by_side(self) -> bool:
+        """Not: a round with several constraints projects until all cuts hold."""
+        return False
+
     eta: Schedule | Any
     diameter: Any
     margin: Any = 0.0

@@ -169,7 +169,7 @@ def _play_chunk(
     first = initial_carry(batch, fixed, random_keys)
     given = key.state.unpack(state, key.header)
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
-    learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape))
+    learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape)) if learner.side_by_side else (1, 1)
     one_round = partial(_round, key, fixed, start)
 
     def some_learners(learner: Learner, carry: Carry, swept: bool) -> Any:

@@ -44,6 +44,11 @@ class WithFeedback(Learner):
         """Whether learner or feedback draw random numbers."""
         return self.feedback.random or self.learner.random
 
+    @property
+    def side_by_side(self) -> bool:
+        """As the learner."""
+        return self.learner.side_by_side
+
     def init(self, x1: jax.Array, count: int) -> FeedbackState:
         """Begin with the state of the learner, and with a key that `seeded` replaces."""
         inner = self.learner.init(x1, count)
