@@ -121,7 +121,8 @@ class Simulation:
         """Play one chunk. Returns the carry after it and the records, or raises if a number is not finite."""
         key, programs = self.layout.key, programs_of(self.problem)
         staged, skipped = self._stage(data, start, rounds)
-        passed = (self.layout.inputs, carry.state, staged, self.random_keys, _span(start, rounds, skipped))
+        span = np.array([start, rounds, skipped], np.int32) if start else _first_span(rounds)
+        passed = (self.layout.inputs, carry.state, staged, self.random_keys, span)
         state, records = play(programs, key, *passed)
         header = np.asarray(state[0])[: key.header]
         totals = carry.totals + header[1:]
@@ -183,10 +184,10 @@ class Simulation:
         )
 
 
-@lru_cache(256)
-def _span(start: int, rounds: int, skipped: int) -> jax.Array:
-    """Return which rounds to play as an array that a compiled function takes without a copy."""
-    return jax.device_put(np.array([start, rounds, skipped], np.int32))
+@lru_cache(16)
+def _first_span(rounds: int) -> jax.Array:
+    """Return the rounds of a first chunk, for `play`, as an array that a compiled function takes without a copy."""
+    return jax.device_put(np.array([0, rounds, 0], np.int32))
 
 
 def names_of(problem: Problem, count: int) -> tuple[str, ...] | None:
