@@ -388,6 +388,7 @@ def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
     if values.shape[0] == 1:
         return values[0], jnp.ones_like(values)
     largest = jnp.max(values)
+    # The loop over rounds stores the values (`computed_once`), so these are the same numbers, and one of them is the largest.
     active = (values == largest).astype(values.dtype)
     return largest, active / jnp.sum(active)
 

@@ -135,6 +135,7 @@ class Max(Transform):
         if sum(part.size for part in parts) == 1:
             return self.inner.linearise(x, z)
         largest = reduce(jnp.maximum, [jnp.max(part) for part in parts])
+        # Not `active_rows`: looking for the place of the largest would cost more than the rest. No active row would give NaN.
         active = [(part == largest).astype(part.dtype) for part in parts]
         share = 1 / sum(jnp.sum(mask) for mask in active)
 
