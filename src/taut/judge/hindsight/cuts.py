@@ -122,6 +122,11 @@ class Pool:
         marks = np.asarray([key[1] < rounds for key in self.keys], bool)
         return None if marks.all() else marks
 
+    def newest(self) -> Array:
+        """Which cut is the last one of its constraint and round."""
+        last = {key: i for i, key in enumerate(self.keys)}
+        return np.asarray([last[key] == i for i, key in enumerate(self.keys)], bool)
+
     def mark_used(self, multipliers: Array) -> None:
         """Note which cuts have multipliers."""
         for i in np.flatnonzero(multipliers > USED * multipliers.max(initial=0)):

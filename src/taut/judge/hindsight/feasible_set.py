@@ -126,11 +126,14 @@ class Region:
         """Sequential quadratic programming on all elements of the batch at once; fills `u`, `excess` and `proofs`."""
         working = list(batch)
         idle = dict.fromkeys(batch, 0)
+        settled: set[int] = (
+            set()
+        )  # feasible, but not proven: older tangents, nearly parallel to the newest, spoil multipliers
         for step in range(TANGENT_STEPS):
             for group in self.groups:
                 group.prepare(40 * self.scaling.size + 400)
             for e in working:
-                u[e], proofs[e] = self._program(self.group_of(e), e, taylor, at[e], u[e], step)
+                u[e], proofs[e] = self._program(self.group_of(e), e, taylor, at[e], u[e], step, e in settled)
             u[working] = self.scaling.project(u[working])
             shift = u - at
             hessian_u = np.stack([taylor.hessian(e) @ shift[e] for e in working])
@@ -152,14 +155,19 @@ class Region:
                 cursor += len(keys[e])
                 excess[e] = max(worst[e], 0) * self.structure.allowed.max()
                 idle[e] = 0 if any(fresh) else idle[e] + 1
+                settled.discard(e)
+                if worst[e] <= 1:
+                    settled.add(e)
                 if (worst[e] > 1 or one > tolerance[e] or e in polish) and idle[e] < TANGENT_PATIENCE:
                     left.append(e)
             working = left
             if not working:
                 return
 
-    def _program(self, group: _Group, e: int, taylor: Taylor, at: Array, u: Array, step: int) -> tuple[Array, Proof]:
-        """Solve one element's program, with cones at first, then with tangents."""
+    def _program(
+        self, group: _Group, e: int, taylor: Taylor, at: Array, u: Array, step: int, newest: bool
+    ) -> tuple[Array, Proof]:
+        """Solve one element's program, with cones at first, then with tangents, perhaps only the newest of each constraint."""
         curvature = taylor.hessian(e)
         slope = taylor.slope[e] - curvature @ at
         added = group.constraint_curvature.pop(e, None)
@@ -170,6 +178,9 @@ class Region:
             if added is not None and step < CURVATURE_STEPS:
                 curvature, slope = curvature + added, slope - added @ u
         active = group.pool.active(int(self.rounds[e])) if self.varying else None
+        if newest and added is not None and step < CURVATURE_STEPS:
+            last = group.pool.newest()
+            active = last if active is None else active & last
         try:
             minimiser = program.minimise(curvature, slope, active, thorough=step > 0)
         except Infeasible:
