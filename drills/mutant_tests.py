@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 
 GOLDEN = "learners/test_golden_guarantees.py"
+WIDTHS = "learners/test_widths.py"
 BOUNDS = "learners/bounds/test_{}.py"
 TESTS: dict[str, tuple[str, ...]] = {
     "storage.py": ("test_storage.py", "play/test_checkpoint.py"),
@@ -28,16 +29,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     "play/totals.py": ("play/test_totals.py", "play/test_player.py"),
     "judge/certificate.py": ("judge/test_rows.py", "judge/test_regret.py", "judge/test_certificate.py"),
     "learners/announced.py": ("play/test_announced.py",),
-    "learners/base.py": (GOLDEN, "learners/test_registry.py", "test_bad_input.py"),
+    "learners/base.py": ("learners/test_base.py", "learners/test_cuts.py", GOLDEN, WIDTHS, "learners/test_registry.py", "test_bad_input.py"),
     "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py"),
-    "learners/estimates.py": ("learners/test_bandit.py", "learners/test_averaged.py"),
+    "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
     "learners/registry.py": ("learners/test_registry.py", "learners/test_adding_a_learner.py"),
-    "learners/schedules.py": (GOLDEN, "test_bad_input.py", "test_pytrees.py", "learners/test_clipped_ogd.py"),
-    "learners/cuts.py": ("learners/test_half_space.py",),
-    "learners/joint_projection.py": ("learners/test_half_space.py",),
+    "learners/schedules.py": (GOLDEN, WIDTHS, "test_bad_input.py", "test_pytrees.py", "learners/test_clipped_ogd.py"),
+    "learners/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
+    "learners/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
     "learners/half_space_guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),
     **{
-        f"learners/{name}.py": (GOLDEN, f"learners/test_{name}.py")
+        f"learners/{name}.py": (GOLDEN, WIDTHS, "learners/test_base.py", f"learners/test_{name}.py")
         for name in (
             "averaged", "bandit", "block_frank_wolfe", "bounded_game", "clipped_ogd", "cvv_pro", "delay_tolerant", "doubling",
             "drift_plus_penalty", "dual_mirror", "half_space", "no_slater", "projected_ogd", "recoo", "saddle_point",
@@ -45,7 +46,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         )
     },
     **{
-        f"learners/bounds/{name}.py": (GOLDEN, BOUNDS.format("bound_arguments"), *others)
+        f"learners/bounds/{name}.py": (GOLDEN, BOUNDS.format("bound_arguments"), BOUNDS.format("golden_formulas"), *others)
         for name, others in {
             "averaged": ("learners/test_averaged.py",),
             "bandit": ("learners/test_bandit.py",),

@@ -132,6 +132,10 @@ def test_inner_learner_sees_the_mean_of_the_penalised_values(monkeypatch):
 
     def step(self, state, round):
         seen.append(round.loss(state.x))
+        values, pull, push = round.constraints(state.x)
+        np.testing.assert_array_equal(values, [-1.0])
+        np.testing.assert_array_equal(pull(values), [0.0, 0.0])
+        np.testing.assert_array_equal(push(state.x + 1), [0.0])
         return real(self, state, round)
 
     monkeypatch.setattr(taut.HalfSpace, "step", step)

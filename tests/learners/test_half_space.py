@@ -54,7 +54,7 @@ GOLDEN = {
         HalfSpace(AdaGradNorm(1.0, 10.0), 2.0, memory=2, sweeps=1),
         (0.081435935394, 0.063923048454), (0.043409992961, 0.092442505279),
     ),
-    "horizon, memory": (HalfSpace(0.5, 2.0, memory=2, sweeps=2), (-0.02, 0.14), (-0.097952, 0.198464)),
+    "horizon, memory": (HalfSpace(0.5, 2.0, memory=2, sweeps=2, joint=True), (-0.02, 0.14), (-0.097952, 0.198464)),
 }  # fmt: skip
 
 
@@ -394,3 +394,22 @@ def test_error_bound_of_a_slater_gap_is_that_gap_over_the_diameter():
         taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.5, taut.Ball(1.0, shape=2), taut.Constants(slater=0.5))
     )
     assert half_space_guarantees._kappa(setting) == (0.25, ("slater",))
+
+
+def test_a_margin_for_steps_without_memory_is_too_small_with_memory():
+    known = taut.Constants(
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        constraint_smoothness=1.0,
+        constraint_count=1,
+        slater=0.5,
+    )
+    setting = taut.Setting(known, 2.0, True, 0.0, -0.5)
+
+    def proven(memory):
+        learner = HalfSpace(Constant(0.05), 2.0, margin=0.002, memory=memory, joint=True)
+        return [one.bound for one in learner.guarantees(setting, 1000) if one.quantity == "violation"]
+
+    assert 0.0 in proven(memory=0)  # the peak of g + margin is 0.0013
+    assert 0.0 not in proven(memory=4)  # 0.0024

@@ -122,6 +122,9 @@ def test_methods_of_others_are_registered_by_a_decorator():
     assert made.eta.value == pytest.approx(taut.ClippedOGD.tuned(CONSTANTS, 100).eta.value / 4)
     taut.register_learner(Card("half-steps", half_steps))  # again, as in a notebook cell that is run twice
 
+    assert taut.register_learner(name="half-steps")(taut.ClippedOGD.tuned) == taut.ClippedOGD.tuned
+    assert "factor" not in taut.LEARNERS["half-steps"].options
+
     @taut.register_learner(name="mine", reference="nobody")
     @taut.learner_dataclass
     class Mine(taut.Learner):

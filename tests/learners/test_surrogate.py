@@ -289,3 +289,5 @@ def test_multiplier_is_in_units_of_the_loss():
     problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.1, taut.Ball(1.0, shape=2))
     run = taut.simulate(learner, problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",))
     assert run.multipliers.ravel() == pytest.approx([0.5 * (2 * 0.2) / 0.75], rel=1e-12)
+    strong = taut.simulate(StrongSurrogate(3.0, 0.5), problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",))
+    assert strong.multipliers.ravel() == pytest.approx([2 * 0.4 / 3.0], rel=1e-12)  # 2 Q / V

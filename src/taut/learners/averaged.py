@@ -29,7 +29,7 @@ from .bounds.averaged import LEFT_OVER
 from .card import Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space import HalfSpace, sizes
-from .schedules import Constant
+from .schedules import Constant, check_non_negative
 
 __all__ = ["Averaged", "AveragedState"]
 
@@ -113,11 +113,11 @@ class Averaged(Learner):
             raise TypeError(f"learner: got {self.learner!r}; expected a learner, as taut.Averaged.tuned(...) builds it")
         arguments.one_of("rows", self.rows, ROWS)
         for name in ("sigma", "gradient_sigma", "smoothness"):
-            if isinstance(getattr(self, name), (int, float)):
-                arguments.non_negative(name, getattr(self, name))
-        if isinstance(self.block, (int, float)):
+            if getattr(self, name) is not None:
+                check_non_negative(name, getattr(self, name))
+        if isinstance(self.block, (int, float, str)):
             object.__setattr__(self, "block", arguments.count("block", self.block))
-        if isinstance(self.horizon, (int, float)):
+        if isinstance(self.horizon, (int, float, str)):
             object.__setattr__(self, "horizon", float(arguments.count("horizon", self.horizon)))
         if self.rows == "smooth" and self.smoothness is None:
             raise ValueError(
@@ -140,11 +140,9 @@ class Averaged(Learner):
         rounds = arguments.count("horizon", horizon)
         radius, diameter = sizes(domain, constants)
         (slope,) = constants.need("loss_lipschitz")
-        held, bend = 1, None
-        if rows == "smooth":
-            (bend,) = constants.need("constraint_smoothness")
-        if rows == "convex":
-            held = max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
+        held = max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
+        held = held if rows == "convex" else 1
+        (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
         eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
         one = constants.constraint_count == 1
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")

@@ -272,7 +272,10 @@ def _sizes(
     """The penalty, G, the inner radius and the dimension."""
     loss_slope, slope = constants.need("loss_lipschitz", "constraint_lipschitz")
     steep = arguments.positive("loss_lipschitz", loss_slope)
-    weight = growth * steep / arguments.positive("constraint_lipschitz", slope) if penalty is None else penalty
+    if penalty is None:
+        weight = growth * steep / arguments.positive("constraint_lipschitz", slope)
+    else:
+        weight = arguments.positive("penalty", penalty)
     return weight, steep + weight * slope, inner_radius(domain), math.prod(domain.shape)
 
 

@@ -251,6 +251,10 @@ class Guarantee:
     moving: bool = False
     """Whether regret is meant against the comparator that moves along `Setting.path_length`, not a fixed decision."""
 
+    def __post_init__(self) -> None:
+        arguments.one_of("quantity", self.quantity, QUANTITIES)
+        arguments.instance("source", self.source, str, "the theorem, a text")
+
     @classmethod
     def none(cls, quantity: str, source: str, reason: str) -> Guarantee:
         """Record that a theorem gives no bound, and why."""

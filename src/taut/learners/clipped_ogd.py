@@ -99,10 +99,11 @@ class ClippedOGD(Learner):
         horizon = arguments.count("horizon", horizon)
         beta, alpha = arguments.fraction("beta", beta), arguments.fraction("alpha", alpha)
         arguments.one_of("rule", rule, RULES)
+        weight = arguments.positive("weight", weight)
+        if initial_distance is not None:
+            initial_distance = arguments.non_negative("initial_distance", initial_distance)
         if rule == "bound-optimal":
-            best = bounds.optimal_parameters(
-                constants, horizon, arguments.positive("weight", weight), initial_distance=initial_distance
-            )
+            best = bounds.optimal_parameters(constants, horizon, weight, initial_distance=initial_distance)
             return cls(Constant(best.eta), best.sigma)
         if rule == "paper":
             slope = loss_slope = max(loss_slope, slope)

@@ -205,6 +205,7 @@ class HalfSpace(Learner):
         constant in regret; otherwise see `bounds.half_space_margin`.
         """
         radius, diameter = sizes(domain, constants)
+        memory = arguments.count("memory", memory, 0)
         (slater,) = constants.need("slater")
         known: dict[str, Any] = {
             "horizon": horizon, "diameter": diameter, "loss_lipschitz": _slope(constants), "slater": slater,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import arguments
 from ..problem.constants import Constants
@@ -120,7 +121,7 @@ class StepExperts(Learner):
         value, rows = largest_row(constraints)
         loss_slope, slope = round.gradient(x), constraints.pullback(rows)
         rate, penalty, eta = (jnp.asarray(p, x.dtype) for p in (self.rate, self.penalty, self.eta))
-        steps = (eta * 2.0 ** jnp.arange(self.count)).astype(x.dtype)
+        steps = eta * jnp.asarray(2.0 ** np.arange(self.count), x.dtype)
         size = jnp.sum(slope**2)
 
         def one(point: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:

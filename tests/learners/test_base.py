@@ -1,0 +1,57 @@
+"""What all methods are built on: guarantees, settings, and errors of constructors."""
+
+import inspect
+import math
+
+import pytest
+
+import taut
+
+KNOWN = taut.Constants(
+    radius=1.0, loss_lipschitz=2.0, constraint_lipschitz=1.5, loss_range=4.0, constraint_range=1.5, strong_convexity=0.5,
+    constraint_smoothness=0.1, constraint_count=1, slater=0.5, error_bound=0.5,
+)  # fmt: skip
+DISC = taut.Ball(1.0, shape=2)
+
+
+def test_guarantees_are_about_known_quantities_and_name_their_theorem():
+    with pytest.raises(ValueError, match=r"^quantity: got 'regrets'; expected .*regret"):
+        taut.Guarantee("regrets", 1.0, "a theorem")
+    with pytest.raises(TypeError, match=r"^source: got None"):
+        taut.Guarantee("regret", 1.0, None)
+
+
+def test_losses_without_strong_convexity_have_no_modulus():
+    def formula(*, strong_convexity):
+        return 1 / strong_convexity
+
+    flat, curved = (taut.Setting(KNOWN.with_values(strong_convexity=h), 2.0) for h in (0.0, 0.5))
+    found = flat.evaluate("regret", formula, "a theorem", ("strong_convexity",))
+    assert (found.bound, found.reason) == (None, "strong_convexity (H) is not known")
+    assert curved.evaluate("regret", formula, "a theorem", ("strong_convexity",)).bound == 2.0
+
+
+def named(make, given):
+    """Return what an error names, or None if there is none."""
+    try:
+        make(**given)
+    except ValueError as error:
+        return str(error).partition(":")[0]
+
+
+@pytest.mark.parametrize("name", taut.LEARNERS)
+def test_constructors_name_the_argument_or_the_constant_that_is_wrong(name):
+    make = taut.LEARNERS[name].make
+    declared = inspect.signature(make).parameters
+    usual = {"constants": KNOWN, "horizon": 100, "domain": DISC, "feasible": DISC}
+    given = {one: usual[one] for one in declared if one in usual}
+    assert isinstance(make(**given), taut.Learner)
+    for argument, about in declared.items():
+        if about.annotation.split(" |")[0] in ("float", "int"):
+            for bad in (math.nan, "text", *((0,) if argument == "horizon" else ())):
+                with pytest.raises((TypeError, ValueError), match=f"^{argument}: got"):
+                    make(**{**given, argument: bad})
+    names = {"constants", *declared, *vars(make(**given)), *vars(KNOWN)}
+    for constant in ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "slater"):
+        for value in (None, 0.0):
+            assert named(make, {**given, "constants": KNOWN.with_values(**{constant: value})}) in {None, *names}
