@@ -29,7 +29,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "play/totals.py": ("play/test_totals.py", "play/test_player.py"),
     "judge/certificate.py": ("judge/test_rows.py", "judge/test_regret.py", "judge/test_certificate.py"),
     "learners/announced.py": ("play/test_announced.py",),
-    "learners/base.py": ("learners/test_base.py", "learners/test_cuts.py", GOLDEN, WIDTHS, "learners/test_registry.py", "test_bad_input.py"),
+    "learners/base.py": (
+        "learners/test_base.py", "learners/test_cuts.py", GOLDEN, WIDTHS, "learners/test_registry.py", "test_bad_input.py",
+    ),
     "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py"),
     "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
     "learners/registry.py": ("learners/test_registry.py", "learners/test_adding_a_learner.py"),

@@ -39,9 +39,9 @@ def named(make, given):
         return str(error).partition(":")[0]
 
 
-@pytest.mark.parametrize("name", taut.LEARNERS)
-def test_constructors_name_the_argument_or_the_constant_that_is_wrong(name):
-    make = taut.LEARNERS[name].make
+@pytest.mark.parametrize("card", taut.LEARNERS)
+def test_constructors_name_the_argument_or_the_constant_that_is_wrong(card):
+    make = taut.LEARNERS[card].make
     declared = inspect.signature(make).parameters
     usual = {"constants": KNOWN, "horizon": 100, "domain": DISC, "feasible": DISC}
     given = {one: usual[one] for one in declared if one in usual}
@@ -52,6 +52,7 @@ def test_constructors_name_the_argument_or_the_constant_that_is_wrong(name):
                 with pytest.raises((TypeError, ValueError), match=f"^{argument}: got"):
                     make(**{**given, argument: bad})
     names = {"constants", *declared, *vars(make(**given)), *vars(KNOWN)}
-    for constant in ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "slater"):
-        for value in (None, 0.0):
-            assert named(make, {**given, "constants": KNOWN.with_values(**{constant: value})}) in {None, *names}
+    slopes = ("loss_lipschitz", "constraint_lipschitz", "constraint_range")
+    unknown = {name: None for name in (*slopes, "radius", "slater")}
+    for name, value in (*unknown.items(), *dict.fromkeys(slopes, 0.0).items()):
+        assert named(make, {**given, "constants": KNOWN.with_values(**{name: value})}) in {None, *names}
