@@ -143,7 +143,7 @@ def test_the_architecture_page_describes_what_is_called():
         player.observe(costs[0])
         return player.decision
 
-    run, simulated = entered(lambda: taut.simulate(learner, problem, costs))
+    run, simulated = entered(lambda: taut.simulate(learner, problem, costs, chunk=4))
     calls = {
         "`taut.simulate(learner, problem, stream)`": simulated,
         "`taut.Player.observe(z)`": entered(live)[1],
