@@ -28,6 +28,8 @@ def measure(case: Case, repeats: int, hundred: bool) -> dict[str, dict[str, Any]
         "C, 10 seeds": (native.prepare, 10, case.horizon),
         "taut, one stream": (ours.prepare, 1, case.horizon),
         "taut, 10 seeds": (ours.prepare, 10, case.horizon),
+        "taut, one stream, chunk = horizon": (ours.fitted, 1, case.horizon),
+        "taut, 10 seeds, chunk = horizon": (ours.fitted, 10, case.horizon),
         "Numba": (numba_loops.prepare, 1, case.horizon),
         "optax in a scan": (optax_scan.prepare, 1, case.horizon),
         "optax in a scan, 10 seeds": (optax_scan.prepare, 10, case.horizon),

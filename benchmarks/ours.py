@@ -13,8 +13,9 @@ from .played import Play, Played
 
 
 def prepare(
-    case: Case, seeds: int, rounds: int, record: Sequence[str] = ("loss", "excess"), floating: str = "float64"
-) -> Play:
+    case: Case, seeds: int, rounds: int, record: Sequence[str] = ("loss", "excess"), floating: str = "float64",
+    chunk: int | None = None,
+) -> Play:  # fmt: skip
     """Return a function that simulates one stream, or several seeds together. The type of x_1 sets the precision."""
     data = jax.device_put(case.data(seeds)[:, :rounds].astype(floating))  # aligned, so read in place
     x1 = case.start if floating == "float64" else case.first.astype(floating)
@@ -23,9 +24,14 @@ def prepare(
 
     def play() -> Played:
         if seeds == 1:
-            run = taut.simulate(learner, case.problem, stream, x1=x1, record=record)
+            run = taut.simulate(learner, case.problem, stream, x1=x1, record=record, chunk=chunk)
         else:
-            run = taut.simulate(learner, case.problem, stream, seeds=seeds, x1=x1, record=record)
+            run = taut.simulate(learner, case.problem, stream, seeds=seeds, x1=x1, record=record, chunk=chunk)
         return Played(run.final, run.loss, run.excess, run.totals.violation)
 
     return play
+
+
+def fitted(case: Case, seeds: int, rounds: int) -> Play:
+    """Return the same with a chunk as long as the horizon: the data are read in place, and another horizon is compiled again."""
+    return prepare(case, seeds, rounds, chunk=rounds)

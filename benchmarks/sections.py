@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ROWS = (
-    "C", "C, 10 seeds", "taut, one stream", "taut, 10 seeds", "taut, 100 seeds", "Numba", "optax in a scan",
-    "optax in a scan, 10 seeds", "NumPy", "NumPy, 10 seeds in one array", "NumPy, 100 seeds in one array",
+    "C", "C, 10 seeds", "taut, one stream", "taut, 10 seeds", "taut, 100 seeds", "taut, one stream, chunk = horizon",
+    "taut, 10 seeds, chunk = horizon", "Numba", "optax in a scan", "optax in a scan, 10 seeds",
+    "NumPy", "NumPy, 10 seeds in one array", "NumPy, 100 seeds in one array",
     "CVXPY, one projection per round", "cooper", "PyOL",
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 
 import taut
 from taut.play import calls, layout
+from taut.play.loop import count_compiled
 from taut.problem.programs import CALLS, programs_of
 
 
@@ -208,8 +209,11 @@ def test_few_layouts_are_kept(toy):
     assert len(programs_of(toy).calls.values()) == CALLS
 
 
-def test_short_and_long_simulations_agree(toy):
-    data = np.random.default_rng(0).normal(size=(layout.FEW + 1, 2))
+@pytest.mark.parametrize("few", layout.FEW)
+def test_short_and_long_simulations_agree(toy, few):
+    data = np.random.default_rng(0).normal(size=(few + 1, 2))
     learner = taut.ClippedOGD(0.1, 4.0)
+    before = count_compiled()
     short, long = taut.simulate(learner, toy, data[:-1]), taut.simulate(learner, toy, data)
+    assert count_compiled() == before + 2
     assert np.array_equal(short.loss[0], long.loss[0, :-1])

@@ -29,8 +29,8 @@ __all__ = ["Layout", "chunk_of_any_length", "default_chunk_length"]
 
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
-FEW = 2**10
-"""Simulations of at most so many rounds have a shorter chunk of their own, whose memory is filled in less time."""
+FEW = 2**10, 2**13
+"""Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in less time."""
 SMALL = 2**17
 """A chunk with decisions of more numbers is not compiled into one kernel: XLA uses several threads for a single operation."""
 
@@ -99,8 +99,8 @@ class Layout(NamedTuple):
         length = default_chunk_length(8 * batch.seeds * numbers)
         if chunk is not None:
             length = min(arguments.count("chunk", chunk), max(length, stream.horizon))
-        elif stream.horizon <= FEW:
-            length = min(length, FEW + 8)
+        else:
+            length = min(length, *(few + 8 for few in FEW if stream.horizon <= few), LONGEST + 8)
         key = CompileKey(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
@@ -144,7 +144,7 @@ def chunk_of_any_length(horizon: int) -> int | None:
 
     By default simulations of few rounds have a program of their own, which is compiled in addition.
     """
-    return LONGEST + 8 if horizon <= FEW else None
+    return LONGEST + 8 if horizon <= FEW[-1] else None
 
 
 def _count_scored(problem: Problem, x: jax.Array, example: Any) -> int:

@@ -89,7 +89,7 @@ def play(
 def with_program(programs: Programs, key: CompileKey, use: Callable[[Any], Any]) -> Any:
     """Return `use(program)` for the program of `key`; for one in pieces, if it shows that no kernel can contain it."""
     try:
-        return use(_program(programs, key))
+        return use(programs.loop(key, partial(_program, programs)))
     except Separate:
         pass
     except jax.errors.JaxRuntimeError as error:
@@ -97,17 +97,13 @@ def with_program(programs: Programs, key: CompileKey, use: Callable[[Any], Any])
             raise  # an error of the user's own callback, for example
     programs.keep((in_pieces, key), key._replace(whole=False))
     programs.drop((play_chunk, (key,)))
-    return use(_program(programs, key))
+    return use(programs.loop(key, partial(_program, programs)))
 
 
 def _program(programs: Programs, key: CompileKey) -> Any:
-    if programs.last is not None and programs.last[0] is key:  # the usual case, several times faster
-        return programs.last[1]
-    asked, key = key, in_pieces(programs, key)
+    key = in_pieces(programs, key)
     options = COMPILER_OPTIONS | (KERNEL_OPTIONS if key.whole else {}) | (_quick_options() if key.quick else {})
-    function = programs.compiled(play_chunk, key, compiler_options=options)
-    programs.last = asked, function
-    return function
+    return programs.compiled(play_chunk, key, compiler_options=options)
 
 
 def in_pieces(programs: Programs, key: CompileKey) -> CompileKey:

@@ -26,7 +26,7 @@ TOTAL = 512
 """Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and Linux gives a process 65,530;
 when they are used up, compiling ends the process."""
 CALLS = 16
-"""Prepared calls per problem, at most."""
+"""Prepared calls per problem, and loops that are found quickly, at most."""
 
 Value = TypeVar("Value")
 
@@ -81,8 +81,8 @@ class Programs(Recent):
         super().__init__(lambda: LIMIT)
         self.calls = Recent(lambda: CALLS)
         """What recent calls prepared, so that a second call is fast."""
-        self.last: tuple[Any, Any] | None = None
-        """The loop that was played last, and what it was compiled for."""
+        self.loops: dict[int, tuple[Any, Any]] = {}
+        """Loops that were played lately: the key and the function, by the identity of the key, because its hash takes time."""
         _all.add(self)
         self.used: dict[Hashable, int] = {}
         """When each compiled function was used last, as a number that grows."""
@@ -108,8 +108,18 @@ class Programs(Recent):
 
     def _forget(self, key: Hashable) -> None:
         super()._forget(key)
-        self.last = None
+        self.loops = {}
         self.used.pop(key, None)
+
+    def loop(self, key: Any, make: Callable[[Any], Any]) -> Any:
+        """Return the compiled loop of `key`, which is `make(key)` unless it was asked for lately."""
+        found = self.loops.get(id(key))
+        if found is None:
+            found = key, make(key)
+            if len(self.loops) >= CALLS:
+                self.loops = {}
+            self.loops[id(key)] = found  # the key is kept, so no other object has its identity
+        return found[1]
 
     def call(self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()) -> Any:
         """Return `function(*static, *arguments)`, compiled. The arguments may hold functions of the user, as constraints do.
