@@ -3,7 +3,7 @@
 Every size is measured in a process of its own, on one core, because peak memory never decreases. The exponent compares a size
 with the one before it: 1 means that ten times the size takes ten times as long.
 
-Run: python -m benchmarks.limits [--quick] [--only NAME] [--json]
+Run: python -m benchmarks.limits [--quick] [--only NAME] [--json] [--page]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from . import setting
 from .memory import peak
-from .results import report
+from .results import cell, report
 
 SIZES = {
     "T": ("toy, rounds, totals only", (10**5, 10**6, 10**7, 10**8)),
@@ -37,11 +37,20 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     words.add_argument("--quick", action="store_true", help="leave out the largest size of each")
     words.add_argument("--only", choices=sorted(SIZES))
+    words.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
     asked = words.parse_args()
     rows = []
     for varied in [asked.only] if asked.only else SIZES:
         rows += measure(varied, asked.quick)
     report("limits", rows, asked.json, "How far a simulation scales: a second call, one core, one process per size")
+    if asked.page:
+        from .page import markdown, put, written_by
+        from .sections import Section
+
+        table = [list(map(cell, row.values())) for row in rows]
+        put(
+            "limits", f"{written_by('limits', setting.machine())}\n\n{markdown(Section('Sizes', list(rows[0]), table))}"
+        )
 
 
 def measure(varied: str, quick: bool = False) -> list[dict[str, Any]]:

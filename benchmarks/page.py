@@ -1,4 +1,4 @@
-"""Write the results of a run into docs/performance.md and draw its figure, so that no number there is typed by hand."""
+"""Write results into docs/performance.md and draw its figure, so that no number there is typed by hand."""
 
 from __future__ import annotations
 
@@ -10,28 +10,35 @@ from .figure import draw
 from .sections import Section, sections
 
 PAGE = setting.ROOT / "docs" / "performance.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def write(found: dict[str, Any]) -> None:
-    """Replace the text between the two marks and draw docs/benchmark.png."""
+    """Write the results of `benchmarks.speed` and draw docs/benchmark.png."""
     draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=110)
-    middle = "\n\n".join([_head(found), *map(_markdown, sections(found))])
-    text = re.sub(f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{middle}\n{END}", PAGE.read_text(), flags=re.DOTALL)
-    PAGE.write_text(text)
+    head = f"{written_by('speed', found['machine'])} Each value is the median of {found['repeats']} samples; "
+    head += "the implementations were timed alternately."
+    put("measured", "\n\n".join([head, *map(markdown, sections(found))]))
 
 
-def _head(found: dict[str, Any]) -> str:
-    machine = dict(found["machine"])
+def put(name: str, text: str) -> None:
+    """Replace the text between the two marks of this name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before = PAGE.read_text()
+    if begin not in before:
+        raise SystemExit(f"{PAGE.name}: expected the mark {begin}")
+    PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", before, flags=re.DOTALL))
+
+
+def written_by(part: str, machine: dict[str, str]) -> str:
+    """Return a sentence with the command and the machine."""
+    machine = dict(machine)
     processor, system = machine.pop("processor"), machine.pop("system")
     rest = ", ".join(f"{key} {value}" for key, value in machine.items())
-    return (
-        f"Written by `python -m benchmarks.speed --page` on {processor} ({system}; {rest}). "
-        f"Each value is the median of {found['repeats']} samples; the implementations were timed alternately."
-    )
+    return f"Written by `python -m benchmarks.{part} --page` on {processor} ({system}; {rest})."
 
 
-def _markdown(section: Section) -> str:
+def markdown(section: Section) -> str:
+    """Return a section as text."""
     lines = [section.head, ["---"] * len(section.head), *section.rows]
     table = "\n".join(f"| {' | '.join('**no**' if cell == 'NO' else cell for cell in cells)} |" for cells in lines)
     return "\n\n".join(part for part in (f"### {section.title}", table, section.note) if part)

@@ -29,11 +29,12 @@ def report(part: str, rows: Sequence[dict[str, Any]], as_json: bool, title: str)
 
     table = Table(*rows[0], title=title, title_justify="left")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*map(cell, row.values()))
     Console(width=150).print(table)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Return a value as it is shown in a table."""
     if isinstance(value, bool):
         return "yes" if value else "NO"
     if isinstance(value, float):

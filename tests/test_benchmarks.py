@@ -88,7 +88,7 @@ RESULTS = {
 def test_the_page_holds_what_was_measured(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     written = tmp_path / "docs" / "performance.md"
-    written.write_text(f"before\n{page.BEGIN}\nold figures\n{page.END}\nafter\n")
+    written.write_text("before\n<!-- measured: begin -->\nold figures\n<!-- measured: end -->\nafter\n")
     monkeypatch.setattr(page, "PAGE", written)
     monkeypatch.setattr(page.setting, "ROOT", tmp_path)
     page.write(RESULTS)
@@ -102,6 +102,8 @@ def test_the_page_holds_what_was_measured(tmp_path, monkeypatch):
     assert (tmp_path / "docs" / "benchmark.png").stat().st_size > 10_000
     page.write(RESULTS)
     assert written.read_text() == text  # once more changes nothing
+    with pytest.raises(SystemExit, match="limits: begin"):
+        page.put("limits", "")
 
 
 def test_the_tables_name_what_was_missed_and_what_was_skipped(capsys):
