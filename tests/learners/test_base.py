@@ -1,11 +1,14 @@
 """What all methods are built on: guarantees, settings, and errors of constructors."""
 
+import dataclasses
 import inspect
 import math
 
+import jax.numpy as jnp
 import pytest
 
 import taut
+from taut.learners import schedules
 
 KNOWN = taut.Constants(
     radius=1.0, loss_lipschitz=2.0, constraint_lipschitz=1.5, loss_range=4.0, constraint_range=1.5, strong_convexity=0.5,
@@ -56,3 +59,31 @@ def test_constructors_name_the_argument_or_the_constant_that_is_wrong(card):
     unknown = {name: None for name in (*slopes, "radius", "slater")}
     for name, value in (*unknown.items(), *dict.fromkeys(slopes, 0.0).items()):
         assert named(make, {**given, "constants": KNOWN.with_values(**{name: value})}) in {None, *names}
+
+
+@pytest.mark.parametrize("card", taut.LEARNERS)
+def test_learners_name_the_parameter_that_is_wrong(card):
+    learner = taut.LEARNERS[card].build(taut.Problem(jnp.vdot, jnp.sum, DISC, KNOWN), 100, feasible=DISC)
+    for parameter in dataclasses.fields(learner):
+        for bad in ("text", math.nan, 2.5j):
+            with pytest.raises((TypeError, ValueError), match=f"^{parameter.name}: got"):
+                dataclasses.replace(learner, **{parameter.name: bad})
+
+
+DEFAULTS = {
+    "AdaGradNorm": {"start_up": 0.0},
+    "Averaged": {"sigma": None, "gradient_sigma": 0.0, "smoothness": None, "block": 1, "rows": "affine"},
+    "HalfSpace": {"margin": 0.0, "memory": 0, "sweeps": 2, "joint": False, "rows": "largest"},
+    "Inverse": {"shift": 0.0},
+    "InverseRoot": {"shift": 0.0},
+    "NoSlater": {"gain": 1.0, "regulariser": 1.0},
+    "Power": {"shift": 0.0, "exponent": 0.5},
+    "Reciprocal": {"shift": 0.0},
+    "StepExperts": {"count": 1, "cuts": True},
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_parameters_that_are_not_given(name):
+    declared = inspect.signature(getattr(schedules, name, None) or getattr(taut.learners, name)).parameters.values()
+    assert {one.name: one.default for one in declared if one.default is not one.empty} == DEFAULTS[name]

@@ -115,9 +115,9 @@ class Averaged(Learner):
         for name in ("sigma", "gradient_sigma", "smoothness"):
             if getattr(self, name) is not None:
                 check_non_negative(name, getattr(self, name))
-        if isinstance(self.block, (int, float, str)):
+        if isinstance(self.block, (complex, float, int, str)):
             object.__setattr__(self, "block", arguments.count("block", self.block))
-        if isinstance(self.horizon, (int, float, str)):
+        if isinstance(self.horizon, (complex, float, int, str)):
             object.__setattr__(self, "horizon", float(arguments.count("horizon", self.horizon)))
         if self.rows == "smooth" and self.smoothness is None:
             raise ValueError(

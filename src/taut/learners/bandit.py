@@ -30,7 +30,7 @@ from . import bounds
 from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import Card, Growth
 from .half_space import HalfSpace
-from .schedules import Constant
+from .schedules import Constant, check_positive
 
 __all__ = ["BanditState", "OnePoint", "TwoPoint", "inner_radius"]
 
@@ -186,9 +186,9 @@ def _check(learner: Any) -> None:
             f"learner: got {learner.learner!r}; expected a learner, as {type(learner).__name__}.tuned builds it"
         )
     for name in ("delta", "penalty", "inner_radius"):
-        value = getattr(learner, name)
-        if isinstance(value, (int, float)):
-            arguments.positive(name, value)
+        check_positive(name, getattr(learner, name))
+    if isinstance(learner.centre, (str, complex)) or not np.all(np.isfinite(learner.centre)):
+        raise TypeError(f"centre: got {arguments.shown(learner.centre)}; expected a point of the domain")
     known = (learner.delta, learner.inner_radius)
     if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
         raise ValueError(f"delta: got {known[0]:g}; expected less than the inner radius of the domain, {known[1]:g}")

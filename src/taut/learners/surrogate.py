@@ -108,6 +108,9 @@ class _AdaGrad(Learner):
     diameter: Any
 
     def __post_init__(self) -> None:
+        arguments.instance(
+            "potential", self.potential, Potential, "a potential, such as taut.learners.QuadraticPotential()"
+        )
         for name in ("penalty", "loss_scale", "constraint_scale", "diameter"):
             check_positive(name, getattr(self, name))
 
