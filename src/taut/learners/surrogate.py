@@ -108,9 +108,8 @@ class _AdaGrad(Learner):
     diameter: Any
 
     def __post_init__(self) -> None:
-        arguments.instance(
-            "potential", self.potential, Potential, "a potential, such as taut.learners.QuadraticPotential()"
-        )
+        if not isinstance(self.potential, Potential):
+            raise TypeError(f"potential: got {arguments.shown(self.potential)}; expected a potential")
         for name in ("penalty", "loss_scale", "constraint_scale", "diameter"):
             check_positive(name, getattr(self, name))
 

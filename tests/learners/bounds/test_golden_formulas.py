@@ -50,9 +50,12 @@ def drawn(rng, name, about):
             **dict(zip(names, numbers.tolist(), strict=True)), constraint_count=int(rng.integers(1, 5))
         )
     if name == "lengths":
-        return bounds.power_step_lengths(horizon=50, eta=0.01 * scale, beta=rng.uniform(0, 0.9), loss_lipschitz=1.3)
+        slope = rng.choice([0.0, 1.3, 2.7])
+        return bounds.power_step_lengths(horizon=50, eta=0.01 * scale, beta=rng.uniform(0, 0.9), loss_lipschitz=slope)
     if name in BELOW_ONE:
         return rng.uniform(0.02, 0.98)
+    if about.annotation.startswith("float") and rng.random() < 0.1:
+        return None if "None" in about.annotation and rng.random() < 0.5 else 0.0
     valid = (0.7 if name == "excess" else VALID.get(name, 0.7)) * scale
     return max(1, round(valid)) if about.annotation == "int" else valid
 
