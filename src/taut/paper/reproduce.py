@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ def reproduce(
             if not kept:
                 data = _play(name, k, options, series)
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
-                files.write_atomically(path, bytes(data.to_netcdf(engine="h5netcdf")))
+                files.write_atomically(path, _file_of(data))
             clock.append(
                 {"step": path.relative_to(folder).as_posix(), "seconds": time.perf_counter() - begun, "kept": kept}
             )
@@ -106,6 +107,14 @@ def reproduce(
     total = sum(step["seconds"] for step in clock)
     files.write_atomically(folder / "timing.json", json.dumps({"steps": clock, "total": total}, indent=1).encode())
     return result
+
+
+def _file_of(data: xarray.Dataset) -> bytes:
+    """Return the content of a netCDF file. Not all versions of xarray can write HDF5 to memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.nc"
+        data.to_netcdf(path, engine="h5netcdf")
+        return path.read_bytes()
 
 
 def summary(folder: str | Path, options: Options) -> dict[str, Any]:

@@ -114,6 +114,7 @@ def simulate(
     parts = simulation.by_seed() if checkpoint is None else [simulation]
     if checkpoint is None and not progress and source.horizon <= simulation.key.length:
         runs = [part.at_once() for part in parts]
+        LOG.debug("played %d of %d rounds", source.horizon, source.horizon)
     else:
         with _bar(progress, source.horizon) as advance:
             runs = [_played(part, checkpoint, partial(advance, share=len(parts))) for part in parts]
