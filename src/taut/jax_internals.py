@@ -84,7 +84,9 @@ def forget_traces() -> None:
         from jax._src import pjit
         from jax._src.interpreters import partial_eval
 
-        for cached in (partial_eval.trace_to_jaxpr, pjit._infer_params_cached):
+        # The second one has another name in JAX 0.8.
+        traced = pjit._create_pjit_jaxpr if hasattr(pjit, "_create_pjit_jaxpr") else partial_eval.trace_to_jaxpr
+        for cached in (pjit._infer_params_cached, traced):
             cached.cache_clear()
     except (ImportError, AttributeError):
         jax.clear_caches()
