@@ -237,7 +237,7 @@ def read_data(path: Path) -> Any:
         return pd.read_parquet(path)
     if path.suffix != ".csv":
         raise ValueError(f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc")
-    table = pd.read_csv(path)
+    table = pd.read_csv(path, float_precision="round_trip")  # else the last digit may be lost
     first = table.columns[0]
     if table[first].dtype.kind not in "iuf":
         table = table.set_index(first)
