@@ -214,6 +214,11 @@ def load_problem(where: str) -> Problem:
     return found
 
 
+def _version(text: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(map(int, text.split(".")[:2]))
+
+
 def read_data(path: Path) -> Any:
     """Return the stream in a file. The first column of a CSV file is its index if it holds no numbers."""
     import numpy as np
@@ -237,7 +242,10 @@ def read_data(path: Path) -> Any:
         return pd.read_parquet(path)
     if path.suffix != ".csv":
         raise ValueError(f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc")
-    table = pd.read_csv(path, float_precision="round_trip")  # else the last digit may be lost
+    exact: Any = (
+        {} if _version(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
+    )  # all digits, as later ones do
+    table = pd.read_csv(path, **exact)
     first = table.columns[0]
     if table[first].dtype.kind not in "iuf":
         table = table.set_index(first)
