@@ -13,7 +13,7 @@ from direct_solves import logistic, solved
 
 import taut
 from subprocesses import run_in_single_precision
-from taut.judge.hindsight import hindsight
+from taut.judge.hindsight import hindsight, objective
 from taut.judge.hindsight.cuts import FIXED, Oracle
 from taut.judge.hindsight.lower_bound import Proof, lower_bounds
 from taut.judge.hindsight.program import Program
@@ -404,3 +404,20 @@ def test_tangents_that_are_nearly_parallel_do_not_keep_the_multipliers_from_a_pr
     np.testing.assert_allclose(best.decision[0], 0.1 + 0.4 * way, atol=1e-8)
     assert best.gap[0] < 1e-9
     assert len(solved_programs) <= 20
+
+
+@pytest.mark.parametrize(("few", "most"), [(2**21, 12), (0, 60)], ids=["groups of rounds", "one group"])
+def test_kinks_take_few_cutting_planes_if_rounds_have_their_own(few, most, monkeypatch):
+    monkeypatch.setattr(objective, "FEW", few)
+    z = np.random.default_rng(5).normal(size=(2, 150, 3))
+    problem = taut.Problem(lambda x, z: jnp.abs(z @ x - 0.5), lambda x: x @ x - 0.04, taut.Ball(1.0, shape=3))
+    best = hindsight(problem, z, seeds=2, prefixes=[20, 150])
+    iterations = int(re.search(r"\((\d+) iterations", best.solver).group(1))
+    assert best.solver.startswith("cutting planes")
+    assert iterations <= most
+    for seed in range(2):
+        for i, rounds in enumerate((20, 150)):
+            x = cp.Variable(3)
+            value = solved(cp.norm1(z[seed, :rounds] @ x - 0.5), [cp.sum_squares(x) <= 0.04, cp.norm2(x) <= 1])
+            assert best.loss[seed, i] == pytest.approx(value, rel=3e-8)
+    assert best.gap.max() <= 1e-8

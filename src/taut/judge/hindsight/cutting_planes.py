@@ -1,9 +1,9 @@
-"""Cutting planes for losses with kinks. Each plane of the mean loss costs one pass over the stream for all elements."""
+"""Cutting planes for losses with kinks. New planes cost one pass over the stream for all elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from .feasible_set import Region
 from .lower_bound import Proof
 from .program import Level
 from .result import relative_gap
-from .stream_sums import Taylor
-from .tolerances import PLANE_PATIENCE, PLANE_STEPS, STOP
+from .tolerances import PLANE_PATIENCE, PLANE_STEPS, STOP, VALUE_ROUNDING
 
 __all__ = ["Cutting", "cutting_planes"]
 
@@ -29,31 +28,50 @@ class Cutting:
     steps: int = 0
 
 
-def cutting_planes(
-    value_slope: Callable[[Array, Array], Taylor], region: Region, start: Array, mask: Array, tolerance: float
-) -> Cutting:
-    """Kelley's method from `start` for the marked elements.
+@dataclass
+class _Planes:
+    """The planes of one element: slope @ y - offset is at most the loss of a group of rounds."""
 
-    The minimiser of the largest plane over the feasible set is where the next plane is taken. Its value is a lower
-    bound, made rigorous by the multipliers. It ends when the best feasible point is within `tolerance` of it.
+    slopes: Array
+    offsets: Array = field(default_factory=lambda: np.zeros(0))
+    groups: Array = field(default_factory=lambda: np.zeros(0, int))
+
+    def add(self, u: Array, values: Array, slopes: Array) -> None:
+        """Add the planes that touch the groups' losses at `u`, where they are above the planes that are known."""
+        known = np.full(len(values), -np.inf)
+        np.maximum.at(known, self.groups, self.slopes @ u - self.offsets)
+        new = np.flatnonzero(~(values <= known + VALUE_ROUNDING * np.abs(values)))
+        self.slopes = np.concatenate([self.slopes, slopes[new]])
+        self.offsets = np.concatenate([self.offsets, slopes[new] @ u - values[new]])
+        self.groups = np.concatenate([self.groups, new])
+
+
+def cutting_planes(
+    tangents: Callable[[Array, Array], dict[int, tuple[Array, Array]]], region: Region, start: Array, mask: Array,
+    tolerance: float,
+) -> Cutting:  # fmt: skip
+    """Kelley's method from `start` for the marked elements, with planes for groups of rounds.
+
+    The minimiser of the sum of each group's largest plane over the feasible set is where the next planes are taken. Its value is
+    a lower bound, made rigorous by the multipliers. It ends when the best feasible point is within `tolerance` of it.
     """
     count, size = start.shape
-    slopes = [np.zeros((0, size)) for _ in range(count)]
-    offsets = [np.zeros(0) for _ in range(count)]
+    planes = [_Planes(np.zeros((0, size))) for _ in range(count)]
     best = Cutting(start.copy(), np.full(count, np.inf), np.full(count, -np.inf), {})
     u, working, idle = start.copy(), mask.copy(), np.zeros(count, int)
     while working.any() and best.steps < PLANE_STEPS:
         best.steps += 1
-        model, elements = value_slope(u, working), np.flatnonzero(working).tolist()
-        if not (np.isfinite(model.slope[elements]).all() and np.isfinite(model.value[elements]).all()):
+        touching, elements = tangents(u, working), np.flatnonzero(working).tolist()
+        if not all(np.isfinite(part).all() for both in touching.values() for part in both):
             raise ValueError("loss: got a value or gradient that is not finite inside the domain; expected numbers")
         idle += 1
         for e, relative_excess in zip(elements, region.tighten(elements, u), strict=True):
-            slopes[e] = np.vstack([slopes[e], model.slope[e]])
-            offsets[e] = np.append(offsets[e], model.slope[e] @ u[e] - model.value[e])
-            if relative_excess <= 1 and model.value[e] < best.value[e]:
-                best.u[e], best.value[e], idle[e] = u[e], model.value[e], 0
-            lowest, bound, proof = _lowest(region, e, slopes[e], offsets[e])
+            values, slopes = touching[e]
+            planes[e].add(u[e], values, slopes)
+            value = float(values.sum())
+            if relative_excess <= 1 and value < best.value[e]:
+                best.u[e], best.value[e], idle[e] = u[e], value, 0
+            lowest, bound, proof = _lowest(region, e, planes[e])
             if not np.isfinite(lowest).all():
                 idle[e] = PLANE_PATIENCE
                 continue
@@ -67,13 +85,26 @@ def cutting_planes(
     return best
 
 
-def _lowest(region: Region, e: int, slopes: Array, offsets: Array) -> tuple[Array, float, Proof]:
-    """The feasible minimiser of the largest plane, a proven lower bound on its value, and the multipliers."""
-    program, active, pool = region.with_planes(e, slopes, offsets)
+def _lowest(region: Region, e: int, planes: _Planes) -> tuple[Array, float, Proof]:
+    """The feasible minimiser of the sum of the groups' largest planes, a proven lower bound on its value, and the multipliers.
+
+    The multipliers of each group's planes add up to 1 if they are exact. Divided by their sum, they are weights of a mean of
+    planes, which the group's loss is not below.
+    """
+    program, active, pool = region.with_planes(e, planes.slopes, planes.offsets)
     count = len(pool.keys)
-    level = Level(np.zeros(len(program.rows)), np.zeros(0), np.append(np.zeros(count), np.ones(len(offsets))))
+    which = np.concatenate([np.zeros(count, int), planes.groups])
+    relaxed = np.concatenate([np.zeros(count), np.ones(len(planes.offsets))])
+    level = Level(np.zeros(len(program.rows)), np.zeros(len(program.quadratics)), relaxed, which)
     minimiser = program.least_violation(level, active)
-    weight = minimiser.weight if minimiser.weight > 0 else 1.0
-    least = float(region.scaling.least_change(minimiser.slope[None], np.zeros((1, region.scaling.size)))[0])
-    proof = Proof.of(minimiser, pool.weights(minimiser.cuts[:count] / weight), minimiser.rows / region.lengths, weight)
-    return minimiser.u, (least - minimiser.offset) / weight if minimiser.weight > 0 else -np.inf, proof
+    weights = minimiser.cuts[count:]
+    sums = np.bincount(planes.groups, weights, level.levels)
+    proof = Proof.of(
+        minimiser, region.weights(pool, minimiser, minimiser.cuts[:count]), minimiser.rows / region.lengths
+    )
+    if not np.all(sums > 0):
+        return minimiser.u, -np.inf, proof
+    change = weights / sums[planes.groups] - weights
+    slope, offset = minimiser.slope + change @ planes.slopes, minimiser.offset + float(change @ planes.offsets)
+    least = float(region.scaling.least_change(slope[None], np.zeros((1, region.scaling.size)))[0])
+    return minimiser.u, least - offset, proof

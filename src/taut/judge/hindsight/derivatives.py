@@ -17,7 +17,7 @@ from ...problem.interpreter import evaluated
 from ...problem.jets import Jets, loss_jets
 from .scaling import Scaling
 
-__all__ = ["BlockSums", "block_sums", "decisions", "loss_products", "loss_slopes"]
+__all__ = ["BlockSums", "block_sums", "decisions", "loss_lines", "loss_products", "loss_slopes"]
 
 SMALL_BLOCK = 2**16
 """Up to this many entries of decisions times rounds, all columns of a Hessian are computed at once."""
@@ -41,6 +41,16 @@ def loss_slopes(loss: Callable[..., Any], scaling: Scaling, points: Array, data:
         return np.asarray(_slopes(loss, scaling, points, data))
     found = jets.slopes(decisions(scaling, points), (), _rounds(data))[1]
     return float(scaling.radius) * found.transpose(1, 0, 2)
+
+
+def loss_lines(loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any) -> tuple[Array, Array]:
+    """The value (round,) and the gradient (round, entry) of each round's loss at a point."""
+    jets = _jets(loss, scaling, data)
+    if jets is None or not jets.cheap(1, _length(data), 1):
+        both = _lines(loss, scaling, point, data)
+        return np.asarray(both[0]), np.asarray(both[1])
+    values, found = jets.slopes(decisions(scaling, point[None]), (), _rounds(data))
+    return values[0], float(scaling.radius) * found[0]
 
 
 def loss_products(loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any, directions: Array) -> Array:
@@ -140,6 +150,15 @@ def _products(loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any,
         return jax.vmap(jax.linearize(lambda u: slope(u, z), point)[1])(directions)
 
     return jax.vmap(one)(data)
+
+
+@evaluated(static_argnames=("loss",))
+def _lines(loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any) -> tuple[jax.Array, jax.Array]:
+    def value(u: jax.Array, z: Any) -> jax.Array:
+        return jnp.asarray(loss(scaling.decision(u), z), u.dtype)
+
+    found: tuple[jax.Array, jax.Array] = jax.vmap(jax.value_and_grad(value), (None, 0))(point, data)
+    return found
 
 
 def _slope_of(loss: Callable[..., Any], scaling: Scaling) -> Callable[..., jax.Array]:

@@ -19,7 +19,7 @@ from .cuts import Oracle
 from .cutting_planes import cutting_planes
 from .feasible_set import Region
 from .newton import State, newton
-from .objective import Objective, objective_of
+from .objective import Objective, StreamObjective, objective_of
 from .result import Found, relative_gap
 from .scaling import Scaling, sample_points
 from .stream_sums import Taylor, bad_round
@@ -68,13 +68,15 @@ def _search(objective: Objective, region: Region, tolerance: float) -> State:
     if not kinked:
         state = newton(objective, region, state, tolerance)
     unproven = state.gap > STOP * tolerance
-    if unproven.any() and not objective.quadratic:
+    if unproven.any() and isinstance(objective, StreamObjective):
         state = _by_cutting_planes(objective, region, state, unproven, tolerance)
     return state
 
 
-def _by_cutting_planes(objective: Objective, region: Region, state: State, unproven: Array, tolerance: float) -> State:
-    found = cutting_planes(objective.value_slope, region, state.u, unproven, tolerance)
+def _by_cutting_planes(
+    objective: StreamObjective, region: Region, state: State, unproven: Array, tolerance: float
+) -> State:
+    found = cutting_planes(objective.tangents, region, state.u, unproven, tolerance)
     gap = np.maximum(relative_gap(found.value, found.lower, objective.rounds), 0)
     return replace(
         state,

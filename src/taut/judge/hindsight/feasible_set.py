@@ -22,7 +22,7 @@ from .convexity import refuse_concave_constraints
 from .cuts import FIXED, Key, Oracle, Pool
 from .least_violating import LeastViolation, least_violation
 from .lower_bound import Proof, lower_bounds
-from .program import Infeasible, Program, Quadratic, Unbounded
+from .program import Infeasible, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import relative_gap
 from .stream_sums import Taylor, worst_rounds
 from .structure import Structure
@@ -188,15 +188,22 @@ class Region:
         except Unbounded:
             raise ValueError("loss: got losses unbounded below over the feasible set; expected a minimum") from None
         group.pool.mark_used(minimiser.cuts)
-        weights, hessian = group.pool.weights(minimiser.cuts), group.pool.hessian(minimiser.cuts)
+        weights, hessian = self.weights(group.pool, minimiser, minimiser.cuts), group.pool.hessian(minimiser.cuts)
         for i, multiplier in enumerate(minimiser.quadratics):
-            key, weight = (int(self.structure.quadratic[i]), FIXED), float(multiplier) / self.sizes[i]
-            weights[key] = weights.get(key, 0.0) + weight
-            hessian = weight * self.structure.hessians[i] + (0 if hessian is None else hessian)
+            bent = float(multiplier) / self.sizes[i] * self.structure.hessians[i]
+            hessian = bent + (0 if hessian is None else hessian)
         own = max(1.0, float(np.abs(taylor.hessian(e)).max()))
         if hessian is not None and np.abs(hessian).max() < LARGEST_CURVATURE * own:
             group.constraint_curvature[e] = hessian
         return minimiser.u, Proof.of(minimiser, weights, minimiser.rows / self.lengths)
+
+    def weights(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> dict[Key, float]:
+        """The multipliers of everything but rows, by constraint, given those of the pool's cuts."""
+        weights = pool.weights(cuts)
+        for i, multiplier in enumerate(minimiser.quadratics):
+            key = int(self.structure.quadratic[i]), FIXED
+            weights[key] = weights.get(key, 0.0) + float(multiplier) / self.sizes[i]
+        return weights
 
     def lower(self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Proof]) -> Array:
         """Lower bounds on the optimal mean losses, given value and gradient at points `u`; see `lower_bounds`."""
@@ -249,7 +256,7 @@ class Region:
     def with_planes(self, e: int, slopes: Array, offsets: Array) -> tuple[Program, Array | None, Pool]:
         """The element's program with further cuts after those of its pool, and which of the cuts count."""
         group = self.group_of(e)
-        program = group.outer.copy()
+        program = (group.exact or group.outer).copy()
         cuts, cut_offsets = group.pool.arrays()
         program.set_cuts(np.vstack([cuts, slopes]), np.append(cut_offsets, offsets))
         active = group.pool.active(int(self.rounds[e])) if self.varying else None

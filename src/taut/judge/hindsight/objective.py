@@ -6,18 +6,26 @@ stream for every evaluation. Both have `value_slope_curvature(u, mask)` and `val
 
 from __future__ import annotations
 
+import math
+
+import jax
 import numpy as np
 
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .scaling import Scaling, sample_points
+from .derivatives import loss_lines
+from .scaling import Scaling, as_double, sample_points
 from .stream_sums import Taylor, mean_losses, quadratic_sums
 from .structure import loss_kind
 from .tolerances import MISFIT
 
 __all__ = ["Objective", "QuadraticObjective", "StreamObjective", "objective_of"]
 
+GROUPS = 64
+"""The largest number of groups of rounds that have cutting planes of their own."""
+FEW = 2**21
+"""Numbers in the data of all rounds and in their gradients up to which they are kept in memory, so that there are groups."""
 PROBES = 8
 """Random decisions at which the rounds' losses are compared with their polynomials, one per block."""
 
@@ -71,6 +79,25 @@ class StreamObjective(_Elements):
     def value_slope(self, u: Array, mask: Array) -> Taylor:
         """The same without second derivatives, which are returned as zero."""
         return mean_losses(self.loss, self.scaling, self.stream, self.ends, u, mask, with_hessian=False)
+
+    def tangents(self, u: Array, mask: Array) -> dict[int, tuple[Array, Array]]:
+        """Values (group,) and slopes (group, entry) of groups of rounds, whose sums are those of each marked element's mean loss.
+
+        There is one group, unless rounds are few: a plane for every group says more than one for all of them.
+        """
+        elements, last = np.flatnonzero(mask).tolist(), self.ends[-1]
+        width = self.scaling.size + sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(self.stream.block(0, 1)))
+        if self.stream.seeds * last * width > FEW:
+            taylor = self.value_slope(u, mask)
+            return {e: (taylor.value[[e]], taylor.slope[[e]]) for e in elements}
+        data, found = jax.tree.map(as_double, self.stream.block(0, last)), {}
+        for e in elements:
+            seed, end = e // len(self.ends), self.ends[e % len(self.ends)]
+            own = jax.tree.map(lambda a, seed=seed, end=end: a[seed, :end], data)
+            values, slopes = loss_lines(self.loss, self.scaling, u[e], own)
+            starts = np.arange(min(GROUPS, end)) * end // min(GROUPS, end)  # the same groups for every point
+            found[e] = np.add.reduceat(values, starts) / end, np.add.reduceat(slopes, starts, axis=0) / end
+        return found
 
 
 Objective = QuadraticObjective | StreamObjective

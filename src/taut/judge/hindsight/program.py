@@ -58,6 +58,13 @@ class Level(NamedTuple):
     rows: Array
     quadratics: Array
     cuts: Array
+    which: Array | None = None
+    """Which level relaxes each cut, if there are several; the last one relaxes everything else."""
+
+    @property
+    def levels(self) -> int:
+        """The number of levels."""
+        return 1 if self.which is None else int(self.which.max(initial=0)) + 1
 
 
 class Quadratic(NamedTuple):
@@ -119,17 +126,23 @@ class Program:
         return lines.proven(best, active)
 
     def least_violation(self, level: Level, active: Array | None = None) -> ProvenMinimiser:
-        """The least t for which all constraints hold once relaxed by t * level."""
+        """The least t for which all constraints hold once relaxed by t * level; the least sum, if there are several levels."""
         lines = _Lines(self, np.zeros((0, 2), int), level)
-        slope = np.append(np.zeros(lines.width - 1), 1.0)
-        return lines.proven(next(lines.solutions(None, slope, self._offsets_of(active))), active)
+        slope = np.append(np.zeros(lines.width - level.levels), np.ones(level.levels))
+        best: Solution | None = None
+        for solution in lines.solutions(None, slope, self._offsets_of(active)):
+            best = solution if best is None or solution.error < best.error else best
+            if best.error < QUICK:
+                break
+        assert best is not None  # there is at least one attempt
+        return lines.proven(best, active)
 
     def _offsets_of(self, active: Array | None) -> Array:
         return self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
 
 
 class _Lines:
-    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables, perhaps a level.
+    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables, perhaps levels.
 
     The order is: domain's equations, pairs, domain's inequalities, rows, cuts, domain's other cones, quadratics.
     """
@@ -137,7 +150,7 @@ class _Lines:
     def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
         domain, self.size, self.pairs = program.domain, program.size, pairs
         inner = domain.equal.shape[1]
-        self.width = inner + (level is not None)
+        self.width = inner + (0 if level is None else level.levels)
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
         self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
         self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
@@ -151,7 +164,8 @@ class _Lines:
             above = [wide(self.rows[self.single]), wide(self.cuts)]
         else:
             curved = [wide(c.rows, -2 * w * c.linear) for c, w in zip(self.cones_of, level.quadratics, strict=True)]
-            above = [wide(self.rows[self.single], -level.rows[self.single]), wide(self.cuts, -level.cuts)]
+            cuts = wide(self.cuts, -level.cuts) if level.which is None else _with_levels(self.cuts, level, self.width)
+            above = [wide(self.rows[self.single], -level.rows[self.single]), cuts]
         equal = [wide(domain.equal), wide(self.rows[pairs[:, 0]])]
         below = [wide(domain.below), *above]
         self.matrix = Entries.stacked([*equal, *below, wide(domain.rest), *curved]).compressed()
@@ -196,6 +210,18 @@ class _Lines:
         if self.level is not None:
             weight = float(rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics)
         return ProvenMinimiser(v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight)
+
+
+def _with_levels(cuts: Array, level: Level, width: int) -> Entries:
+    """The cuts, each relaxed by a level of its own choice."""
+    assert level.which is not None
+    wide, relaxed = Entries.of(cuts).widened(width), np.flatnonzero(level.cuts)
+    return Entries(
+        np.concatenate([wide.rows, relaxed]),
+        np.concatenate([wide.columns, width - level.levels + level.which[relaxed]]),
+        np.concatenate([wide.values, -level.cuts[relaxed]]),
+        wide.shape,
+    )
 
 
 class _ConeRows(NamedTuple):
