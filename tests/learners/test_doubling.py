@@ -137,8 +137,9 @@ def test_refuses_what_it_cannot_double():
         taut.Doubling.of(lambda horizon: clipped(horizon) if horizon > 4 else queues(horizon))
     with pytest.raises(ValueError, match="make: got a function that refuses every horizon"):
         taut.Doubling.of(lambda horizon: saddle(0))
-    with pytest.raises(ValueError, match="first: got -1"):
-        taut.Doubling.of(clipped, first=-1)
+    for first in (-1, 31):
+        with pytest.raises(ValueError, match=f"first: got {first}"):
+            taut.Doubling.of(clipped, first=first)
 
 
 def test_costs_the_known_factor_at_most():

@@ -92,6 +92,7 @@ BY_HAND = {  # parameters that theorems do not allow, or allow in some settings 
     "half-space, margin": taut.HalfSpace(0.01, 2.0, 0.1, joint=True),
     "half-space, large margin": taut.HalfSpace(0.02, 2.0, 0.4),
     "clipped-ogd, 1 / t^1.5": taut.ClippedOGD(Power(0.1, 0.0, 1.5), 30.0),
+    "clipped-ogd, short": taut.ClippedOGD(1e-6, 30.0),
     "clipped-ogd, steep": taut.ClippedOGD(Inverse(0.1, 1.0), 30.0),
     "clipped-ogd, small sigma": taut.ClippedOGD(0.02, 1.0),
     "projected-ogd, 1 / t^1.5": taut.ProjectedOGD(Power(0.1, 0.0, 1.5), taut.Ball(0.8, shape=2)),

@@ -352,6 +352,22 @@ def test_joint_projection_against_a_solver(name):
         assert a @ found <= o + 1e-14
 
 
+def test_joint_projection_ends_where_no_number_is_left_between():
+    """An excess that jumps over 0, as rounding makes it, has no root."""
+    points = []
+
+    def project(y):
+        points.append(y)
+        return y
+
+    with jax.disable_jit():
+        found = project_jointly(
+            project, jnp.asarray([0.9]), jnp.asarray([1.0]), lambda u: u[0] - 0.3 + jnp.where(u[0] > 0.3, 1e-12, -1e-12)
+        )
+    assert float(found[0]) == pytest.approx(0.3, abs=1e-15)
+    assert len(points) < 40
+
+
 @pytest.mark.parametrize("name", DOMAINS)
 def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
     domain, rng = DOMAINS[name], np.random.default_rng(4)

@@ -80,6 +80,8 @@ def test_running_totals_survive_their_arrays_and_those_of_format_1():
             np.testing.assert_array_equal(getattr(back.totals, name), value)
         with pytest.raises(ValueError, match="not those of 3 constraints"):
             RunningTotals.from_arrays(3, arrays)
+    unbounded = {**running.to_arrays(), "loss": np.asarray(-np.inf)}
+    assert RunningTotals.from_arrays(2, unbounded).totals.loss == -np.inf
 
 
 def test_float32_sums_carry_their_rounding_error():
