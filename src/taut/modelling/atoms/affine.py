@@ -59,7 +59,8 @@ def take(x: jax.Array, index: np.ndarray[Any, Any]) -> jax.Array:
     if pieces is None:
         out = flat.at[places].get(mode="promise_in_bounds")
     else:
-        out = jnp.concatenate([flat[piece] for piece in pieces]) if len(pieces) > 1 else flat[pieces[0]]
+        parts = [jax.lax.slice_in_dim(flat, piece.start, piece.stop, piece.step or 1) for piece in pieces]
+        out = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
     return jnp.reshape(out, index.shape)
 
 
@@ -177,7 +178,10 @@ def diagonal(x: jax.Array, k: int = 0) -> jax.Array:
     n = x.shape[-1]
     first = k if k >= 0 else -k * n
     flat = jnp.reshape(x, (*x.shape[:-2], n * n))
-    return flat[..., first : first + (n - abs(k)) * (n + 1) : n + 1]
+    last = min(first + max(n - abs(k), 0) * (n + 1), n * n)
+    return jax.lax.slice_in_dim(
+        flat, min(first, last), last, n + 1, axis=-1
+    )  # JAX 0.8 turns strides in brackets into gathers
 
 
 def _diagonal(atom: Any) -> Operation:

@@ -154,8 +154,9 @@ def _concave_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents:
     (x,), (dx,) = primals, tangents
     small, tiny = _precision(x)
     largest = jnp.max(x, axes, keepdims=True)
-    # For p < 0 the slope on the boundary is finite; any positive floor far below the other entries shows it.
-    floor = tiny if p < 0 else jnp.where(largest > 0, largest, 1) * max(small ** (1 / p), tiny**0.5)
+    # For p < 0 the slope on the boundary is finite; any positive floor far below the other entries shows it. XLA may multiply it
+    # by numbers below one, and must not get a number so small that it counts as zero.
+    floor = tiny / small**2 if p < 0 else jnp.where(largest > 0, largest, 1) * max(small ** (1 / p), tiny**0.5)
     _, ratio = _scaled_norm(jnp.where(x > 0, x, floor), p, axes)
     return concave_norm(x, p, axes), jnp.sum(power(ratio, p - 1) * dx, axes, keepdims=True)
 
