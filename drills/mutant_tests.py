@@ -35,7 +35,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py"),
     "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
     "learners/registry.py": ("learners/test_registry.py", "learners/test_adding_a_learner.py"),
-    "learners/schedules.py": (GOLDEN, WIDTHS, "test_bad_input.py", "test_pytrees.py", "learners/test_clipped_ogd.py"),
+    "learners/schedules.py": (
+        GOLDEN, WIDTHS, "learners/test_base.py", "test_bad_input.py", "test_pytrees.py", "learners/test_clipped_ogd.py",
+    ),
     "learners/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
     "learners/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
     "learners/half_space_guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),

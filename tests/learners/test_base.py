@@ -83,7 +83,23 @@ DEFAULTS = {
 }
 
 
+def test_schedules_without_values_or_gradients_say_so():
+    with pytest.raises(TypeError, match=r"^Schedule: got a schedule without values"):
+        schedules.Schedule()(jnp.asarray(1), jnp.float64)
+    with pytest.raises(TypeError, match="the learner must call `with_gradient`"):
+        schedules.AdaGradNorm(1.0)(jnp.asarray(1), jnp.float64)
+
+
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_parameters_that_are_not_given(name):
     declared = inspect.signature(getattr(schedules, name, None) or getattr(taut.learners, name)).parameters.values()
     assert {one.name: one.default for one in declared if one.default is not one.empty} == DEFAULTS[name]
+
+
+def test_saddle_point_methods_are_not_clipped_unless_asked():
+    made = (
+        taut.SaddlePoint.mahdavi(KNOWN, 100),
+        taut.SaddlePoint.jenatton(KNOWN),
+        taut.SaddlePoint.jenatton_strongly_convex(KNOWN),
+    )
+    assert [learner.clipped for learner in made] == [False, False, False]

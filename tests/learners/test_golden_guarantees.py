@@ -102,11 +102,13 @@ BY_HAND = {  # parameters that theorems do not allow, or allow in some settings 
     "a-ogd, two powers": taut.SaddlePoint(Constant(0.01), Reciprocal(InverseRoot(9.0), 1.0), InverseRoot(9.0)),
     "a-ogd, shifted": taut.SaddlePoint(InverseRoot(0.1, 2.0), Reciprocal(InverseRoot(9.0), 1.0), InverseRoot(9.0)),
     "bounded-game, two powers": BoundedGame(InverseRoot(0.1), Constant(0.1), 5.0),
+    "two-point, half-space": TwoPoint(taut.HalfSpace(0.01, 2.0), 0.01, 2.0, 1.0, np.zeros(2)),
     "two-point, clipped-ogd": TwoPoint(taut.ClippedOGD(0.1, 30.0), 0.01, 2.0, 1.0, np.zeros(2)),
     "dual-mirror, 100 rounds": DualMirror(0.1, 100),
     "surrogate, own potential": Surrogate(0.3, OwnPotential(), 0.5, 0.5, 2.0),
     "surrogate-strong, steep": StrongSurrogate(3.0, 2.0),
     "averaged, 100 rounds": Averaged(FIXED, 100, 0.3),
+    "averaged, noisy gradients": Averaged(replace(FIXED, joint=False), 2000, 0.3, 0.2),
     "averaged, memory": Averaged(replace(FIXED, memory=2), 2000, 0.3),
     "averaged, margin": Averaged(replace(FIXED, margin=0.1), 2000, 0.3),
     "averaged, not joint": Averaged(replace(FIXED, joint=False), 2000, 0.3),
@@ -116,6 +118,7 @@ BY_HAND = {  # parameters that theorems do not allow, or allow in some settings 
 ONLY_BY_HAND = {
     "announced": replace(SETTINGS["all known"], announced=True),
     "moving, changing": replace(SETTINGS["several, changing"], path_length=3.1),
+    "larger": replace(SETTINGS["affine"], size=5),
     "unknown start": replace(SETTINGS["affine"], initial_violation=None, initial_excess=None),
 }
 BANDITS = ("one-point", "two-point")

@@ -41,7 +41,9 @@ class Schedule:
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The value at round t, in the decision's float type."""
-        raise TypeError("abstract")
+        raise TypeError(
+            f"{type(self).__name__}: got a schedule without values; expected one that defines __call__(t, dtype)"
+        )
 
     def power_law(self) -> PowerLaw | None:
         """Return the numbers of a schedule scale / (t + shift)^beta, or `None` for any other schedule."""
