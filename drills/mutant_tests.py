@@ -23,7 +23,7 @@ WIDTHS = "learners/test_widths.py"
 BOUNDS = "learners/bounds/test_{}.py"
 TESTS: dict[str, tuple[str, ...]] = {
     "storage.py": ("test_storage.py", "play/test_checkpoint.py"),
-    "files.py": ("test_files.py", "learners/test_doubling.py"),
+    "files.py": ("test_files.py", "learners/test_doubling.py", "learners/test_projected_ogd.py"),
     "play/run_file.py": ("test_storage.py", "play/test_run.py"),
     "play/checkpoint.py": ("play/test_checkpoint.py",),
     "play/totals.py": ("play/test_totals.py", "play/test_player.py"),
