@@ -32,7 +32,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learners/base.py": (
         "learners/test_base.py", "learners/test_cuts.py", GOLDEN, WIDTHS, "learners/test_registry.py", "test_bad_input.py",
     ),
-    "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py"),
+    "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py", "learners/test_clipped_ogd.py"),
     "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
     "learners/registry.py": ("learners/test_registry.py", "learners/test_adding_a_learner.py"),
     "learners/schedules.py": (
