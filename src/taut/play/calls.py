@@ -23,7 +23,7 @@ from .layout import Layout
 
 __all__ = ["Call"]
 
-SMALL = 64
+SMALL = 1024
 """A first decision of at most so many numbers is compared by value."""
 
 
