@@ -311,6 +311,12 @@ def test_loss_and_constraints_are_evaluated_once_a_round():
         assert len(re.findall(r"= \S+ exponential\(", text)) == 2
 
 
+def test_totals_that_fit_are_taken_without_a_warning_although_their_sum_does_not_fit():
+    problem = taut.Problem(lambda x, z: z @ x + 1.5e308, lambda x: jnp.sum(x) - 1, BALL)
+    run = taut.simulate(CLIPPED, problem, np.zeros((3, 1, *BALL.shape)), seeds=3)
+    np.testing.assert_array_equal(run.totals.loss, 1.5e308)
+
+
 # Memory.
 
 

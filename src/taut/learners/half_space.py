@@ -102,7 +102,7 @@ class HalfSpace(Learner):
 
     @property
     def side_by_side(self) -> bool:
-        """Not: a round with several constraints projects until all cuts hold."""
+        """A round with several constraints projects until all cuts hold, so seeds take less time one after the other."""
         return False
 
     eta: Schedule | Any

@@ -93,9 +93,7 @@ def _sums_in_numpy(
 ) -> BlockSums:  # fmt: skip
     radius, x = float(scaling.radius), decisions(scaling, u)
     if order == 2:
-        here, slope, hessian = jets.products(
-            x, (), z
-        )  # (seed, round), (seed, round, entry), (entry, seed, round, entry)
+        here, slope, hessian = jets.products(x, (), z)  # the Hessian has the axes entry, seed, round, entry
         hessian = radius**2 * hessian
     else:
         (here, slope), hessian = jets.slopes(x, (), z), np.zeros(0)

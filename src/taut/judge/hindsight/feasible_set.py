@@ -126,9 +126,8 @@ class Region:
         """Sequential quadratic programming on all elements of the batch at once; fills `u`, `excess` and `proofs`."""
         working = list(batch)
         idle = dict.fromkeys(batch, 0)
-        settled: set[int] = (
-            set()
-        )  # feasible, but not proven: older tangents, nearly parallel to the newest, spoil multipliers
+        # Feasible, but not proven: older tangents, nearly parallel to the newest, spoil multipliers.
+        settled: set[int] = set()
         for step in range(TANGENT_STEPS):
             for group in self.groups:
                 group.prepare(40 * self.scaling.size + 400)
