@@ -50,12 +50,12 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
     def run(x: Any, z: Any) -> Any:
         nothing = jnp.zeros(case.scored)
         (x, _, totals), rows = jax.lax.scan(step, (x, optimiser.init(x), (nothing,) * 4 + (0.0,)), z)
-        return x, rows, totals[0]
+        return x, rows, totals  # all of them: XLA would not compute what is not returned
 
     first = jnp.asarray(case.first, float)
 
     def play() -> Played:
-        x, (losses, worst), violation = jax.block_until_ready(run(first, data))
-        return Played(np.asarray(x), np.asarray(losses), np.asarray(worst), np.asarray(violation))
+        x, (losses, worst), totals = jax.block_until_ready(run(first, data))
+        return Played(np.asarray(x), np.asarray(losses), np.asarray(worst), np.asarray(totals[0]))
 
     return play
