@@ -1,9 +1,9 @@
 """Processor time of README's first example in a new process, step by step: import, simulation, certificate, printing.
 
-Run with `python -m benchmarks.cold [--json] [--warm]`. Times are those of all threads, user and system. Nothing is cached between
-processes except Python's bytecode, which a first process writes as an installation does, unless `--warm` asks for the persistent
-compilation cache, which the first process then fills. The process that took the least time in all is shown, because other work on
-the machine only makes them longer.
+Run with `python -m benchmarks.cold [--json] [--warm] [--page]`. Times are those of all threads, user and system. Nothing is
+cached between processes except Python's bytecode, which a first process writes as an installation does, unless `--warm` asks for
+the persistent compilation cache, which the first process then fills. The process that took the least time in all is shown,
+because other work on the machine only makes them longer.
 
 A step is split into what JAX reports: tracing functions of Python, lowering traced programs to XLA's language, compiling them or
 reading them from the cache. JAX reports clock time; a part is shown as its share of the clock time of its step, times the step's
@@ -25,6 +25,11 @@ from . import setting
 from .results import report
 
 PROCESSES = 5
+CACHE = {
+    False: "in a new process with no compilation cache, seconds of processor time",
+    True: "in a new process with a filled compilation cache, seconds of processor time",
+}
+"""What is measured, without and with `--warm`."""
 TARGETS = {False: {"certificate": 1.0, "the whole example": 3.0}, True: {"the whole example": 1.5}}
 """Seconds, at most, without and with a filled compilation cache."""
 EVENTS = {
@@ -36,29 +41,40 @@ PARTS = (*EVENTS.values(), "solving")
 
 
 def main() -> None:
-    """Measure and print the table."""
+    """Measure and print the table, or write both tables into docs/performance.md."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
     words.add_argument("--warm", action="store_true", help="with a persistent compilation cache that was filled before")
+    words.add_argument("--page", action="store_true", help="measure both and write them into docs/performance.md")
     asked = words.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    found = {warm: _rows(warm) for warm in ((False, True) if asked.page else (asked.warm,))}
+    for warm, rows in found.items():
+        report("cold-warm" if warm else "cold", rows, asked.json, f"README's first example {CACHE[warm]}")
+    if asked.page:
+        from .page import put, table, written_by
+
+        tables = (table(CACHE[warm].capitalize(), rows) for warm, rows in found.items())
+        put("cold", "\n\n".join([written_by("cold", setting.machine()), *tables]))
+
+
+def _rows(warm: bool) -> list[dict[str, Any]]:
+    """Measure several processes; return the steps of the one that took the least time."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [folder] if asked.warm else []
+        arguments = [folder] if warm else []
         setting.start("benchmarks.cold", "measure", *arguments)
         found = [json.loads(setting.start("benchmarks.cold", "measure", *arguments)) for _ in range(PROCESSES)]
     best = min(found, key=lambda one: one["the whole example"]["seconds"])
     rows = []
     for name, parts in best.items():
-        target = TARGETS[asked.warm].get(name)
+        target = TARGETS[warm].get(name)
         seconds = parts["seconds"]
         rows.append({
             "step": name, "seconds": seconds, **{part: parts[part] for part in PARTS},
             "the rest": max(seconds - sum(parts[part] for part in PARTS), 0.0),
             "at most": "" if target is None else target, "met": "" if target is None else bool(seconds <= target),
         })  # fmt: skip
-    cache = "a filled compilation cache" if asked.warm else "no compilation cache"
-    title = f"README's first example in a new process with {cache}, seconds of processor time"
-    report("cold-warm" if asked.warm else "cold", rows, asked.json, title)
+    return rows
 
 
 class _Laps:

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import setting
 from .memory import peak
-from .results import cell, report
+from .results import report
 
 SIZES = {
     "T": ("toy, rounds, totals only", (10**5, 10**6, 10**7, 10**8)),
@@ -44,13 +44,9 @@ def main() -> None:
         rows += measure(varied, asked.quick)
     report("limits", rows, asked.json, "How far a simulation scales: a second call, one core, one process per size")
     if asked.page:
-        from .page import markdown, put, written_by
-        from .sections import Section
+        from .page import put, table, written_by
 
-        table = [list(map(cell, row.values())) for row in rows]
-        put(
-            "limits", f"{written_by('limits', setting.machine())}\n\n{markdown(Section('Sizes', list(rows[0]), table))}"
-        )
+        put("limits", f"{written_by('limits', setting.machine())}\n\n{table('Sizes', rows)}")
 
 
 def measure(varied: str, quick: bool = False) -> list[dict[str, Any]]:

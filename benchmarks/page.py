@@ -7,6 +7,7 @@ from typing import Any
 
 from . import setting
 from .figure import draw
+from .results import cell
 from .sections import Section, sections
 
 PAGE = setting.ROOT / "docs" / "performance.md"
@@ -35,6 +36,11 @@ def written_by(part: str, machine: dict[str, str]) -> str:
     processor, system = machine.pop("processor"), machine.pop("system")
     rest = ", ".join(f"{key} {value}" for key, value in machine.items())
     return f"Written by `python -m benchmarks.{part} --page` on {processor} ({system}; {rest})."
+
+
+def table(title: str, rows: list[dict[str, Any]]) -> str:
+    """Return rows, as `results.report` prints them, as text."""
+    return markdown(Section(title, list(rows[0]), [list(map(cell, row.values())) for row in rows]))
 
 
 def markdown(section: Section) -> str:

@@ -35,6 +35,10 @@ GAME = taut.Problem(distance, outside_diamond, BALL, CONSTANTS)
 FOUR = taut.Problem(distance, sides, BALL, CONSTANTS)
 
 
+WIDE = taut.Problem(distance, outside_diamond, taut.Ball(RADIUS, shape=600), CONSTANTS)
+"""A round of this game is so long that JAX plays chunks in a thread of its own, and goes on."""
+
+
 def targets(seeds=None, rounds=ROUNDS, seed=0):
     """Points of norm at most 2, most of them outside the diamond."""
     rng = np.random.default_rng(seed)

@@ -84,6 +84,14 @@ def test_the_users_choice_is_never_overridden(monkeypatch, before, asked, after)
     assert os.environ["XLA_FLAGS"] == (before if after is None else after)
 
 
+def test_compiler_options_in_the_users_flags_are_kept(monkeypatch):
+    options = {"xla_cpu_scheduler_type": "A", "xla_cpu_copy_insertion_use_region_analysis": True}
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    assert engine.unless_chosen(options) == options
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=there --xla_cpu_scheduler_type=B")
+    assert list(engine.unless_chosen(options)) == ["xla_cpu_copy_insertion_use_region_analysis"]
+
+
 def test_nothing_is_set_once_the_backend_runs(monkeypatch):
     import jax.numpy as jnp
 

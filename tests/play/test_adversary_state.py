@@ -39,14 +39,14 @@ def test_the_state_is_that_of_the_decisions_of_the_same_seed():
 def test_a_simulation_is_resumed_with_the_adversary_state(tmp_path, monkeypatch):
     from taut.play.chunks import Simulation
 
-    whole, real = play(), Simulation.play_chunk
+    whole, real = play(), Simulation._start
 
-    def stopping(self, carry, data, start, rounds):
+    def stopping(self, state, data, start, rounds):
         if start >= 10:
             raise KeyboardInterrupt
-        return real(self, carry, data, start, rounds)
+        return real(self, state, data, start, rounds)
 
-    monkeypatch.setattr(Simulation, "play_chunk", stopping)
+    monkeypatch.setattr(Simulation, "_start", stopping)
     with pytest.raises(KeyboardInterrupt):
         play(checkpoint=tmp_path)
     monkeypatch.undo()

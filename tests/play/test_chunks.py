@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import taut
-from small_games import ALL, FOUR, GAME, assert_bit_equal, targets
+from small_games import ALL, FOUR, GAME, WIDE, assert_bit_equal, targets
 from taut.play import chunks, layout
+from taut.play.buffers import aligned
 from taut.play.compile_key import RECORDS
-from taut.play.layout import default_chunk_length
+from taut.play.layout import default_chunk_length, without_waste
+from taut.play.loop import count_compiled
 from taut.play.replay import revealed_data
 from taut.play.run import RECORDS as PUBLIC
 
@@ -44,6 +46,31 @@ def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch
     assert run.decisions.shape == (1, 5 if run.every == 1 else 0, 2)
 
 
+@pytest.mark.parametrize("size", [1, 16, 160, 4000, 2**17])
+@pytest.mark.parametrize("horizon", [1, 2, 7, 1000, 1025, 5000, 8192, 8193, 16384, 20_000, 32_768, 100_000])
+def test_records_of_one_chunk_are_hardly_longer_than_the_horizon(horizon, size):
+    usual = default_chunk_length(size)
+    length = without_waste(usual, horizon, size)
+    assert length <= usual
+    if horizon > usual or usual * size <= layout.LARGE:
+        assert length == usual
+    else:
+        assert horizon <= length
+        assert length <= max(1.25 * horizon, horizon + 1) + 8  # the 8 keep rows of seeds apart
+
+
+def test_few_horizons_with_large_records_need_another_program():
+    lengths = {without_waste(32_776, horizon, 160) for horizon in range(16_385, 32_769)}
+    assert len(lengths) == 4
+    z = np.resize(targets(seeds=10), (10, 9000, 2))
+    first = taut.simulate(CLIPPED, GAME, z, seeds=10)
+    assert first.loss.base.nbytes <= 1.25 * first.loss.nbytes
+    before = count_compiled()
+    second = taut.simulate(CLIPPED, GAME, z[:, :8900], seeds=10)
+    assert count_compiled() == before
+    np.testing.assert_array_equal(second.loss, first.loss[:, :8900])
+
+
 def test_every_equal_to_the_horizon_keeps_the_last_round():
     run = taut.simulate(CLIPPED, GAME, targets(rounds=5), record=ALL, every=5)
     every = taut.simulate(CLIPPED, GAME, targets(rounds=5), record=ALL)
@@ -75,6 +102,67 @@ def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
     np.testing.assert_allclose(losses, run.loss, rtol=1e-12)
     again = taut.simulate(CLIPPED, PROBLEM, data, seeds=seeds or 1, record=ALL)
     np.testing.assert_allclose(again.decisions, run.decisions, rtol=1e-12, atol=1e-12)
+
+
+def test_a_function_may_overwrite_the_arrays_that_it_returned_before():
+    """Chunks overlap in time. Data of a function that are read in place must not change while they are read."""
+    z = np.random.default_rng(0).normal(size=(2000, 600))
+    scratch = aligned((1, 200, 600), float)[0]
+
+    def chunk(start, length):
+        scratch[:length] = z[start : start + length]
+        return scratch[:length]
+
+    expected = taut.simulate(CLIPPED, WIDE, z, chunk=200)
+    assert_bit_equal(taut.simulate(CLIPPED, WIDE, chunk, horizon=2000, chunk=200), expected)
+
+
+def test_a_chunk_is_started_before_the_one_before_is_looked_at(monkeypatch):
+    order = []
+    start, finish = chunks.Simulation._start, chunks.Simulation._finish
+
+    def starting(self, state, data, begun, rounds):
+        order.append(f"start {begun}")
+        return start(self, state, data, begun, rounds)
+
+    def finishing(self, totals, started):
+        order.append(f"finish {started.start}")
+        return finish(self, totals, started)
+
+    monkeypatch.setattr(chunks.Simulation, "_start", starting)
+    monkeypatch.setattr(chunks.Simulation, "_finish", finishing)
+    z = targets(rounds=50)
+    run = taut.simulate(CLIPPED, GAME, z, chunk=20)
+    assert order == ["start 0", "start 20", "finish 0", "start 40", "finish 20", "finish 40"]
+    order.clear()
+    again = taut.simulate(CLIPPED, GAME, lambda begun, length: z[begun : begun + length], horizon=50, chunk=20)
+    assert order == ["start 0", "finish 0", "start 20", "finish 20", "start 40", "finish 40"]
+    assert_bit_equal(again, run)
+
+
+def test_the_first_number_that_is_not_finite_is_named_although_chunks_overlap():
+    z = targets(rounds=50)
+    z[25], z[45] = np.nan, np.inf
+    with pytest.raises(ValueError, match="stream: got a value that is not finite in round 26"):
+        taut.simulate(CLIPPED, GAME, z, chunk=20)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
+def test_a_chunk_that_cannot_be_started_does_not_lose_the_one_before(tmp_path, monkeypatch, kind):
+    z, start = targets(rounds=50), chunks.Simulation._start
+    whole = taut.simulate(CLIPPED, GAME, z, chunk=20)
+
+    def stopping(self, state, data, begun, rounds):
+        if begun >= 40:
+            raise kind
+        return start(self, state, data, begun, rounds)
+
+    monkeypatch.setattr(chunks.Simulation, "_start", stopping)
+    with pytest.raises(kind):
+        taut.simulate(CLIPPED, GAME, z, chunk=20, checkpoint=tmp_path)
+    monkeypatch.undo()
+    assert {path.name for path in tmp_path.glob("records-*")} == {"records-20.npz", "records-40.npz"}
+    assert_bit_equal(taut.simulate(CLIPPED, GAME, z, chunk=20, checkpoint=tmp_path), whole)
 
 
 def test_runs_without_an_adversary_have_no_revealed_data(tmp_path):

@@ -141,6 +141,13 @@ def test_the_step_before_the_projection_is_computed_once():
         assert not ("reduce(" in part and "dynamic-slice(" in part and "subtract(" in part), part
 
 
+@every_game
+def test_no_round_copies_decisions_or_records(compiled, name, seeds):
+    """XLA's usual rules copy the decision in every round, because its old and new values seem to be in use at once."""
+    copied = re.findall(r"= f64\[([\d,]*)\]\S* copy\(", parsed(compiled(name, seeds)).body)
+    assert all(np.prod([int(n) for n in shape.split(",") if n]) <= 20 * seeds for shape in copied), copied
+
+
 def test_records_are_written_where_they_stay(compiled):
     body = parsed(compiled("toy", 10))
     assert body.all.count("dynamic-update-slice(") == 2  # loss and excess

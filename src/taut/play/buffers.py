@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BUFFERS", "aligned", "is_aligned"]
+__all__ = ["BUFFERS", "Staging", "aligned", "is_aligned"]
 
 ALIGNMENT = 64
 KEPT = 16 * 2**20
-"""Arrays of at most so many bytes are kept between simulations."""
+"""At most so many bytes are kept between simulations."""
 Array = np.ndarray[Any, Any]
 
 
@@ -34,30 +34,55 @@ def is_aligned(array: Array) -> bool:
     return array.flags.c_contiguous and address % ALIGNMENT == 0
 
 
-class Buffers(threading.local):
-    """Memory for the data of one chunk, one per thread, reused for the next chunk and the next simulation.
+class Buffers:
+    """Memory for the data of chunks, kept for the next chunk and for the next simulation of any thread.
 
-    Allocating memory costs more than copying into it. Data may be copied here only after the chunk whose data were copied
-    before, in the same thread, has been played.
+    Allocating memory costs more than copying into it, and a new thread would have none of its own.
     """
 
     def __init__(self) -> None:
-        self._memory: dict[int, Array] = {}
+        self._lock = threading.Lock()
+        self._free: list[Array] = []
 
-    def copy(self, leaf: int, data: Array, length: int) -> Array:
+    def take(self, size: int) -> Array:
+        """Return at least so many bytes, which nobody else uses until they are returned."""
+        with self._lock:
+            fitting = [i for i, memory in enumerate(self._free) if memory.size >= size]
+            if fitting:
+                return self._free.pop(min(fitting, key=lambda i: self._free[i].size))
+        return aligned((size,), np.uint8)
+
+    def give_back(self, memory: Array) -> None:
+        """Keep memory for later. Beyond a limit, what was not used for the longest time is freed."""
+        with self._lock:
+            self._free.append(memory)
+            while sum(kept.size for kept in self._free) > KEPT:
+                self._free.pop(0)
+
+
+BUFFERS = Buffers()
+
+
+class Staging:
+    """The data of one chunk, copied to where the compiled loop reads them in place. `end` it after the chunk has been played."""
+
+    def __init__(self) -> None:
+        self._taken: list[Array] = []
+
+    def copy(self, data: Array, length: int) -> Array:
         """Return `data`, with axes seed and round, in an array of `length` rounds; the rounds after them are undefined."""
         if data.shape[1] == length and is_aligned(data):
             return data
         shape = (data.shape[0], length, *data.shape[2:])
         size = math.prod(shape) * data.dtype.itemsize
-        memory = self._memory.get(leaf)
-        if memory is None or memory.size < size:
-            memory = aligned((size,), np.uint8)
-            if size <= KEPT:
-                self._memory[leaf] = memory
+        memory = BUFFERS.take(size)
+        self._taken.append(memory)
         copied = memory[:size].view(data.dtype).reshape(shape)
         copied[:, : data.shape[1]] = data
         return copied
 
-
-BUFFERS = Buffers()
+    def end(self) -> None:
+        """Let the next chunk use the memory. Without this it is freed, once the loop that reads it has ended."""
+        for memory in self._taken:
+            BUFFERS.give_back(memory)
+        self._taken = []

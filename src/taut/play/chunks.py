@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,23 +17,50 @@ from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Arrays, Stream
-from .buffers import BUFFERS, is_aligned
+from .buffers import Staging, is_aligned
 from .compile_key import Carry, CompileKey
 from .layout import Layout
 from .loop import play
 from .nonfinite import raise_first_nonfinite
+from .packing import Packed
 from .run import Run
 from .totals import Totals
 
-__all__ = ["Simulation", "names_of"]
+__all__ = ["Chunk", "Simulation", "names_of"]
 
 SAME = 2.0**14
 """Units of rounding by which a decision may differ between two programs that play the same rounds."""
 
 
+class StartedChunk(NamedTuple):
+    """A chunk that is being played."""
+
+    start: int
+    rounds: int
+    data: Any
+    staging: Staging
+    passed: Any
+    """The arguments of the compiled loop."""
+    state: Packed
+    """The state after the chunk, behind a header; perhaps not computed yet, as are the records."""
+    records: dict[str, Any]
+
+
+class Chunk(NamedTuple):
+    """A chunk that has been played: its rounds after round `start`."""
+
+    start: int
+    rounds: int
+    data: Any
+    """Arrays (seed, round, ...); None if an adversary made them."""
+    carry: Carry
+    """State and totals after the chunk."""
+    records: dict[str, Any]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation:
-    """A simulation that is ready to be played. `prepare` makes one; `play_chunk` and `result` carry it out."""
+    """A simulation that is ready to be played. `prepare` makes one; `play` and `result` carry it out."""
 
     learners: tuple[Learner, ...]
     swept: bool
@@ -113,26 +141,63 @@ class Simulation:
 
     def at_once(self) -> Run:
         """Play all rounds as one chunk, which must be long enough."""
-        rounds = self.stream.horizon
-        return self.result(*self.play_chunk(self.begin(), self.block(0, rounds), 0, rounds))
+        rounds, carry = self.stream.horizon, self.begin()
+        started = self._start(carry.state, self.block(0, rounds), 0, rounds)
+        return self.result(*self._finish(carry.totals, started))
 
-    def play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> tuple[Carry, dict[str, Any]]:
-        """Play one chunk. Returns the carry after it and the records, or raises if a number is not finite."""
-        key, programs = self.layout.key, programs_of(self.problem)
-        staged, skipped = self._stage(data, start, rounds)
+    def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
+        """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not finite.
+
+        A chunk is started before the results of the one before are looked at, so that Python works while compiled code runs. If
+        the data come from a function of the user, it may overwrite the arrays that it returned before; then nothing overlaps.
+        """
+        overlapping = isinstance(self.stream, Arrays) or self.stream.reacts
+        running: StartedChunk | None = None
+        state, totals, error = carry.state, carry.totals, None
+        while running is not None or done < self.stream.horizon:
+            following = None
+            if done < self.stream.horizon and (overlapping or running is None):
+                rounds = min(self.key.length, self.stream.horizon - done)
+                try:
+                    following = self._start(state, self.block(done, rounds), done, rounds)
+                    state, done = following.state, done + rounds
+                except BaseException as raised:  # the chunk before comes first, with its errors, and may be saved
+                    if running is None:
+                        raise
+                    error = raised
+            if running is not None:
+                after, records = self._finish(totals, running)
+                totals = after.totals
+                yield Chunk(running.start, running.rounds, running.data, after, records)
+            if error is not None:
+                raise error
+            running = following
+
+    def _start(self, state: Packed, data: Any, start: int, rounds: int) -> StartedChunk:
+        """Start to play a chunk from a state, perhaps before that has been computed."""
+        staging = Staging()
+        staged, skipped = self._stage(staging, data, start, rounds)
         span = np.array([start, rounds, skipped], np.int32) if start else _first_span(rounds)
-        passed = (self.layout.inputs, carry.state, staged, self.random_keys, span)
-        state, records = play(programs, key, *passed)
-        header = np.asarray(state[0])[: key.header]
-        totals = carry.totals + header[1:]
-        if start:
-            np.copyto(totals, np.maximum(carry.totals, header[1:]), where=self.layout.is_maximum)
-        if not header[0] or not np.isfinite(totals).all():
-            raise_first_nonfinite(programs, key, passed, data)
-        trimmed = {name: _first_rows(values, key.rows(name, rounds)) for name, values in records.items()}
-        return Carry(state, totals), trimmed
+        passed = (self.layout.inputs, state, staged, self.random_keys, span)
+        after, records = play(programs_of(self.problem), self.layout.key, *passed)
+        return StartedChunk(start, rounds, data, staging, passed, after, records)
 
-    def _stage(self, data: Any, start: int, rounds: int) -> tuple[Any, int]:
+    def _finish(self, totals: Array, started: StartedChunk) -> tuple[Carry, dict[str, Any]]:
+        """Wait for a chunk. Returns the carry after it and the records, or raises if a number is not finite."""
+        key = self.layout.key
+        header = np.asarray(started.state[0])[: key.header]
+        totals, before = totals + header[1:], totals
+        if started.start:
+            np.copyto(totals, np.maximum(before, header[1:]), where=self.layout.is_maximum)
+        if not header[0] or not np.isfinite(totals).all():
+            raise_first_nonfinite(programs_of(self.problem), key, started.passed, started.data)
+        started.staging.end()
+        trimmed = {
+            name: _first_rows(values, key.rows(name, started.rounds)) for name, values in started.records.items()
+        }
+        return Carry(started.state, totals), trimmed
+
+    def _stage(self, staging: Staging, data: Any, start: int, rounds: int) -> tuple[Any, int]:
         """Return a chunk's data in the type and length that are compiled, and how many of its rounds to skip.
 
         Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the rounds before it.
@@ -140,7 +205,7 @@ class Simulation:
         length, floating = self.layout.key.length, self.first.dtype
         usual = type(data) is np.ndarray and data.dtype == floating
         if usual and (rounds == length or not start):  # several times faster than what follows
-            return BUFFERS.copy(0, data, length), 0
+            return staging.copy(data, length), 0
         leaves, structure = jax.tree.flatten(data)
         arrays = [leaf if leaf.dtype == floating else cast_data("stream", leaf, floating) for leaf in leaves]
         skipped = length - rounds
@@ -148,7 +213,7 @@ class Simulation:
             longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.stream.block(start - skipped, length))]
             if all(new.dtype == old.dtype and is_aligned(new) for new, old in zip(longer, arrays, strict=True)):
                 return jax.tree.unflatten(structure, longer), skipped
-        copied = [BUFFERS.copy(i, array, length) for i, array in enumerate(arrays)]
+        copied = [staging.copy(array, length) for array in arrays]
         return jax.tree.unflatten(structure, copied), 0
 
     def is_after(self, carry: Carry, final: Array) -> bool:

@@ -31,6 +31,8 @@ CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10, 2**13
 """Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in less time."""
+LARGE = 2**20
+"""Bytes of records whose filling takes a noticeable part of a call."""
 SMALL = 2**17
 """A chunk with decisions of more numbers is not compiled into one kernel: XLA uses several threads for a single operation."""
 
@@ -95,12 +97,13 @@ class Layout(NamedTuple):
         always = sum(sizes[name] for name in record if not RECORDS[name].thinned)
         thinned = sum(sizes[name] for name in record if RECORDS[name].thinned)
         revealed = 0 if stream.reacts else _size(example)
-        numbers = max(revealed, batch.learners * (always + thinned // thinning))
-        length = default_chunk_length(8 * batch.seeds * numbers)
+        recorded = batch.learners * (always + thinned // thinning)
+        length = default_chunk_length(8 * batch.seeds * max(revealed, recorded))
         if chunk is not None:
             length = min(arguments.count("chunk", chunk), max(length, stream.horizon))
         else:
             length = min(length, *(few + 8 for few in FEW if stream.horizon <= few), LONGEST + 8)
+            length = without_waste(length, stream.horizon, 8 * batch.seeds * recorded)
         key = CompileKey(
             loss=problem.loss,
             scored_loss=(score or problem).loss,
@@ -137,6 +140,21 @@ def default_chunk_length(bytes_per_round: int) -> int:
     """
     most = CHUNK_BYTES // max(1, bytes_per_round)
     return (1 << (min(max(most, SHORTEST), LONGEST).bit_length() - 1)) + 8
+
+
+def without_waste(length: int, horizon: int, bytes_per_round: int) -> int:
+    """Return the length of the only chunk of a simulation, shorter than `length` if its records are large.
+
+    All of a chunk's records are filled before its rounds are played, and kept with the run. Large ones are therefore at most a
+    quarter longer than the horizon. There are four lengths between two powers of two, so few horizons need another program.
+
+    >>> without_waste(32776, 20_000, 160), without_waste(32776, 20_000, 16)
+    (20488, 32776)
+    """
+    if horizon > length or length * bytes_per_round <= LARGE:
+        return length
+    step = max(1, (1 << (horizon - 1).bit_length()) // 8)
+    return min(length, -(-horizon // step) * step + 8)
 
 
 def chunk_of_any_length(horizon: int) -> int | None:

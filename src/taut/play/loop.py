@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..engine import COMPILER_OPTIONS, default_float
+from ..engine import COMPILER_OPTIONS, default_float, unless_chosen
+from ..jax_internals import marks_calls
 from ..learners import Learner
 from ..problem.programs import Programs
 from .before_round import heeded
@@ -58,6 +59,12 @@ SHORT_CHUNK = 2**11
 """Simulations of so few rounds take less time than compiling a round twice."""
 NO_KERNEL = ("UNIMPLEMENTED", "Failed to materialize symbols")
 """What XLA says if it cannot compile an operation into a kernel."""
+TESTED_OPTIONS: dict[str, Any] = {
+    "xla_cpu_copy_insertion_use_region_analysis": True,
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+}
+"""For versions of XLA in which these were tested; others may not know them. The first looks closely at which arrays are in use at
+the same time, so that a round copies fewer of them; the second computes a number right before it is used."""
 KERNEL_OPTIONS: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For programs that are one kernel: XLA would hand long sums to a library, which no kernel can contain."""
 QUICK_OPTIONS: dict[str, Any] = {"xla_backend_optimization_level": 0}
@@ -102,7 +109,8 @@ def with_program(programs: Programs, key: CompileKey, use: Callable[[Any], Any])
 
 def _program(programs: Programs, key: CompileKey) -> Any:
     key = in_pieces(programs, key)
-    options = COMPILER_OPTIONS | (KERNEL_OPTIONS if key.whole else {}) | (_quick_options() if key.quick else {})
+    options = COMPILER_OPTIONS | (unless_chosen(TESTED_OPTIONS) if marks_calls() else {})
+    options |= (KERNEL_OPTIONS if key.whole else {}) | (_quick_options() if key.quick else {})
     return programs.compiled(play_chunk, key, compiler_options=options)
 
 

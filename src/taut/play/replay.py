@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,8 @@ import numpy as np
 
 from ..learners import Learner
 from ..problem.problem import Problem
-from ..problem.streams import Adversary, Stream
-from .chunks import Simulation
-from .compile_key import Carry
+from ..problem.streams import Adversary, Stream, as_stream
+from .chunks import Chunk, Simulation
 from .run import Run
 from .with_feedback import through
 
@@ -55,6 +54,7 @@ def replayed(
     learner, problem, stream = run.learner, problem or run.played, stream or run.stream
     if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
         raise ValueError("run: got a run without its problem or its data; expected both, and one learner")
+    stream = as_stream(stream, horizon=run.horizon)
     kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
     whole = Simulation.prepare(
         learners=(learner,),
@@ -77,31 +77,18 @@ def replayed(
         return
     if not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY:
         quick = replace(whole, layout=whole.layout._replace(key=whole.key._replace(quick=True)))
-        *_, last = chunks = list(_played_again(quick, run.horizon))
+        *_, last = chunks = list(quick.play(quick.begin()))
         if quick.is_after(last.carry, run.final):
-            yield from ((chunk.decisions, chunk.data) for chunk in chunks)
+            yield from (_decisions(quick, chunk) for chunk in chunks)
             return
-    for chunk in _played_again(whole, run.horizon):
-        yield chunk.decisions, chunk.data
+    yield from (_decisions(whole, chunk) for chunk in whole.play(whole.begin()))
 
 
-class PlayedChunk(NamedTuple):
-    """Decisions or proposals and data of a chunk, arrays (seed, round, ...), and the carry after it."""
-
-    decisions: Any
-    data: Any
-    carry: Carry
-
-
-def _played_again(simulation: Simulation, horizon: int) -> Iterator[PlayedChunk]:
-    carry = simulation.begin()
-    for start in range(0, horizon, simulation.key.length):
-        count = min(simulation.key.length, horizon - start)
-        data = simulation.block(start, count)
-        carry, records = simulation.play_chunk(carry, data, start, count)
-        first = jax.tree.map(lambda a: a[0], records)  # the axis `learner`
-        decisions = first.get("decisions", first.get("proposals"))
-        yield PlayedChunk(decisions, first["data"] if simulation.stream.reacts else data, carry)
+def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:
+    """Return decisions or proposals and data of a chunk, arrays (seed, round, ...)."""
+    first = jax.tree.map(lambda a: a[0], chunk.records)  # the axis `learner`
+    data = first["data"] if simulation.stream.reacts else chunk.data
+    return first.get("decisions", first.get("proposals")), data
 
 
 def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:

@@ -130,16 +130,13 @@ def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Call
         if done:
             LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
             advance(done)
-        while done < horizon:
-            if done:
-                check_deadline(done, horizon)
-            count = min(simulation.key.length, horizon - done)
-            data = simulation.block(done, count)
-            carry, records = simulation.play_chunk(carry, data, done, count)
-            saved.add(carry, records, data, done, done + count)
-            done += count
+        for chunk in simulation.play(carry, done):
+            carry, done = chunk.carry, chunk.start + chunk.rounds
+            saved.add(carry, chunk.records, chunk.data, chunk.start, done)
             LOG.debug("played %d of %d rounds", done, horizon)
-            advance(count)
+            advance(chunk.rounds)
+            if done < horizon:
+                check_deadline(done, horizon)
         return simulation.result(carry, saved.records())
 
 

@@ -27,6 +27,8 @@ STORED = Path(__file__).with_name("golden_formulas.json")
 STORED_ROWS = json.loads(STORED.read_text()) if STORED.exists() else {}
 DRAWS = 48
 SLOW = ("optimal_parameters",)
+MINIMISERS = {"optimal_parameters": 1e-6}
+"""How closely these are determined: a minimiser only to the root of what its values are rounded to, which differs by machine."""
 ROUND_BY_ROUND = ("averaged_smooth_violation",)
 TEXTS = {"form": ("scale-aware", "sharp", "paper"), "combine": ("sum", "max")}
 BELOW_ONE = ("alpha", "beta", "exponent", "regularity")
@@ -92,11 +94,10 @@ def described(name):
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formulas_have_the_stored_values(name):
     assert name in STORED_ROWS, "store the numbers with python tests/learners/bounds/test_golden_formulas.py"
+    rel = MINIMISERS.get(name, 1e-9)
     for found, stored in zip(described(name), STORED_ROWS[name], strict=True):
         assert isinstance(found, str) == isinstance(stored, str)
-        assert found == (
-            stored if isinstance(stored, str) else pytest.approx(stored, rel=1e-9, abs=1e-300, nan_ok=True)
-        )
+        assert found == (stored if isinstance(stored, str) else pytest.approx(stored, rel=rel, abs=1e-300, nan_ok=True))
 
 
 def test_the_stored_numbers_are_those_of_all_formulas():

@@ -127,7 +127,10 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def _golden(function: Callable[[float], float], low: float, high: float, rounds: int = 48) -> float:
-    """The minimiser of a function that is unimodal in the logarithm of its argument, to about 1e-9 relative."""
+    """The minimiser of a function that is unimodal in the logarithm of its argument, to about 1e-8 relative.
+
+    The interval shrinks to 1e-10 of its length, but nearer to the minimum the values differ by rounding only.
+    """
     a, b = math.log(low), math.log(high)
     c, d = b - _GOLDEN * (b - a), a + _GOLDEN * (b - a)
     at_c, at_d = function(math.exp(c)), function(math.exp(d))
