@@ -93,7 +93,7 @@ def _methods(methods: dict[str, Any]) -> Section:
 
 def _threads(threads: dict[str, Any]) -> Section:
     rows = [[name, f"{row['faster']:.2f}x", f"{row['C faster']:.2f}x"] for name, row in threads.items()]
-    return Section("Two cores", ["speed-up of 20 runs by a second thread", "taut", "hand-written C"], rows)
+    return Section("Two cores", ["speed-up of 20 runs by a second core", "taut", "hand-written C"], rows)
 
 
 def _records(records: dict[str, Any]) -> Section:

@@ -51,7 +51,7 @@ def judge(found: dict[str, Any]) -> list[dict[str, Any]]:
             faster = table["NumPy"]["median"] / table["taut, one stream"]["median"]
             add(f"{problem}, one stream, against naive NumPy", faster, 50, "x faster", below=False)
     for name, row in found.get("threads", {}).items():
-        add(f"second thread, 20 runs: {name}", row["faster"] / row["C faster"], 0.95, "of C's gain", below=False)
+        add(f"second core, 20 runs: {name}", row["faster"] / row["C faster"], 0.95, "of C's gain", below=False)
     for name, row in found.get("float32", {}).items():
         add(f"{name}, 32 bits", row["float32"]["median"] / row["float64"]["median"], 1, "x 64 bits")
     for name, row in found.get("records", {}).items():

@@ -21,7 +21,8 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
 
     Arguments:
         jobs: functions without arguments, for example `functools.partial(taut.simulate, learner, problem, stream)`.
-        threads: how many run at a time; by default as many as this process may use cores.
+        threads: how many run at a time; by default two per core that this process may use, because a simulation has moments
+            in which its core has nothing to do.
 
     Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one. Threads are for
     simulations that differ in more than data or parameters, and for more seeds than one core should compute.
@@ -35,7 +36,7 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
     for job in jobs:
         if not callable(job):
             raise TypeError(f"jobs: got {job!r}; expected functions without arguments, as functools.partial makes them")
-    workers = cores() if threads is None else arguments.count("threads", threads)
+    workers = 2 * cores() if threads is None else arguments.count("threads", threads)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
