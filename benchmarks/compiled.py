@@ -37,19 +37,23 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
 
 def parsed(text: str) -> Any:
     """Return the body of the loop over rounds, the fused computations that it calls, and the entry of the program."""
-    text = re.sub(r", metadata=\{[^}]*\}", "", text)
-    parts = {_name(part): part for part in re.split(r"\n(?=%|ENTRY)", text) if part[0] in "%E"}
-    loops = re.findall(r" while\(.*body=%([\w.\-]+)", text)
-    inner = [parts[name] for name in loops if not re.search(r" (while|call)\(", parts[name])]
+    parts = _parts(text)
+    inner = [body for body in bodies(text) if not re.search(r" (while|call)\(", body)]
     body = max(inner, key=len)
     called = [parts[name] for name in re.findall(r"calls=%([\w.\-]+)", body)]
     entry = next(part for part in parts.values() if part.startswith("ENTRY"))
     return SimpleNamespace(body=body, called=called, entry=entry, all="\n".join([body, *called]))
 
 
+def bodies(text: str) -> list[str]:
+    """Return the bodies of all loops, those of loops inside a round too."""
+    parts = _parts(text)
+    return [parts[name] for name in re.findall(r" while\(.*body=%([\w.\-]+)", text)]
+
+
 def operations(body: str) -> list[str]:
     """Return the names of the operations that one round executes."""
-    names = re.findall(r"^\s+(?:ROOT )?%[\w.\-]+ = (?:\([^=]*\)|\S+) ([\w\-]+)\(", body, re.M)
+    names = re.findall(r"^\s+(?:ROOT )?%[\w.\-]+ = (?:\(.*?\)|\S+) ([\w\-]+)\(", body, re.M)
     return [name for name in names if name not in GIVEN]
 
 
@@ -63,6 +67,12 @@ def passes(body: str, size: int) -> int:
             shapes = [result, *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands))]
             count += any(size <= _numbers(shape) < 1000 * size for shape in shapes)
     return count
+
+
+def _parts(text: str) -> dict[str, str]:
+    """Return the computations of a program by their names."""
+    text = re.sub(r", metadata=\{[^}]*\}", "", text)
+    return {_name(part): part for part in re.split(r"\n(?=%|ENTRY)", text) if part.startswith(("%", "ENTRY"))}
 
 
 def _name(part: str) -> str:

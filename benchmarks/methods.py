@@ -12,8 +12,9 @@ from . import cases, compiled
 from .cases import Case
 from .timing import interleaved
 
+WITHOUT_MEMORY = "half-space, no memory"
 METHODS = (
-    "clipped-ogd", "clipped-ogd-doubling", "half-space", "half-space-horizon", "half-space-margin", "averaged",
+    "clipped-ogd", "clipped-ogd-doubling", WITHOUT_MEMORY, "half-space", "half-space-horizon", "half-space-margin", "averaged",
     "drift-plus-penalty", "yu-neely", "surrogate",
     "surrogate-anytime", "no-slater", "bounded-game", "recoo", "step-experts",
 )  # fmt: skip
@@ -35,8 +36,8 @@ def _rows(case: Case, repeats: int) -> dict[str, Any]:
             return taut.simulate(learner, case.problem, data, seeds=SEEDS, x1=case.start)
 
         plays[name] = play
-        body = compiled.parsed(compiled.text_of(learner, case.problem, data[0, :3], x1=case.start)).body
-        operations[name] = len(compiled.operations(body))
+        text = compiled.text_of(learner, case.problem, data[0, :3], x1=case.start)
+        operations[name] = sum(len(compiled.operations(body)) for body in compiled.bodies(text))
     took = interleaved(plays, repeats)
     base = took["clipped-ogd"].median
     return {
@@ -53,7 +54,8 @@ def _learners(case: Case) -> dict[str, taut.Learner]:
     found: dict[str, taut.Learner] = {"clipped-ogd": case.learner}
     for name in METHODS[1:]:
         try:
-            found[name] = taut.learner(name, case.problem, horizon=case.horizon)
+            options = {"memory": 0} if name == WITHOUT_MEMORY else {}
+            found[name] = taut.learner(name.partition(",")[0], case.problem, horizon=case.horizon, **options)
         except ValueError:  # a constant that this problem does not have
             continue
         finite = np.isfinite(taut.simulate(found[name], case.problem, case.data(1)[0, :3], x1=case.start).final)

@@ -19,7 +19,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from . import anatomy, cases, contenders, memory, methods, ours, scaling, startup, targets  # noqa: E402
+from . import anatomy, cases, contenders, memory, methods, ours, passes, scaling, startup, targets  # noqa: E402
 from .results import FOLDER, keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
@@ -81,6 +81,7 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
     if not quick and not only:
         print("  profile, scaling, memory, start-up", file=sys.stderr)
         found["profile"] = anatomy.measure(repeats)
+        found["passes"] = passes.measure(repeats)
         found["methods"] = methods.measure(repeats)
         found["scaling"] = scaling.measure(repeats, quick)
         found["memory"] = memory.measure()

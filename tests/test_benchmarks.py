@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from benchmarks import batched, cases, modelling, naive, native, optax_scan, ours, page, tables
-from benchmarks.compiled import operations, passes
+from benchmarks.compiled import bodies, operations, passes
 from benchmarks.played import difference
 
 ROUNDS, SEEDS = 60, 3
@@ -63,6 +63,24 @@ def test_operations_and_passes_are_counted_in_the_compiled_code():
     assert passes(BODY, 30) == 2  # the sum reads all decisions, the step writes them; the small one does neither
 
 
+NESTED = """
+%inner (a: (s32[], f64[3])) -> (s32[], f64[3]) {
+  %step = f64[3]{0} fusion(%a), kind=kLoop, calls=%add
+}
+%outer (b: (s32[], f64[3])) -> (s32[], f64[3]) {
+  %loop = (s32[], f64[3]{0}, /*index=5*/f64[]) while(%b), condition=%c, body=%inner
+  %sum = f64[] fusion(%loop), kind=kLoop, calls=%add
+}
+ENTRY %main (d: f64[3]) -> f64[3] {
+  ROOT %rounds = (s32[], f64[3]{0}) while(%d), condition=%c, body=%outer
+}
+"""
+
+
+def test_loops_inside_a_round_are_found_too():
+    assert [operations(body) for body in bodies(NESTED)] == [["fusion"], ["while", "fusion"]]
+
+
 def timing(median):
     return {"median": median, "low": median, "high": median, "difference": 0.0, "ratio": median / 10}
 
@@ -75,6 +93,7 @@ RESULTS = {
                 {"what": "two cores", "value": 1.5, "limit": 1.7, "below": False, "unit": "x faster", "met": False}],
     "profile": [{"problem": "toy", "seeds": 1, "call": 4e-4, "round": 4e-8, "ratio": 3.0, "optax": 1.1,
                  "operations": 18, "passes": 6}],
+    "passes": [{"name": "step", **timing(300.0)}, {"name": "+ norm", **timing(400.0)}],
     "methods": {"toy": {"half-space": {**timing(30.0), "operations": 25}}},
     "threads": {"toy, 10 seeds each": {"faster": 1.5, "C faster": 1.8}},
     "records": {"toy": {"totals": timing(20.0), "metrics": timing(25.0), "everything": timing(40.0)}},
@@ -105,6 +124,20 @@ def test_the_page_holds_what_was_measured(tmp_path, monkeypatch):
     assert written.read_text() == text  # once more changes nothing
     with pytest.raises(SystemExit, match="limits: begin"):
         page.put("limits", "")
+
+
+def test_rows_that_are_printed_can_be_written_too():
+    written = page.table(
+        "A title", [{"step": "all", "seconds": 1.78, "met": True}, {"step": "rest", "seconds": 5.0, "met": False}]
+    )
+    assert written.splitlines() == [
+        "### A title",
+        "",
+        "| step | seconds | met |",
+        "| --- | --- | --- |",
+        "| all | 1.78 | yes |",
+        "| rest | 5 | **no** |",
+    ]
 
 
 def test_the_tables_name_what_was_missed_and_what_was_skipped(capsys):
