@@ -108,6 +108,10 @@ class Learner(ABC):
     """Whether `heed` moves a decision into constraints that are announced before it is played."""
     steps_from_decision: ClassVar[bool] = False
     """Whether the next decision is a step from `state.x`, whatever that is, so that another decision can be put in its place."""
+    shows_infinity: ClassVar[bool] = False
+    """Whether the next decision is the projection of x_t plus multiples of all gradients, so that an infinite gradient makes the
+    step infinite or NaN. Simulations then check the step instead of every gradient. A class with another `step` has to say so
+    itself."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -130,6 +134,12 @@ class Learner(ABC):
         Their `step` must keep `state.x`, because the next decision is made when the next request is seen.
         """
         raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
+
+    @classmethod
+    def step_shows_infinity(cls) -> bool:
+        """Return `shows_infinity` as said by the class that defines `step`."""
+        owner = next(kind for kind in cls.__mro__ if "step" in vars(kind))
+        return bool(vars(owner).get("shows_infinity", False))
 
     @property
     def side_by_side(self) -> bool:

@@ -55,6 +55,7 @@ class ClippedOGD(Learner):
     """
 
     steps_from_decision: ClassVar[bool] = True
+    shows_infinity: ClassVar[bool] = True
 
     eta: Schedule | Any
     sigma: Any

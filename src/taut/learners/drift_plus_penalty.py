@@ -47,6 +47,7 @@ class DriftPlusPenalty(Learner):
     """
 
     steps_from_decision: ClassVar[bool] = True
+    shows_infinity: ClassVar[bool] = True
 
     penalty: Any
     proximity: Any

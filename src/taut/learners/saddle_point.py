@@ -53,6 +53,7 @@ class SaddlePoint(Learner):
     """
 
     steps_from_decision: ClassVar[bool] = True
+    shows_infinity: ClassVar[bool] = True
 
     eta: Schedule
     mu: Schedule

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +50,8 @@ class YuNeely(Learner):
     >>> taut.learner("yu-neely", known, horizon=16)
     YuNeely(gain=2.0, proximity=4.0, norm=1.0)
     """
+
+    shows_infinity: ClassVar[bool] = True
 
     gain: Any
     proximity: Any

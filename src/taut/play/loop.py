@@ -29,9 +29,8 @@ from .step import (
     CheckedRound,
     Remembered,
     all_finite,
-    mark_nonfinite_data,
     nan_unless_finite,
-    play_round,
+    play_checked,
     with_previous,
 )  # fmt: skip
 from .totals import ChunkTotals, round_terms
@@ -371,14 +370,16 @@ def _round(
     x, z = state.x, data
     if key.reveal is not None:
         adversary, z = _ask(key.reveal, adversary, (start + i + 1).astype(jnp.int32), x, random_key)
-    round = CheckedRound(key.loss, fixed.constraints, domain, with_previous(z, previous, key.previous[0]))
+    seen = with_previous(z, previous, key.previous[0])
     scored = None
     if fixed.scored_constraints is not None:
-        seen = with_previous(z, previous, key.previous[1])
-        scored = CheckedRound(key.scored_loss, fixed.scored_constraints, domain, seen)
-    played = play_round(learner, state, round, scored)._replace(proposed=proposed)
-    after, unmarked_data = mark_nonfinite_data(played.after, z)
-    played = played._replace(loss=played.loss + nan_unless_finite(unmarked_data, x.dtype))
+        whole = with_previous(z, previous, key.previous[1])
+        scored = CheckedRound(key.scored_loss, fixed.scored_constraints, domain, whole)
+    played, unchecked = play_checked(
+        learner, state, lambda kind: kind(key.loss, fixed.constraints, domain, seen), scored
+    )
+    loss = played.loss + nan_unless_finite(unchecked, x.dtype)
+    played, after = played._replace(loss=loss, proposed=proposed), played.after
     row = {name: record.value(played, z) for name, record in key.records().items()}
     after = Remembered.around(after, None if previous is None else played.state.x, adversary)
     return Carry(after, totals.add(round_terms(jnp, played.loss, played.excess))), row

@@ -13,19 +13,24 @@ import jax.numpy as jnp
 
 from ..learners import Learner
 from ..problem.constraints import Linearisation
-from ..problem.domains import Domain
+from ..problem.domains import Ball, Box, Domain
 from ..problem.programs import Programs
-from ..problem.round_data import RoundData
+from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .extremes import COLUMNS, round_extremes
 from .packing import Packing
 from .xla import computed_once
 
 __all__ = [
-    "FAULTS", "CheckedRound", "PlayedRound", "Remembered", "all_finite", "header", "mark_nonfinite_data", "measured_step",
-    "nan_unless_finite", "play_round", "revealed_step", "with_previous",
+    "FAULTS", "CheckedRound", "PlayedRound", "Remembered", "StepCheckedRound", "all_finite", "header", "measured_step",
+    "nan_unless_finite", "play_checked", "play_round", "revealed_step", "with_previous",
 ]  # fmt: skip
 
+KEEP_NAN = (Ball, Box)
+"""Domains whose projections leave a NaN where it is; their subclasses may have projections of their own."""
+WIDE = 512
+"""Numbers from which on data are read once less if the step is marked by them, and not the projected decision: they may have left
+the first cache by then. With few numbers, marking the decision takes less time."""
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 """The quantities of a live round that may not be finite, in the order of the bits in its header."""
 
@@ -51,8 +56,38 @@ class CheckedRound(FullInformation):
         return super().project(computed_once(x))  # used twice: for its norm and for the projection itself
 
 
-def _nan_if_infinite(gradient: jax.Array) -> jax.Array:
-    return gradient + 0 * gradient
+class StepCheckedRound(FullInformation):
+    """A revealed round in which a step that is not finite becomes NaN before it is projected, for learners that show infinity.
+
+    One check of the step takes less time than a check of each gradient. Data of the step's shape are checked with it.
+    """
+
+    @staticmethod
+    def suits(learner: Learner, domain: Domain) -> bool:
+        """Return whether an infinite gradient and a NaN in the step are never lost."""
+        return type(learner).step_shows_infinity() and type(domain) in KEEP_NAN
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        """Return g_t(x) with its Jacobian products."""
+        found = super().constraints(x)
+        return found._replace(values=computed_once(found.values))
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Return the nearest point of the domain B."""
+        data, wide = data_of(self.data), x.size >= WIDE
+        step = x if type(self.domain) is Ball else _nan_if_infinite(x)  # a ball finds it when it adds the squares
+        projected = super().project(computed_once(_marked(step, data) if wide else step))
+        projected = projected if wide else _marked(projected, data)
+        self._cache["projected", id(projected)] = (projected, None)
+        return projected
+
+    def has_projected(self, x: jax.Array) -> bool:
+        """Return whether `project` returned this very array."""
+        return ("projected", id(x)) in self._cache
+
+
+def _nan_if_infinite(x: jax.Array) -> jax.Array:
+    return x + 0 * x
 
 
 class Remembered(NamedTuple):
@@ -128,21 +163,48 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round | None 
     return PlayedRound(learner, round, state, after, loss, excess)
 
 
-def mark_nonfinite_data(state: Any, z: Any) -> tuple[Any, list[jax.Array]]:
-    """Make the next decision NaN if data of the decision's shape are not finite, and return the floats that remain.
+def play_checked(
+    learner: Learner, state: Any, reveal: Callable[[type[Any]], Any], scored: Round | None
+) -> tuple[PlayedRound, list[jax.Array]]:
+    """Play a round whose data and gradients are checked: what is not finite makes the next decision NaN.
 
     Loss and gradients need not show that data are not finite (a maximum may hide it), so every number of the data is
-    multiplied by 0 and added to something that is checked: to the decision if the shapes agree, because that needs no sum,
-    which would cost as much as the loss itself.
+    multiplied by 0 and added to something that is checked: to the decision or to the step before it if the shapes agree,
+    because that needs no sum, which would cost as much as the loss itself.
+
+    Arguments:
+        learner: the method.
+        state: its state before the round.
+        reveal: returns the round as an object of the given class.
+        scored: the round that defines loss and constraint values, if it is another one.
+
+    Returns the round after it was played, and the floats of its data that are not checked.
     """
-    floats = [leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    leaves, structure = jax.tree.flatten(state)
-    if sum(leaf is state.x for leaf in leaves) != 1:
-        return state, floats
-    alike = [leaf for leaf in floats if leaf.shape == state.x.shape]
-    marked = sum((0 * leaf.astype(state.x.dtype) for leaf in alike), state.x)
-    unmarked = [leaf for leaf in floats if leaf.shape != state.x.shape]
-    return jax.tree.unflatten(structure, [marked if leaf is state.x else leaf for leaf in leaves]), unmarked
+    round = reveal(CheckedRound)
+    floats = _floats(data_of(round.data))
+    others = [leaf for leaf in floats if leaf.shape != state.x.shape]
+    if StepCheckedRound.suits(learner, round.domain):
+        quick = reveal(StepCheckedRound)
+        played = play_round(learner, state, quick, scored)
+        if quick.has_projected(played.after.x):
+            return played, others
+    played = play_round(learner, state, round, scored)
+    leaves, structure = jax.tree.flatten(played.after)
+    x = played.after.x
+    if sum(leaf is x for leaf in leaves) != 1:
+        return played, floats
+    marked = _marked(x, data_of(round.data))
+    after = jax.tree.unflatten(structure, [marked if leaf is x else leaf for leaf in leaves])
+    return played._replace(after=after), others
+
+
+def _marked(x: jax.Array, data: Any) -> jax.Array:
+    """Return x, NaN where data of the same shape are not finite."""
+    return sum((0 * leaf.astype(x.dtype) for leaf in _floats(data) if leaf.shape == x.shape), x)
+
+
+def _floats(data: Any) -> list[jax.Array]:
+    return [leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
 
 def nan_unless_finite(arrays: list[jax.Array], dtype: Any) -> jax.Array:
@@ -179,7 +241,7 @@ def _revealed(
 ) -> tuple[jax.Array, ...]:
     *given, z = arrays
     (constraints, domain, learner, scored, _), before = _unpacked(fixed, state, header_size, given)
-    floats = (leaf for leaf in jax.tree.leaves(z) if jnp.issubdtype(leaf.dtype, jnp.floating))
+    floats = _floats(z)
     z = with_previous(z, Remembered.parts(before).previous)
     whole = None if scored is None else CheckedRound(loss, scored, domain, z)
     return _live(learner, before, CheckedRound(loss, constraints, domain, z), domain, all_finite(*floats), state, whole)
