@@ -51,7 +51,7 @@ SIDE_BY_SIDE = 1024
 """Numbers of all decisions computed side by side, at most: their intermediate results should stay in the first cache."""
 
 
-SHORT_ROUND, SMALL_DECISION = 128, 16
+SHORT_ROUND, SMALL_DECISION = 128, 8
 """Operations and numbers up to which two rounds per pass are faster. With more, the passes compete for registers: half-space takes
 longer."""
 SHORT_CHUNK = 2**11
