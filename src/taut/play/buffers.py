@@ -15,8 +15,8 @@ import numpy as np
 __all__ = ["BUFFERS", "Staging", "aligned", "is_aligned"]
 
 ALIGNMENT = 64
-KEPT = 16 * 2**20
-"""At most so many bytes are kept between simulations."""
+KEPT = 64 * 2**20
+"""At most so many bytes are kept between simulations: enough for two chunks in each of four threads."""
 Array = np.ndarray[Any, Any]
 
 
