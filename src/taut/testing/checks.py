@@ -44,6 +44,7 @@ from .playing import (
 )
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
 from .requirements import decisions_of, require, require_close, require_equal
+from .slope_checks import check_infinite_slopes_are_noticed
 
 __all__ = ["Check", "checks_for"]
 
@@ -63,7 +64,8 @@ def checks_for(card: Card) -> Iterator[Check]:
     yield from (
         check_step_is_pure, check_calls_declared_oracles_at_x_t_only, check_is_deterministic, check_seeds_are_independent,
         check_batch_equals_loop, check_player_equals_simulation, check_does_not_see_the_future, check_stays_in_domain,
-        check_compiles_once, check_float32, check_schedule_matters, check_constraint_matters, check_assumptions_are_known,
+        check_compiles_once, check_float32, check_infinite_slopes_are_noticed, check_schedule_matters,
+        check_constraint_matters, check_assumptions_are_known,
         check_bounds_hold_on_random_streams, check_bounds_hold_against_adversaries,
     )  # fmt: skip
     if card.growth:
