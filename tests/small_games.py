@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -37,6 +38,18 @@ FOUR = taut.Problem(distance, sides, BALL, CONSTANTS)
 
 WIDE = taut.Problem(distance, outside_diamond, taut.Ball(RADIUS, shape=600), CONSTANTS)
 """A round of this game is so long that JAX plays chunks in a thread of its own, and goes on."""
+
+
+@jax.custom_jvp
+def steep(u, broken):
+    """u, with an infinite slope where `broken` is 1."""
+    return u
+
+
+@steep.defjvp
+def _slope(primals, tangents):
+    u, broken = primals
+    return u, jnp.where(broken == 1, jnp.inf, 1.0) * tangents[0]
 
 
 def targets(seeds=None, rounds=ROUNDS, seed=0):

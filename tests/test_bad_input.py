@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import taut
-from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, targets
+from small_games import BALL, CONSTANTS, FEASIBLE, GAME, ROUNDS, distance, outside_diamond, steep, targets
 from taut.engine import register_dataclass
 from taut.learners import Learner, State, schedules
 from taut.learners.block_frank_wolfe import BlockFrankWolfe
@@ -102,17 +102,6 @@ def test_data_that_do_not_fit_into_32_bits():
 def breaking_in(round):
     """Data that tell the round and the one in which the game is to break."""
     return np.stack([np.arange(1.0, ROUNDS + 1), np.full(ROUNDS, round)], axis=1)
-
-
-@jax.custom_jvp
-def steep(x, broken):
-    return x
-
-
-@steep.defjvp
-def _slope(primals, tangents):
-    x, broken = primals
-    return x, jnp.where(broken, jnp.inf, 1.0) * tangents[0]
 
 
 BOX = taut.Box(-1.0, 1.0, shape=2)

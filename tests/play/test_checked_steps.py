@@ -8,21 +8,9 @@ import numpy as np
 import pytest
 
 import taut
-from small_games import GAME, ROUNDS, learner, targets
+from small_games import GAME, ROUNDS, learner, steep, targets
 from taut.learners.base import State
 from taut.play.step import KEEP_NAN, WIDE, StepCheckedRound
-
-
-@jax.custom_jvp
-def steep(u, broken):
-    """u, with an infinite slope where `broken` is 1."""
-    return u
-
-
-@steep.defjvp
-def _slope(primals, tangents):
-    u, broken = primals
-    return u, jnp.where(broken == 1, jnp.inf, 1.0) * tangents[0]
 
 
 def breaking(round, size=2, rounds=ROUNDS):
