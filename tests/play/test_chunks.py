@@ -147,6 +147,33 @@ def test_the_first_number_that_is_not_finite_is_named_although_chunks_overlap():
         taut.simulate(CLIPPED, GAME, z, chunk=20)
 
 
+@pytest.mark.parametrize("size", [2, 600])
+def test_a_loss_that_calls_back_is_played_in_overlapping_chunks_too(size):
+    """The callback needs the interpreter while the next chunk is being started; an error of its own is raised."""
+    calls, last = [], [float("inf")]
+
+    def counted(u):
+        calls.append(None)
+        if len(calls) > last[0]:
+            raise RuntimeError("an error of the user's own")
+        return np.asarray(u)
+
+    @jax.custom_jvp
+    def called(u):
+        return jax.pure_callback(counted, jax.ShapeDtypeStruct(u.shape, u.dtype), u, vmap_method="expand_dims")
+
+    called.defjvp(lambda primals, tangents: (called(primals[0]), tangents[0]))
+    problem = taut.Problem(
+        lambda x, z: jnp.sum((called(x) - z) ** 2), lambda x: jnp.sum(x * x) - 1, taut.Ball(2.0, shape=size)
+    )
+    z = np.random.default_rng(0).normal(size=(60, size))
+    runs = [taut.simulate(CLIPPED, problem, z, chunk=chunk) for chunk in (60, 8)]
+    np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
+    last[0] = len(calls) + 20
+    with pytest.raises(Exception, match="an error of the user's own"):
+        taut.simulate(CLIPPED, problem, z, chunk=8)
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
 def test_a_chunk_that_cannot_be_started_does_not_lose_the_one_before(tmp_path, monkeypatch, kind):
     z, start = targets(rounds=50), chunks.Simulation._start
