@@ -10,7 +10,8 @@ import pytest
 import taut
 from small_games import GAME, ROUNDS, learner, steep, targets
 from taut.learners.base import State
-from taut.play.step import KEEP_NAN, WIDE, StepCheckedRound
+from taut.play.scaled import WIDE
+from taut.play.step import KEEP_NAN, StepCheckedRound
 
 
 def breaking(round, size=2, rounds=ROUNDS):

@@ -25,16 +25,18 @@ from .before_round import heeded
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .kernel import Separate, check_for_kernel, equations, first_numbers, in_one_kernel
 from .packing import Packed
+from .scaled import Scaled, carried, decided, projects_by_scaling
 from .step import (
     CheckedRound,
     Remembered,
+    StepCheckedRound,
     all_finite,
     nan_unless_finite,
     play_checked,
     with_previous,
 )  # fmt: skip
 from .totals import ChunkTotals, round_terms
-from .xla import rewritten, separate_zeros
+from .xla import hidden_zero, rewritten, separate_zeros
 
 __all__ = [
     "count_compiled",
@@ -174,9 +176,11 @@ def _play_chunk(
     carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
     learner_group, seed_group = _group_sizes(batch, math.prod(domain.shape)) if learner.side_by_side else (1, 1)
     one_round = partial(_round, key, fixed, start)
+    replaceable = hasattr(Remembered.parts(first.state).learner, "_replace")  # a user's state need not be a named tuple
+    by_scaling = replaceable and StepCheckedRound.suits(learner, domain) and projects_by_scaling(domain, fixed.x1)
 
     def some_learners(learner: Learner, carry: Carry, swept: bool) -> Any:
-        chunk = partial(_chunk, key, one_round, rounds, skipped, learner, swept)
+        chunk = partial(_chunk, key, one_round, rounds, skipped, by_scaling, learner, swept)
         one, several = partial(chunk, False), partial(chunk, True)
         arguments, axes = (carry, data, random_keys), (int(swept), 0, 0)
         after, records, finite = _in_groups(one, several, arguments, axes, batch.seeds, seed_group)
@@ -240,8 +244,8 @@ def _in_groups(
 
 
 def _chunk(
-    key: CompileKey, one_round: Callable[..., Any], rounds: jax.Array, skipped: jax.Array, learner: Learner, swept: bool,
-    seeded: bool, carry: Carry, data: Any, random_keys: Any,
+    key: CompileKey, one_round: Callable[..., Any], rounds: jax.Array, skipped: jax.Array, by_scaling: bool, learner: Learner,
+    swept: bool, seeded: bool, carry: Carry, data: Any, random_keys: Any,
 ) -> tuple[Carry, dict[str, Any], jax.Array]:  # fmt: skip
     """Play the rounds of a chunk one after the other, with all learners and seeds of a group side by side.
 
@@ -273,7 +277,15 @@ def _chunk(
     floating = carry.totals.loss.value.dtype
     if default_float().itemsize >= 8:
         carry = carry._replace(totals=carry.totals.widened())
-    traced, (_, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
+    plain = carry
+    if by_scaling:
+        carry = _with_learner(carry, partial(carried, batch_ndim=batch_ndim))
+    traced, (after, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
+    if by_scaling and not isinstance(
+        Remembered.parts(after.state).x, Scaled
+    ):  # the decision turns out to be no projection
+        carry = plain
+        traced, (_, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
     if key.whole:
         check_for_kernel(traced)  # the whole chunk is checked too, but this is noticed sooner
     records = _buffers(key, row, batch_ndim, rounds)
@@ -302,10 +314,17 @@ def _chunk(
 
     # result
     carry, stored = _pad_seeds((carry, stored), seed_axis, -padding)
+    carry = _with_learner(carry, partial(decided, nothing=hidden_zero(rounds)))
     totals = carry.totals.narrowed(floating)
     carry = carry._replace(totals=totals)
     finite = all_finite(carry.state.x, totals.loss.value, totals.excess.value, totals.squared.value, *stored)
     return carry, records, finite
+
+
+def _with_learner(carry: Carry, change: Callable[[Any], Any]) -> Carry:
+    """Return a carry with another state of the learner."""
+    remembered = Remembered.parts(carry.state)
+    return carry._replace(state=Remembered.around(change(remembered.learner), *remembered[1:]))
 
 
 def _pays_to_unroll(key: CompileKey, shape: tuple[int, ...], round: Any) -> bool:
@@ -362,7 +381,8 @@ def _round(
     i: jax.Array,
 ) -> tuple[Carry, dict[str, Any]]:  # fmt: skip
     """Play one round of one learner and one seed. Returns the carry after it, and what to record."""
-    (state, previous, adversary), totals = Remembered.parts(carry.state), carry.totals
+    (given, previous, adversary), totals = Remembered.parts(carry.state), carry.totals
+    state = decided(given, hidden_zero(start))
     domain, proposed = fixed.domain, None
     if fixed.announced is not None:
         proposed = state.x
@@ -381,6 +401,8 @@ def _round(
     loss = played.loss + nan_unless_finite(unchecked, x.dtype)
     played, after = played._replace(loss=loss, proposed=proposed), played.after
     row = {name: record.value(played, z) for name, record in key.records().items()}
+    if isinstance(given.x, Scaled) and isinstance(played.round, StepCheckedRound):
+        after = after._replace(x=played.round.scaled(after.x))
     after = Remembered.around(after, None if previous is None else played.state.x, adversary)
     return Carry(after, totals.add(round_terms(jnp, played.loss, played.excess))), row
 

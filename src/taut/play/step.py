@@ -19,6 +19,7 @@ from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .extremes import COLUMNS, round_extremes
 from .packing import Packing
+from .scaled import Scaled, is_wide, projects_by_scaling
 from .xla import computed_once
 
 __all__ = [
@@ -28,9 +29,6 @@ __all__ = [
 
 KEEP_NAN = (Ball, Box)
 """Domains whose projections leave a NaN where it is; their subclasses may have projections of their own."""
-WIDE = 512
-"""Numbers from which on data are read once less if the step is marked by them, and not the projected decision: they may have left
-the first cache by then. With few numbers, marking the decision takes less time."""
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 """The quantities of a live round that may not be finite, in the order of the bits in its header."""
 
@@ -46,9 +44,9 @@ class CheckedRound(FullInformation):
         """Return a subgradient of f_t at x."""
         return _nan_if_infinite(super().gradient(x))
 
-    def constraints(self, x: jax.Array) -> Linearisation:
+    def linearised(self, x: jax.Array) -> Linearisation:
         """Return g_t(x) with its Jacobian products."""
-        values, pull, push = super().constraints(x)
+        values, pull, push = super().linearised(x)
         return Linearisation(computed_once(values), lambda weights: _nan_if_infinite(pull(weights)), push)
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -67,23 +65,30 @@ class StepCheckedRound(FullInformation):
         """Return whether an infinite gradient and a NaN in the step are never lost."""
         return type(learner).step_shows_infinity() and type(domain) in KEEP_NAN
 
-    def constraints(self, x: jax.Array) -> Linearisation:
+    def linearised(self, x: jax.Array) -> Linearisation:
         """Return g_t(x) with its Jacobian products."""
-        found = super().constraints(x)
+        found = super().linearised(x)
         return found._replace(values=computed_once(found.values))
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
-        data, wide = data_of(self.data), x.size >= WIDE
+        data, wide = data_of(self.data), is_wide(x.shape)
         step = x if type(self.domain) is Ball else _nan_if_infinite(x)  # a ball finds it when it adds the squares
-        projected = super().project(computed_once(_marked(step, data) if wide else step))
+        step = computed_once(_marked(step, data) if wide else step)
+        scaled = Scaled(step, self.domain.scale(step)) if projects_by_scaling(self.domain, x) else None
+        projected = super().project(step) if scaled is None else step * scaled.scale
         projected = projected if wide else _marked(projected, data)
-        self._cache["projected", id(projected)] = (projected, None)
+        self._cache["projected", id(projected)] = (projected, scaled)
         return projected
 
     def has_projected(self, x: jax.Array) -> bool:
         """Return whether `project` returned this very array."""
         return ("projected", id(x)) in self._cache
+
+    def scaled(self, x: jax.Array) -> Scaled | None:
+        """Return the step and the number whose product `project` returned as x, if it was a product."""
+        found: Scaled | None = self._cache["projected", id(x)][1]
+        return found
 
 
 def _nan_if_infinite(x: jax.Array) -> jax.Array:
@@ -200,7 +205,8 @@ def play_checked(
 
 def _marked(x: jax.Array, data: Any) -> jax.Array:
     """Return x, NaN where data of the same shape are not finite."""
-    return sum((0 * leaf.astype(x.dtype) for leaf in _floats(data) if leaf.shape == x.shape), x)
+    same = (leaf.astype(x.dtype) for leaf in _floats(data) if leaf.shape == x.shape)
+    return sum((leaf - leaf for leaf in same), x)
 
 
 def _floats(data: Any) -> list[jax.Array]:

@@ -1,14 +1,15 @@
-"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same.
+"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same, up to the order of long sums.
 
-The backend compiles two patterns badly. Both are rewritten before compilation, by tracing the round and evaluating the
+The backend compiles three patterns badly. They are rewritten before compilation, by tracing the round and evaluating the
 traced program again:
 
 - A sum or maximum over several axes becomes nested scalar loops; one over a single axis becomes vector instructions, which
   is eight times faster for a 10 x 10 matrix. So the axes of a reduction are merged. XLA would undo that without a barrier.
 - An array that two operations use is computed twice if it looks cheap. A value marked by `computed_once` becomes a result
   of the loop body, which has to be stored, so it is computed once.
+- Each sum over a long decision passes over memory once more. `joint_sums` forms several at once.
 
-`separate_zeros` works around a third one.
+`separate_zeros` and `hidden_zero` work around others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from ..jax_internals import Literal, bind, plain
+from . import joint_sums
+from .scaled import is_wide
 
-__all__ = ["computed_once", "rewritten", "separate_zeros"]
+__all__ = ["computed_once", "hidden_zero", "rewritten", "separate_zeros"]
 
 _ONCE = "taut: computed once"
 _REDUCTIONS = frozenset(("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"))
@@ -50,6 +53,17 @@ def separate_zeros(shape: tuple[int, ...], dtype: Any, number: int, counter: jax
     return jnp.full(shape, jnp.where(counter < -number, 1, 0), dtype)
 
 
+def hidden_zero(counter: jax.Array) -> jax.Array:
+    """Return -0.0, which changes no number that it is added to, without XLA knowing.
+
+    A product that is added to it is rounded. XLA may otherwise compute the product and the sum that follows with one rounding.
+
+    Arguments:
+        counter: a traced number that is never negative.
+    """
+    return jnp.where(counter < 0, 1.0, -0.0)
+
+
 def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax.Array]]]:
     """Rewrite `function`. The result returns the same values, and a list of those marked by `computed_once`.
 
@@ -64,14 +78,27 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax
         if plain():
             return function(*args), []
         traced, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-        stored: list[jax.Array] = []
         try:
-            outputs = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(args), stored)
+            outputs, stored = _rewritten(traced, jax.tree.leaves(args))
         except Exception:  # a version of JAX whose traced programs are different: slower, but the same numbers
             return function(*args), []
-        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), stored
+        kept = {id(output) for output in outputs}  # values that are returned anyway need no second place
+        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), [x for x in stored if id(x) not in kept]
 
     return evaluated
+
+
+def _rewritten(traced: Any, arguments: Sequence[Any]) -> tuple[list[Any], list[jax.Array]]:
+    def without_calls(*arguments: Any) -> tuple[list[Any], list[jax.Array]]:
+        stored: list[jax.Array] = []
+        return _evaluate(traced.jaxpr, traced.consts, arguments, stored), stored
+
+    if traced.effects or not any(is_wide(jnp.shape(argument)) for argument in arguments):
+        return without_calls(*arguments)
+    program, shapes = jax.make_jaxpr(without_calls, return_shape=True)(*arguments)
+    outputs: tuple[list[Any], list[jax.Array]]
+    outputs = jax.tree.unflatten(jax.tree.structure(shapes), joint_sums.evaluate(program, arguments))
+    return outputs
 
 
 def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], stored: list[jax.Array]) -> list[Any]:

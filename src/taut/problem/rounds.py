@@ -61,7 +61,11 @@ class FullInformation:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """g_t(x) with its Jacobian products."""
-        return self._cached("g", x, lambda: self.stated.linearise(x, self.data))
+        return self._cached("g", x, lambda: self.linearised(x))
+
+    def linearised(self, x: jax.Array) -> Linearisation:
+        """What `constraints` returns, traced anew; subclasses that change it are traced once per decision too."""
+        return self.stated.linearise(x, self.data)
 
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""

@@ -87,11 +87,23 @@ class Ball(_Centred, leaves=("radius", "origin")):
         """centre + (x - centre) / max(1, |x - centre| / radius)."""
         x = self._decision(x)
         dtype = working(x)
-        (radius,) = cast(dtype, self.radius)
         offset = x.astype(dtype)
         if self.origin is not None:
             (middle,) = cast(dtype, self.origin)
             offset = offset - middle
+        scale = self.scale(offset)
+        if not is_tracer(scale) and np.isnan(scale) and np.isfinite(offset).all():
+            return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))
+        inside = offset * scale if self.origin is None else middle + offset * scale
+        return inside.astype(x.dtype)
+
+    def scale(self, offset: jax.Array) -> jax.Array:
+        """The number by which an offset from the centre is multiplied to lie in the ball, at most 1.
+
+        It is NaN for points so far away that their squares overflow, which a simulation then reports.
+        """
+        dtype = offset.dtype
+        (radius,) = cast(dtype, self.radius)
         # The radius is measured as `small`, a power of two whose square is still well above the least float:
         # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
         # square root sees at least small^2, so that its gradient exists at the centre too.
@@ -101,15 +113,7 @@ class Ball(_Centred, leaves=("radius", "origin")):
         edge = jnp.where(factor > least, small, factor * radius)
         unit = offset * factor
         squares = jnp.sum(unit * unit)
-        if is_tracer(squares):
-            far = 0 * squares  # NaN for points so far away that their squares overflow, which a simulation then reports
-        elif np.isinf(squares) and np.isfinite(offset).all():
-            return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))
-        else:
-            far = jnp.zeros((), dtype)
-        scale = edge / jnp.sqrt(jnp.where(squares > edge**2, squares, edge**2)) + far
-        inside = offset * scale if self.origin is None else middle + offset * scale
-        return inside.astype(x.dtype)
+        return edge / jnp.sqrt(jnp.where(squares > edge**2, squares, edge**2)) + 0 * squares
 
     def _nearer(self, offset: jax.Array) -> jax.Array:
         """A point in the same direction, far outside the ball but near enough to be squared."""
