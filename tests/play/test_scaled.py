@@ -210,7 +210,8 @@ def test_the_projection_is_the_domains():
 
 
 def test_a_round_stores_nothing_but_the_step():
-    """In the loop over rounds only one operation has a whole decision as its result, and one forms the sums over decisions."""
+    """In the loop over rounds only one operation has a whole decision as its result. Another one forms all sums before the step:
+    for the loss, the constraint, and the check of the data."""
     known = taut.Constants(loss_lipschitz=2.0, constraint_lipschitz=1.0)
     problem = taut.Problem(
         lambda x, z: jnp.logaddexp(0.0, -jnp.vdot(z, x)),
@@ -221,4 +222,4 @@ def test_a_round_stores_nothing_but_the_step():
     body = parsed(text_of(CLIPPED, problem, np.ones((3, SIZE)))).body
     whole = re.findall(rf"= f64\[{SIZE}\]\S* (\S+?)\(", body)
     assert [name for name in whole if name != "get-tuple-element"] == ["fusion"]
-    assert len(re.findall(r"= \(f64\[\], f64\[\]\) fusion", body)) == 1
+    assert len(re.findall(r"= \(f64\[\], f64\[\], f64\[\]\) fusion", body)) == 1

@@ -90,17 +90,18 @@ class Call(NamedTuple):
         data = np.asarray(self.stream) if isinstance(self.stream, jax.Array) else self.stream
         if type(data) is not np.ndarray:
             data = jax.tree.map(np.asarray, data)
+        arrays = Arrays(data, *shapes)
         return Simulation(
             learners=found.learners,
             swept=found.swept,
             problem=self.problem,
             score=self.score,
             feedback=self.feedback,
-            stream=Arrays(data, *shapes),
+            stream=arrays,
             every=found.every,
             first=found.first,
             random_keys=None,
-            layout=found.layout,
+            layout=found.layout.for_data(arrays),
         )
 
     def keep(self, simulation: Simulation) -> None:

@@ -14,18 +14,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
 from .. import arguments, files, storage
 from ..engine import Array
 from .chunks import Simulation
 from .fingerprint import digest_of_tree, fingerprint
+from .kept_records import ROUND_AXIS, KeptRecords
 
 __all__ = ["Checkpoint"]
 
 FORMAT = 5
 STATE = "state.npz"
-ROUND_AXIS = 2
 
 
 class Checkpoint:
@@ -44,8 +42,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist yet")
         self.simulation = simulation
         self.fingerprint = {} if folder is None else fingerprint(simulation)
-        self.kept: dict[str, Array] = {}
-        """The records of all rounds; those after the chunks played so far are undefined."""
+        self.kept = KeptRecords(simulation.key, simulation.stream.horizon)
         self.ends: list[int] = []
         self.run = "" if folder is None else secrets.token_hex(16)
         self.data = ""
@@ -108,7 +105,7 @@ class Checkpoint:
             rows = {name: self.simulation.key.rows(name, end - begun) for name in self.simulation.key.record}
             if {name: array.shape[ROUND_AXIS] for name, array in arrays.items()} != rows:
                 raise ValueError(f"{path.name} holds other records")
-            self._keep(arrays, begun, end)
+            self.kept.add(arrays, begun, end)
             self.last, begun = storage.digest_of_file(path), end
         if self.last != last:
             raise ValueError("the last file of records is not the one that belongs to it")
@@ -118,7 +115,7 @@ class Checkpoint:
 
     def add(self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int) -> None:
         """Keep the records of rounds begun..done; with a folder, write them and then the state."""
-        self._keep(records, begun, done)
+        self.kept.add(records, begun, done)
         if self.folder is None:
             return
         if records:
@@ -140,22 +137,9 @@ class Checkpoint:
         }
         files.write_arrays(self.folder / STATE, header, files.flat(carry), follow=False)
 
-    def _keep(self, records: Mapping[str, Array], begun: int, done: int) -> None:
-        """Copy the records of rounds begun..done to their place, so that the memory of the chunk can be used again."""
-        key, horizon = self.simulation.key, self.simulation.stream.horizon
-        if not begun and done == horizon:
-            self.kept = dict(records)
-            return
-        for name, array in records.items():
-            if name not in self.kept:
-                shape = (*array.shape[:ROUND_AXIS], key.rows(name, horizon), *array.shape[ROUND_AXIS + 1 :])
-                self.kept[name] = np.empty(shape, array.dtype)
-            start = key.rows(name, begun)
-            self.kept[name][:, :, start : start + array.shape[ROUND_AXIS]] = array
-
     def records(self) -> dict[str, Array]:
         """Return the records of all chunks."""
-        return self.kept
+        return self.kept.records
 
     def _compare(self, path: Path, header: Mapping[str, Any]) -> None:
         if header.get("format") != FORMAT:

@@ -18,7 +18,9 @@ from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Arrays, Stream
 from .buffers import Staging, is_aligned
-from .compile_key import Carry, CompileKey
+from .compile_key import BLOCK_TOTALS, Carry, CompileKey
+from .deadline import check_deadline
+from .kept_records import KeptRecords
 from .layout import Layout
 from .loop import play
 from .nonfinite import raise_first_nonfinite
@@ -90,9 +92,15 @@ class Simulation:
         first: jax.Array,
         random_keys: jax.Array | None,
         chunk: int | None,
+        saved: bool = False,
     ) -> Simulation:
-        """Check that learners, problem and data fit together, and lay them out for the compiled loop."""
-        layout = Layout.of(learners, problem, score, feedback, stream, record, every, first, random_keys, chunk)
+        """Check that learners, problem and data fit together, and lay them out for the compiled loop.
+
+        One that is `saved` between chunks may be continued with data that lie elsewhere, so its chunks do not depend on that.
+        """
+        layout = Layout.of(
+            learners, problem, score, feedback, stream, record, every, first, random_keys, chunk, not saved
+        )
         return cls(
             learners=learners,
             swept=swept,
@@ -103,7 +111,7 @@ class Simulation:
             every=every,
             first=first,
             random_keys=random_keys,
-            layout=layout,
+            layout=layout.for_data(stream),
         )
 
     @property
@@ -120,8 +128,8 @@ class Simulation:
         """Return one simulation per seed if seeds are better played one after the other, otherwise this one."""
         if self.layout.one_seed is None or not isinstance(self.stream, Arrays):
             return [self]
-        streams = (self.stream.of_seed(seed) for seed in range(self.stream.seeds))
-        return [replace(self, stream=stream, layout=self.layout.one_seed) for stream in streams]
+        streams, layout = (self.stream.of_seed(seed) for seed in range(self.stream.seeds)), self.layout.one_seed
+        return [replace(self, stream=stream, layout=layout.for_data(stream)) for stream in streams]
 
     def block(self, start: int, rounds: int) -> Any:
         """Return the data of a chunk, checked to be like those of the first round; None if they depend on decisions."""
@@ -139,11 +147,19 @@ class Simulation:
         """Return the carry before round 1. Between chunks the state is packed, and the totals are one float64 vector."""
         return Carry(self.layout.placeholder_state, np.zeros(self.key.totals.size))
 
-    def at_once(self) -> Run:
-        """Play all rounds as one chunk, which must be long enough."""
-        rounds, carry = self.stream.horizon, self.begin()
-        started = self._start(carry.state, self.block(0, rounds), 0, rounds)
-        return self.result(*self._finish(carry.totals, started))
+    def in_memory(self) -> Run:
+        """Play all rounds and save nothing."""
+        horizon, carry = self.stream.horizon, self.begin()
+        if horizon <= self.key.length:
+            started = self._start(carry.state, self.block(0, horizon), 0, horizon)
+            return self.result(*self._finish(carry.totals, started))
+        kept = KeptRecords(self.key, horizon)
+        for chunk in self.play(carry):
+            carry, done = chunk.carry, chunk.start + chunk.rounds
+            kept.add(chunk.records, chunk.start, done)
+            if done < horizon:
+                check_deadline(done, horizon)
+        return self.result(carry, kept.records)
 
     def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
         """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not finite.
@@ -186,9 +202,11 @@ class Simulation:
         """Wait for a chunk. Returns the carry after it and the records, or raises if a number is not finite."""
         key = self.layout.key
         header = np.asarray(started.state[0])[: key.header]
-        totals, before = totals + header[1:], totals
-        if started.start:
-            np.copyto(totals, np.maximum(before, header[1:]), where=self.layout.is_maximum)
+        if key.blocks == 1:
+            totals = self._added(totals, header[1:])
+        else:
+            for sums in np.asarray(started.records.pop(BLOCK_TOTALS)):
+                totals = self._added(totals, sums)
         if not header[0] or not np.isfinite(totals).all():
             raise_first_nonfinite(programs_of(self.problem), key, started.passed, started.data)
         started.staging.end()
@@ -197,22 +215,36 @@ class Simulation:
         }
         return Carry(started.state, totals), trimmed
 
+    def _added(self, totals: Array, more: Array) -> Array:
+        """Return packed totals with those of further rounds."""
+        added = totals + more
+        np.copyto(added, np.maximum(totals, more), where=self.layout.is_maximum)
+        return added
+
     def _stage(self, staging: Staging, data: Any, start: int, rounds: int) -> tuple[Any, int]:
         """Return a chunk's data in the type and length that are compiled, and how many of its rounds to skip.
 
         Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the rounds before it.
         """
         length, floating = self.layout.key.length, self.first.dtype
-        usual = type(data) is np.ndarray and data.dtype == floating
-        if usual and (rounds == length or not start):  # several times faster than what follows
+        skipped = length - rounds
+        longer = (
+            self.stream.block(start - skipped, length)
+            if isinstance(self.stream, Arrays) and 0 < skipped <= start
+            else None
+        )
+        if (
+            type(data) is np.ndarray and data.dtype == floating
+        ):  # the usual case, several times faster than what follows
+            if longer is not None and is_aligned(longer):
+                return longer, skipped
             return staging.copy(data, length), 0
         leaves, structure = jax.tree.flatten(data)
         arrays = [leaf if leaf.dtype == floating else cast_data("stream", leaf, floating) for leaf in leaves]
-        skipped = length - rounds
-        if isinstance(self.stream, Arrays) and 0 < skipped <= start:
-            longer = [np.asarray(leaf) for leaf in jax.tree.leaves(self.stream.block(start - skipped, length))]
-            if all(new.dtype == old.dtype and is_aligned(new) for new, old in zip(longer, arrays, strict=True)):
-                return jax.tree.unflatten(structure, longer), skipped
+        if longer is not None:
+            all_rounds = [np.asarray(leaf) for leaf in jax.tree.leaves(longer)]
+            if all(new.dtype == old.dtype and is_aligned(new) for new, old in zip(all_rounds, arrays, strict=True)):
+                return jax.tree.unflatten(structure, all_rounds), skipped
         copied = [staging.copy(array, length) for array in arrays]
         return jax.tree.unflatten(structure, copied), 0
 

@@ -14,7 +14,7 @@ from ..problem.domains import Domain
 from .packing import Packing
 from .step import PlayedRound
 
-__all__ = ["RECORDS", "BatchShape", "Carry", "CompileKey", "Inputs", "Record"]
+__all__ = ["BLOCK_TOTALS", "RECORDS", "BatchShape", "Carry", "CompileKey", "Inputs", "Record"]
 
 
 class Record(NamedTuple):
@@ -37,6 +37,10 @@ RECORDS = {
     "data": Record(lambda played, z: z, thinned=False),
     "proposals": Record(lambda played, z: played.proposed, thinned=False),
 }
+
+
+BLOCK_TOTALS = "totals of blocks"
+"""Where a chunk of several blocks returns their totals, beside the records: one row of packed numbers per block."""
 
 
 class BatchShape(NamedTuple):
@@ -67,6 +71,8 @@ class CompileKey(NamedTuple):
     """Whether to compile quickly rather than well, for a program that runs once."""
     whole: bool = False
     """Whether to compile all into one kernel."""
+    blocks: int = 1
+    """Parts of a chunk whose totals are returned one by one. They are added like those of shorter chunks then."""
 
     @property
     def header(self) -> int:

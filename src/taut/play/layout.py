@@ -19,6 +19,7 @@ from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
 from .before_round import check_announced
+from .buffers import is_aligned
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .loop import initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
@@ -31,6 +32,8 @@ CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10, 2**13
 """Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in less time."""
+BLOCKS = 4
+"""Blocks of a long chunk, if data are used in place: the data need no memory then, and each chunk costs time."""
 LARGE = 2**20
 """Bytes of records whose filling takes a noticeable part of a call."""
 SMALL = 2**17
@@ -58,14 +61,25 @@ class Layout(NamedTuple):
     """Objects whose numbers are laid out."""
     one_seed: Layout | None = None
     """The layout for a single seed, if seeds are better played one after the other."""
+    short: Layout | None = None
+    """In a layout with long chunks: the one with chunks that are copied."""
+
+    def for_data(self, stream: Stream) -> Layout:
+        """Return the layout with long chunks if there is one and all data are used in place, otherwise the other one."""
+        if self.short is None or not isinstance(stream, Arrays):
+            return self
+        in_place = (
+            leaf.dtype == self.key.inputs.floating and is_aligned(leaf) for leaf in jax.tree.leaves(stream.data)
+        )
+        return self if all(in_place) else self.short
 
     @classmethod
     def of(
         cls, learners: tuple[Learner, ...], problem: Problem, score: Problem | None, feedback: Feedback | None,
         stream: Stream, record: frozenset[str], every: int, first: jax.Array, random_keys: jax.Array | None,
-        chunk: int | None,
+        chunk: int | None, long: bool = True,
     ) -> Layout:  # fmt: skip
-        """Check that learners, problem and data fit together, and lay them out."""
+        """Check that learners, problem and data fit together, and lay them out; `long` allows long chunks."""
         programs = programs_of(problem)
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         ready = [as_arrays(through(learner, feedback), first.dtype) for learner in learners]
@@ -124,9 +138,19 @@ class Layout(NamedTuple):
         lengths = (stream.horizon, stream.seeds, getattr(stream, "seed_axis", False))
         alone = None
         if isinstance(stream, Arrays) and stream.seed_axis and random_keys is None and plays_alone(batch, _size(first)):
-            rest = score, feedback, stream.of_seed(0), record, every, first, None, chunk
+            rest = score, feedback, stream.of_seed(0), record, every, first, None, chunk, long
             alone = cls.of(learners, problem, *rest)
-        return cls(example, key, packed, *plan[2:], lengths, kept, alone)
+        usual = cls(example, key, packed, *plan[2:], lengths, kept, alone)
+        most = min(stream.horizon, default_chunk_length(8 * batch.seeds * recorded))
+        if (
+            not long
+            or chunk is not None
+            or BLOCKS * key.length > most
+            or not isinstance(stream, Arrays)
+            or stream.seed_axis
+        ):
+            return usual
+        return usual._replace(key=key._replace(length=BLOCKS * key.length, blocks=BLOCKS), short=usual)
 
 
 def default_chunk_length(bytes_per_round: int) -> int:

@@ -22,7 +22,7 @@ from ..jax_internals import marks_calls
 from ..learners import Learner
 from ..problem.programs import Programs
 from .before_round import heeded
-from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
+from .compile_key import BLOCK_TOTALS, RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .kernel import Separate, check_for_kernel, equations, first_numbers, in_one_kernel
 from .packing import Packed
 from .scaled import Scaled, carried, decided, projects_by_scaling
@@ -188,7 +188,12 @@ def _play_chunk(
 
     one, several = partial(some_learners, swept=False), partial(some_learners, swept=True)
     after, records, finite = _in_groups(one, several, (learner, carry), (0, 0), batch.learners, learner_group)
-    (header,) = key.totals.pack_traced(after.totals, jnp.all(finite).astype(key.inputs.floating)[None])
+    totals = after.totals
+    if key.blocks > 1:
+        each = [jax.tree.map(lambda a, k=block: a[:, :, k], totals) for block in range(key.blocks)]
+        records[BLOCK_TOTALS] = jnp.stack([key.totals.pack_traced(one)[0] for one in each])
+        totals = each[0]
+    (header,) = key.totals.pack_traced(totals, jnp.all(finite).astype(key.inputs.floating)[None])
     last = first_numbers((inputs, state, data, random_keys, span), key.inputs.floating)
     return key.state.pack_traced(after.state, header, last), records
 
@@ -277,15 +282,7 @@ def _chunk(
     floating = carry.totals.loss.value.dtype
     if default_float().itemsize >= 8:
         carry = carry._replace(totals=carry.totals.widened())
-    plain = carry
-    if by_scaling:
-        carry = _with_learner(carry, partial(carried, batch_ndim=batch_ndim))
-    traced, (after, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
-    if by_scaling and not isinstance(
-        Remembered.parts(after.state).x, Scaled
-    ):  # the decision turns out to be no projection
-        carry = plain
-        traced, (_, row, stored) = jax.make_jaxpr(one, return_shape=True)(zero, carry)
+    carry, traced, row, stored = _traced(partial(one, zero), carry, batch_ndim if by_scaling else None)
     if key.whole:
         check_for_kernel(traced)  # the whole chunk is checked too, but this is noticed sooner
     records = _buffers(key, row, batch_ndim, rounds)
@@ -304,13 +301,16 @@ def _chunk(
         return carry, {name: put(name) for name in records}, stored
 
     # loop
-    state, done = (carry, records, blank), zero
-    if batch_ndim == 0 and _pays_to_unroll(key, shape, traced):
-        state, done = (
-            lax.fori_loop(zero, rounds // 2, lambda i, two: body(2 * i + 1, body(2 * i, two)), state),
-            rounds // 2 * 2,
-        )
-    carry, records, stored = lax.fori_loop(done, rounds, body, state)
+    state = carry, records, blank
+    if key.blocks > 1:
+        state = _in_blocks(key, body, rounds, batch_ndim, state)
+    else:
+        done = zero
+        if batch_ndim == 0 and _pays_to_unroll(key, shape, traced):
+            two = lambda i, state: body(2 * i + 1, body(2 * i, state))  # noqa: E731
+            state, done = lax.fori_loop(zero, rounds // 2, two, state), rounds // 2 * 2
+        state = lax.fori_loop(done, rounds, body, state)
+    carry, records, stored = state
 
     # result
     carry, stored = _pad_seeds((carry, stored), seed_axis, -padding)
@@ -319,6 +319,35 @@ def _chunk(
     carry = carry._replace(totals=totals)
     finite = all_finite(carry.state.x, totals.loss.value, totals.excess.value, totals.squared.value, *stored)
     return carry, records, finite
+
+
+def _traced(one: Callable[[Carry], Any], carry: Carry, batch_ndim: int | None) -> tuple[Carry, Any, Any, Any]:
+    """Trace a round. Returns the first carry, the traced program, and shapes and types of records and stored values.
+
+    With a number of axes for learners and seeds, the decision is carried as a step and a scale, unless it turns out to be no
+    projection.
+    """
+    scaled = carry if batch_ndim is None else _with_learner(carry, partial(carried, batch_ndim=batch_ndim))
+    traced, (after, row, stored) = jax.make_jaxpr(one, return_shape=True)(scaled)
+    if batch_ndim is None or isinstance(Remembered.parts(after.state).x, Scaled):
+        return scaled, traced, row, stored
+    return _traced(one, carry, None)
+
+
+def _in_blocks(key: CompileKey, body: Callable[..., Any], rounds: jax.Array, axis: int, state: Any) -> Any:
+    """Play a chunk block by block. The totals that are returned have an axis for the block, at the given place."""
+    empty, size = state[0].totals, key.length // key.blocks
+
+    def play_block(block: jax.Array, parts: Any) -> Any:
+        (carry, *others), sums = parts
+        begin = block * size
+        state = lax.fori_loop(begin, jnp.minimum(begin + size, rounds), body, (carry._replace(totals=empty), *others))
+        put = partial(lax.dynamic_update_index_in_dim, index=block, axis=axis)
+        return state, jax.tree.map(put, sums, state[0].totals)
+
+    sums = jax.tree.map(lambda a: jnp.zeros((*a.shape[:axis], key.blocks, *a.shape[axis:]), a.dtype), empty)
+    (carry, *others), sums = lax.fori_loop(jnp.zeros_like(rounds), -(-rounds // size), play_block, (state, sums))
+    return (carry._replace(totals=sums), *others)
 
 
 def _with_learner(carry: Carry, change: Callable[[Any], Any]) -> Carry:

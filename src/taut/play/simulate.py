@@ -99,12 +99,28 @@ def simulate(
         learner, problem, stream = with_default(learner, problem, stream)
     call, index = None, None
     if key is None:
-        call = Call.of(learner, problem, stream, x1, record, score, feedback, horizon, seeds, every, unproven, chunk)
+        saved = checkpoint is not None
+        call = Call.of(
+            learner, problem, stream, x1, record, score, feedback, horizon, seeds, every, unproven, chunk, saved
+        )
     simulation = None if call is None else call.again()
     if simulation is None:
         index = _index(stream)
         simulation = _prepared(
-            learner, problem, stream, horizon, seeds, key, x1, record, every, score, feedback, unproven, chunk
+            learner,
+            problem,
+            stream,
+            horizon,
+            seeds,
+            key,
+            x1,
+            record,
+            every,
+            score,
+            feedback,
+            unproven,
+            chunk,
+            checkpoint is not None,
         )
         if call is not None:
             call.keep(simulation)
@@ -112,8 +128,8 @@ def simulate(
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
     parts = simulation.by_seed() if checkpoint is None else [simulation]
-    if checkpoint is None and not progress and source.horizon <= simulation.key.length:
-        runs = [part.at_once() for part in parts]
+    if checkpoint is None and not progress:
+        runs = [part.in_memory() for part in parts]
         LOG.debug("played %d of %d rounds", source.horizon, source.horizon)
     else:
         with _bar(progress, source.horizon) as advance:
@@ -142,7 +158,7 @@ def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Call
 
 def _prepared(
     learner: Any, problem: Any, stream: Any, horizon: int | None, seeds: int | None, key: Any, x1: Any, record: Any, every: Any,
-    score: Any, feedback: Any, unproven: bool, chunk: int | None,
+    score: Any, feedback: Any, unproven: bool, chunk: int | None, saved: bool,
 ) -> Simulation:  # fmt: skip
     """Check the arguments of `simulate` and lay them out."""
     for name, value in (("problem", problem), ("score", score)):
@@ -176,6 +192,7 @@ def _prepared(
         first=first,
         random_keys=random_keys(key, source, through(learners[0], feedback).random),
         chunk=chunk,
+        saved=saved,
     )
 
 

@@ -57,7 +57,7 @@ class CheckedRound(FullInformation):
 class StepCheckedRound(FullInformation):
     """A revealed round in which a step that is not finite becomes NaN before it is projected, for learners that show infinity.
 
-    One check of the step takes less time than a check of each gradient. Data of the step's shape are checked with it.
+    One check of the step takes less time than a check of each gradient. Data of its shape are checked with it, if it is short.
     """
 
     @staticmethod
@@ -72,12 +72,11 @@ class StepCheckedRound(FullInformation):
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
-        data, wide = data_of(self.data), is_wide(x.shape)
         step = x if type(self.domain) is Ball else _nan_if_infinite(x)  # a ball finds it when it adds the squares
-        step = computed_once(_marked(step, data) if wide else step)
+        step = computed_once(step)
         scaled = Scaled(step, self.domain.scale(step)) if projects_by_scaling(self.domain, x) else None
         projected = super().project(step) if scaled is None else step * scaled.scale
-        projected = projected if wide else _marked(projected, data)
+        projected = projected if is_wide(x.shape) else _marked(projected, data_of(self.data))
         self._cache["projected", id(projected)] = (projected, scaled)
         return projected
 
@@ -174,8 +173,8 @@ def play_checked(
     """Play a round whose data and gradients are checked: what is not finite makes the next decision NaN.
 
     Loss and gradients need not show that data are not finite (a maximum may hide it), so every number of the data is
-    multiplied by 0 and added to something that is checked: to the decision or to the step before it if the shapes agree,
-    because that needs no sum, which would cost as much as the loss itself.
+    subtracted from itself and added to something that is checked: to the decision if the shapes agree, because that needs no
+    sum, which would cost as much as the loss itself. For wide decisions a sum costs less: it is formed together with others.
 
     Arguments:
         learner: the method.
@@ -192,7 +191,7 @@ def play_checked(
         quick = reveal(StepCheckedRound)
         played = play_round(learner, state, quick, scored)
         if quick.has_projected(played.after.x):
-            return played, others
+            return played, floats if is_wide(state.x.shape) else others
     played = play_round(learner, state, round, scored)
     leaves, structure = jax.tree.flatten(played.after)
     x = played.after.x
@@ -215,7 +214,7 @@ def _floats(data: Any) -> list[jax.Array]:
 
 def nan_unless_finite(arrays: list[jax.Array], dtype: Any) -> jax.Array:
     """Return 0 if all numbers are finite, otherwise NaN."""
-    return sum((jnp.sum(0 * array).astype(dtype) for array in arrays), jnp.zeros((), dtype))
+    return sum((jnp.sum(array - array).astype(dtype) for array in arrays), jnp.zeros((), dtype))
 
 
 def all_finite(*arrays: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same, up to the order of long sums.
+"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same, up to rounding.
 
 The backend compiles three patterns badly. They are rewritten before compilation, by tracing the round and evaluating the
 traced program again:
@@ -7,7 +7,7 @@ traced program again:
   is eight times faster for a 10 x 10 matrix. So the axes of a reduction are merged. XLA would undo that without a barrier.
 - An array that two operations use is computed twice if it looks cheap. A value marked by `computed_once` becomes a result
   of the loop body, which has to be stored, so it is computed once.
-- Each sum over a long decision passes over memory once more. `joint_sums` forms several at once.
+- Each sum over a long decision passes over memory once more. `wide_rounds` forms several at once.
 
 `separate_zeros` and `hidden_zero` work around others.
 """
@@ -24,7 +24,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from ..jax_internals import Literal, bind, plain
-from . import joint_sums
+from . import wide_rounds
 from .scaled import is_wide
 
 __all__ = ["computed_once", "hidden_zero", "rewritten", "separate_zeros"]
@@ -97,7 +97,7 @@ def _rewritten(traced: Any, arguments: Sequence[Any]) -> tuple[list[Any], list[j
         return without_calls(*arguments)
     program, shapes = jax.make_jaxpr(without_calls, return_shape=True)(*arguments)
     outputs: tuple[list[Any], list[jax.Array]]
-    outputs = jax.tree.unflatten(jax.tree.structure(shapes), joint_sums.evaluate(program, arguments))
+    outputs = jax.tree.unflatten(jax.tree.structure(shapes), wide_rounds.evaluate(program, arguments))
     return outputs
 
 

@@ -1,15 +1,17 @@
-"""Long sums that do not depend on each other are formed by one operation, and all numbers stay what they were."""
+"""Rounds with long decisions: sums are formed by one operation, numbers are multiplied first, and results stay what they were."""
 
 from __future__ import annotations
+
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from taut.play import joint_sums
-from taut.play.joint_sums import LONG_ROW
+from taut.play import wide_rounds
 from taut.play.scaled import WIDE
+from taut.play.wide_rounds import LONG_ROW
 from taut.play.xla import rewritten
 
 N = WIDE + 32
@@ -116,7 +118,49 @@ def test_effects_stay_in_their_order(capfd):
 
 
 def test_an_operation_that_fails_is_left_to_jax(monkeypatch):
-    monkeypatch.setattr(joint_sums, "evaluate", lambda *_: 1 / 0)
+    monkeypatch.setattr(wide_rounds, "evaluate", lambda *_: 1 / 0)
     found, stored = rewritten(diamond)(X)
     np.testing.assert_allclose(found, diamond(X), rtol=1e-12)
     assert stored == []
+
+
+def multiplications(function, *arguments):
+    """How many multiplications of long arrays remain after a function is rewritten and compiled."""
+    text = jax.jit(lambda *a: rewritten(function)(*a)[0]).lower(*arguments).compile().as_text()
+    return len(re.findall(rf"f64\[{N}\]\S* multiply\(", text))
+
+
+PRODUCTS = {
+    "two numbers": (lambda a, b, x: a * (b * x), 1),
+    "in another order": (lambda a, b, x: (x * b) * a, 1),
+    "three numbers": (lambda a, b, x: a * (b * (3.0 * x)), 1),
+    "outer product": (lambda a, b, x: a * jax.lax.dot_general(b, x, (((), ()), ((), ()))), 1),
+    "both used": (lambda a, b, x: (b * x, a * (b * x)), 2),
+    "a sum between": (lambda a, b, x: a * (b * x + 1), 2),
+    "array and array": (lambda a, b, x: a * (x * x), 2),
+    "gradient step": (lambda a, b, x: x - a * jax.grad(lambda y: jnp.exp(b * jnp.vdot(X, y)))(x), 2),  # X * x is one
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_numbers_are_multiplied_first(name):
+    function, expected = PRODUCTS[name]
+    wanted, (found, _) = function(0.3, 0.7, X), rewritten(function)(0.3, 0.7, X)
+    for one, other in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+    assert multiplications(function, 0.3, 0.7, X) == expected
+
+
+def test_whole_numbers_and_other_precisions_are_multiplied_as_they_are():
+    k, narrow = jnp.arange(N), jnp.asarray(X, jnp.float32)
+    found, _ = rewritten(lambda k: 3 * (5 * k))(k)
+    np.testing.assert_array_equal(found, 15 * np.arange(N))
+    found, _ = rewritten(lambda x: jnp.float32(0.1) * (jnp.float32(3) * x))(narrow)
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, 0.3 * X, rtol=1e-6)
+
+
+def test_an_infinite_number_is_not_hidden():
+    found, _ = rewritten(lambda a, x: 0.5 * (a * x))(np.inf, X)
+    assert np.isinf(found).all()

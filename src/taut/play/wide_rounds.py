@@ -1,7 +1,8 @@
-"""Long sums that do not depend on each other are formed in one pass over memory.
+"""Rewrite rounds with long decisions, in which passes over memory and operations per number take most of the time.
 
-XLA's CPU backend reads a decision once for each sum over it, for example once for the loss and once for a constraint. An operation
-that reduces several arrays at once becomes a single loop.
+- XLA's CPU backend reads a decision once for each sum over it, for example once for the loss and once for a constraint. An
+  operation that reduces several arrays at once becomes a single loop. So sums that do not depend on each other are formed together.
+- A gradient is often a number times an array, and a step length multiplies that. The two numbers are multiplied first.
 """
 
 from __future__ import annotations
@@ -60,6 +61,39 @@ class Sums(NamedTuple):
         return [jnp.sum(sum) if scalar else sum for sum, scalar in zip(sums, scalars, strict=True)]
 
 
+class Products:
+    """Products of a number and a wide array. If another number multiplies one, the two numbers are multiplied first."""
+
+    def __init__(self) -> None:
+        self._factors: dict[int, tuple[Any, Any, Any]] = {}
+        """The identity of each product -> the product, its number and its array."""
+
+    def of(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
+        """Return the results of an equation."""
+        factors = self._number_and_array(equation, operands)
+        if factors is None:
+            return bind(equation, operands)
+        number, array = factors
+        if id(array) in self._factors:
+            _, other, array = self._factors[id(array)]
+            number = lax.mul(number, other)
+        product = jnp.multiply(number, array)
+        self._factors[id(product)] = product, number, array
+        return [product]
+
+    @staticmethod
+    def _number_and_array(equation: Any, operands: Sequence[Any]) -> tuple[Any, Any] | None:
+        name = equation.primitive.name
+        outer = name == "dot_general" and equation.params["dimension_numbers"] == (((), ()), ((), ()))
+        if name != "mul" and not outer:
+            return None
+        number, array = sorted(operands, key=jnp.ndim)
+        result = equation.outvars[0].aval
+        floats = jnp.issubdtype(result.dtype, jnp.floating)
+        alike = floats and result.dtype == jnp.result_type(number) == jnp.result_type(array)
+        return (number, array) if alike and not jnp.ndim(number) and is_wide(jnp.shape(array)) else None
+
+
 def evaluate(program: Any, arguments: Sequence[Any]) -> list[Any]:
     """Return the results of a traced program, whose long sums are formed together wherever possible."""
     jaxpr = program.jaxpr
@@ -69,13 +103,16 @@ def evaluate(program: Any, arguments: Sequence[Any]) -> list[Any]:
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, Literal) else known[atom]
 
+    products = Products()
     for sums, group in _groups(jaxpr.eqns):
         if sums is not None and len(group) > 1:
             scalars = [not equation.outvars[0].aval.shape for equation in group]
             outputs = sums.form([value(equation.invars[0]) for equation in group], scalars)
         else:
             outputs = [
-                output for equation in group for output in bind(equation, [value(atom) for atom in equation.invars])
+                output
+                for equation in group
+                for output in products.of(equation, [value(atom) for atom in equation.invars])
             ]
         known.update(zip((variable for equation in group for variable in equation.outvars), outputs, strict=True))
     return [value(atom) for atom in jaxpr.outvars]
