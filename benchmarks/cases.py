@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -60,6 +61,13 @@ class Case:
     def data(self, seeds: int) -> Array:
         """Return the streams with shape (seed, round, ...). The stream of a seed does not depend on the number of seeds."""
         return np.stack([_drawn(self, seed) for seed in range(seeds)])
+
+    def placed(self, seeds: int, rounds: int, floating: str = "float64") -> jax.Array:
+        """Return the first rounds of the streams in JAX's memory, whose addresses are suitable for vector instructions.
+
+        taut and hand-written C read it in place. C takes a third longer if arrays begin between two cache lines.
+        """
+        return jax.device_put(self.data(seeds)[:, :rounds].astype(floating))
 
 
 @cache

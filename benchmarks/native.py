@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from taut.play.buffers import aligned
+
 from .cases import Case
 from .played import Play, Played
 
@@ -35,12 +37,14 @@ def library() -> Any:
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
     """Return a function that simulates one seed after the other, with one call per seed."""
-    data = np.ascontiguousarray(case.data(seeds)[:, :rounds], float)
+    data = np.asarray(case.placed(seeds, rounds))
     eta, sigma = case.steps
-    loss, worst = np.zeros((seeds, rounds)), np.zeros((seeds, rounds))
-    totals = np.zeros((seeds, 4 * case.scored + 4))
-    x = np.zeros((seeds, *case.problem.domain.shape))
-    fixed = np.ascontiguousarray(case.fixed, float)
+    loss, worst, totals, x = (
+        aligned((seeds, *shape), float)
+        for shape in ((rounds,), (rounds,), (4 * case.scored + 4,), case.problem.domain.shape)
+    )
+    fixed = aligned(case.fixed.shape, float)
+    fixed[...] = case.fixed
 
     kept = (data, fixed)  # the calls hold only pointers, so keep the arrays alive here
 

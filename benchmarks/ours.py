@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
-
 import taut
 
 from .cases import Case
@@ -17,7 +15,7 @@ def prepare(
     chunk: int | None = None,
 ) -> Play:  # fmt: skip
     """Return a function that simulates one stream, or several seeds together. The type of x_1 sets the precision."""
-    data = jax.device_put(case.data(seeds)[:, :rounds].astype(floating))  # aligned, so read in place
+    data = case.placed(seeds, rounds, floating)
     x1 = case.start if floating == "float64" else case.first.astype(floating)
     stream = data[0] if seeds == 1 else data
     learner = case.learner

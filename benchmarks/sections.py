@@ -74,9 +74,9 @@ def _profile(profile: list[dict[str, Any]]) -> Section:
 
 def _passes(passes: list[dict[str, Any]]) -> Section:
     rows = [[row["name"], _against_c(row)] for row in passes]
-    note = "Loops in plain JAX, each with one more pass over the decision than the one before, without loss, totals, records and "
-    note += "checks; then taut and C, which have those."
-    return Section("Passes over memory, logistic d=1000", ["a round has", "ns"], rows, note)
+    note = "Loops in plain JAX, each with one pass over the decision less than the one before, without loss, totals, records and "
+    note += "checks; then taut, which plays like the last of them, and C. Those two have all that."
+    return Section("Passes over memory, logistic d=1000", ["passes of a round", "ns"], rows, note)
 
 
 def _methods(methods: dict[str, Any]) -> Section:

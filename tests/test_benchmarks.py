@@ -1,11 +1,14 @@
 """The benchmark suite: contenders play the same game before they are timed, and results become tables, page and figure."""
 
 import shutil
+from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks import batched, cases, modelling, naive, native, optax_scan, ours, page, tables
 from benchmarks.compiled import bodies, operations, passes
+from benchmarks.passes import LOOPS, _loop
 from benchmarks.played import difference
 
 ROUNDS, SEEDS = 60, 3
@@ -15,6 +18,8 @@ SMALL = {
     "dispatch": lambda: cases.dispatch(ROUNDS),
     "logistic, one group": lambda: cases.logistic(6, 1, 800),
     "logistic, three groups": lambda: cases.logistic(6, 3, 800),
+    "logistic, long decisions": lambda: replace(cases.logistic(160, 1, ROUNDS), start=np.full(160, 0.25)),
+    "logistic, long groups": lambda: replace(cases.logistic(160, 4, ROUNDS), start=np.full((4, 40), 0.25)),
     "polyhedron": lambda: cases.polyhedron(5, 20, ROUNDS),
 }
 CONTENDERS = {"NumPy": naive, "NumPy over seeds": batched, "optax": optax_scan, "taut": ours}
@@ -156,3 +161,18 @@ def test_the_microgrid_is_the_same_problem_as_a_loop_and_with_vectors():
         values.append(stated.solve(solver="CLARABEL"))
     assert values[0] == pytest.approx(values[1], rel=1e-7)
     assert values[0] > 1
+
+
+def test_the_loops_with_fewer_passes_play_the_same_game():
+    z, start = np.random.default_rng(0).normal(size=(50, 160)), jnp.zeros(160)
+    ends = [_loop(*kind, 0.5, 2.0, 1.0)(start, z, 50) for kind in LOOPS.values()]
+    assert np.linalg.norm(ends[0]) > 0.5
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=1e-11, atol=1e-13)
+
+
+def test_hand_written_loops_get_arrays_at_suitable_addresses():
+    case = cases.toy(100)
+    assert np.asarray(case.placed(3, 50)).shape == (3, 50, 2)
+    assert np.asarray(case.placed(1, 50, "float32")).dtype == np.float32
+    assert np.asarray(case.placed(1, 50)).ctypes.data % 64 == 0

@@ -125,7 +125,7 @@ def entered(call):
     return result, codes
 
 
-def test_the_architecture_page_describes_what_is_called():
+def test_the_architecture_page_describes_what_is_called(tmp_path):
     page = (ROOT / "docs" / "architecture.md").read_text()
     _, *parts = re.split(r"^#{2,3} ", page, flags=re.M)
     sections = {part.splitlines()[0]: part for part in parts}
@@ -144,8 +144,9 @@ def test_the_architecture_page_describes_what_is_called():
         return player.decision
 
     run, simulated = entered(lambda: taut.simulate(learner, problem, costs, chunk=4))
+    _, saved = entered(lambda: taut.simulate(learner, problem, costs, chunk=4, checkpoint=tmp_path / "run"))
     calls = {
-        "`taut.simulate(learner, problem, stream)`": simulated,
+        "`taut.simulate(learner, problem, stream)`": simulated | saved,
         "`taut.Player.observe(z)`": entered(live)[1],
         "`run.certificate()`": entered(run.certificate)[1],
     }
