@@ -10,7 +10,7 @@ import pytest
 import taut
 from small_games import GAME, ROUNDS, learner, steep, targets
 from taut.learners.base import State
-from taut.play.scaled import WIDE
+from taut.play.scaled import HUGE, WIDE
 from taut.play.step import KEEP_NAN, StepCheckedRound
 
 
@@ -54,7 +54,7 @@ def test_an_infinite_slope_of_a_wide_decision_is_reported(broken, domain, round)
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("size", [2, WIDE])
+@pytest.mark.parametrize("size", [2, WIDE, HUGE + 1])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("seeds", [None, 3])
 def test_data_that_nobody_looks_at_are_reported(domain, size, value, seeds):

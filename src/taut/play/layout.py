@@ -23,6 +23,7 @@ from .buffers import is_aligned
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .loop import initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
+from .scaled import HUGE
 from .totals import ChunkTotals
 from .with_feedback import through
 
@@ -36,8 +37,6 @@ BLOCKS = 4
 """Blocks of a long chunk, if data are used in place: the data need no memory then, and each chunk costs time."""
 LARGE = 2**20
 """Bytes of records whose filling takes a noticeable part of a call."""
-SMALL = 2**17
-"""A chunk with decisions of more numbers is not compiled into one kernel: XLA uses several threads for a single operation."""
 
 
 class Layout(NamedTuple):
@@ -130,7 +129,7 @@ class Layout(NamedTuple):
             state=plan.state,
             totals=plan.totals,
             previous=(problem.previous, (score or problem).previous),
-            whole=marks_calls() and _size(first) <= SMALL,
+            whole=marks_calls() and _size(first) <= HUGE,
         )
         scored = score and (score.loss, score.constraints)
         kept = (learners, problem.loss, problem.constraints, problem.domain, scored, feedback)

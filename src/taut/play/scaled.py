@@ -15,10 +15,11 @@ import jax.numpy as jnp
 
 from ..problem.domains import Ball, Domain
 
-__all__ = ["WIDE", "Scaled", "carried", "decided", "is_wide", "projects_by_scaling"]
+__all__ = ["HUGE", "WIDE", "Scaled", "carried", "decided", "is_wide", "projects_by_scaling"]
 
-WIDE = 128
-"""Numbers of a decision from which on each pass over its memory takes a noticeable time."""
+WIDE, HUGE = 128, 2**17
+"""Numbers of a decision from which on a pass over its memory takes a noticeable time; and up to which a chunk is compiled into one
+kernel. With more, XLA uses several threads for a single operation, but not for a sum of several arrays."""
 
 
 class Scaled(NamedTuple):
@@ -41,8 +42,8 @@ class Scaled(NamedTuple):
 
 
 def is_wide(shape: tuple[int, ...]) -> bool:
-    """Return whether a decision of this shape is long enough for passes over its memory to matter."""
-    return math.prod(shape) >= WIDE
+    """Return whether rounds with decisions of this shape are played with fewer passes over memory."""
+    return WIDE <= math.prod(shape) <= HUGE
 
 
 def projects_by_scaling(domain: Domain, x: jax.Array) -> TypeGuard[Ball]:

@@ -19,7 +19,7 @@ from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .extremes import COLUMNS, round_extremes
 from .packing import Packing
-from .scaled import Scaled, is_wide, projects_by_scaling
+from .scaled import HUGE, WIDE, Scaled, is_wide, projects_by_scaling
 from .xla import computed_once
 
 __all__ = [
@@ -72,11 +72,12 @@ class StepCheckedRound(FullInformation):
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
+        data, size = data_of(self.data), x.size
         step = x if type(self.domain) is Ball else _nan_if_infinite(x)  # a ball finds it when it adds the squares
-        step = computed_once(step)
+        step = computed_once(_marked(step, data) if size > HUGE else step)
         scaled = Scaled(step, self.domain.scale(step)) if projects_by_scaling(self.domain, x) else None
         projected = super().project(step) if scaled is None else step * scaled.scale
-        projected = projected if is_wide(x.shape) else _marked(projected, data_of(self.data))
+        projected = _marked(projected, data) if size < WIDE else projected
         self._cache["projected", id(projected)] = (projected, scaled)
         return projected
 
@@ -174,7 +175,8 @@ def play_checked(
 
     Loss and gradients need not show that data are not finite (a maximum may hide it), so every number of the data is
     subtracted from itself and added to something that is checked: to the decision if the shapes agree, because that needs no
-    sum, which would cost as much as the loss itself. For wide decisions a sum costs less: it is formed together with others.
+    sum, which would cost as much as the loss itself (to the step before it, if they are huge and may have left the cache by then).
+    For wide decisions a sum costs less: it is formed together with others.
 
     Arguments:
         learner: the method.
