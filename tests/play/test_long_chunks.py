@@ -80,9 +80,10 @@ def test_the_same_bits_wherever_the_data_lie(lengths, constraints):
     assert (totals.peak > 0).any()
 
 
-def test_repeated_calls_look_at_each_array_anew(lengths):
+@pytest.mark.parametrize("order", [(in_place, elsewhere), (elsewhere, in_place)])
+def test_repeated_calls_look_at_each_array_anew(lengths, order):
     game, given = problem(), {}
-    for place in (in_place, elsewhere, in_place, elsewhere):
+    for place in 2 * order:
         lengths.clear()
         run = taut.simulate(CLIPPED, game, given.setdefault(place, place(DATA)), record=RECORDED)
         assert lengths == (SHORT if place is elsewhere else LONG)

@@ -111,8 +111,13 @@ class Simulation:
             every=every,
             first=first,
             random_keys=random_keys,
-            layout=layout.for_data(stream),
+            layout=layout,
         )
+
+    def placed(self) -> Simulation:
+        """Return the simulation with longer chunks if its data are used in place."""
+        layout = self.layout.for_data(self.stream)
+        return self if layout is self.layout else replace(self, layout=layout)
 
     @property
     def programs(self) -> Programs:
@@ -228,16 +233,12 @@ class Simulation:
         """
         length, floating = self.layout.key.length, self.first.dtype
         skipped = length - rounds
-        longer = (
-            self.stream.block(start - skipped, length)
-            if isinstance(self.stream, Arrays) and 0 < skipped <= start
-            else None
-        )
-        if (
-            type(data) is np.ndarray and data.dtype == floating
-        ):  # the usual case, several times faster than what follows
-            if longer is not None and is_aligned(longer):
-                return longer, skipped
+        completed = isinstance(self.stream, Arrays) and 0 < skipped <= start
+        longer = self.stream.block(start - skipped, length) if completed else None
+        usual = type(data) is np.ndarray and data.dtype == floating
+        if usual and longer is not None and is_aligned(longer):
+            return longer, skipped
+        if usual:  # several times faster than what follows
             return staging.copy(data, length), 0
         leaves, structure = jax.tree.flatten(data)
         arrays = [leaf if leaf.dtype == floating else cast_data("stream", leaf, floating) for leaf in leaves]

@@ -60,17 +60,17 @@ class Layout(NamedTuple):
     """Objects whose numbers are laid out."""
     one_seed: Layout | None = None
     """The layout for a single seed, if seeds are better played one after the other."""
-    short: Layout | None = None
-    """In a layout with long chunks: the one with chunks that are copied."""
+    long: Layout | None = None
+    """The layout with long chunks, for data that are used in place."""
 
     def for_data(self, stream: Stream) -> Layout:
-        """Return the layout with long chunks if there is one and all data are used in place, otherwise the other one."""
-        if self.short is None or not isinstance(stream, Arrays):
+        """Return the layout with long chunks if there is one and all data are used in place, otherwise this one."""
+        if self.long is None or not isinstance(stream, Arrays):
             return self
         in_place = (
             leaf.dtype == self.key.inputs.floating and is_aligned(leaf) for leaf in jax.tree.leaves(stream.data)
         )
-        return self if all(in_place) else self.short
+        return self.long if all(in_place) else self
 
     @classmethod
     def of(
@@ -140,16 +140,11 @@ class Layout(NamedTuple):
             rest = score, feedback, stream.of_seed(0), record, every, first, None, chunk, long
             alone = cls.of(learners, problem, *rest)
         usual = cls(example, key, packed, *plan[2:], lengths, kept, alone)
-        most = min(stream.horizon, default_chunk_length(8 * batch.seeds * recorded))
-        if (
-            not long
-            or chunk is not None
-            or BLOCKS * key.length > most
-            or not isinstance(stream, Arrays)
-            or stream.seed_axis
-        ):
+        if not long or chunk is not None or not isinstance(stream, Arrays) or stream.seed_axis:
             return usual
-        return usual._replace(key=key._replace(length=BLOCKS * key.length, blocks=BLOCKS), short=usual)
+        longer = key._replace(length=BLOCKS * key.length, blocks=BLOCKS)
+        fits = longer.length <= min(stream.horizon, default_chunk_length(8 * batch.seeds * recorded))
+        return usual._replace(long=usual._replace(key=longer)) if fits else usual
 
 
 def default_chunk_length(bytes_per_round: int) -> int:

@@ -97,33 +97,17 @@ def simulate(
     require_jax()
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
-    call, index = None, None
+    call, index, saved = None, None, checkpoint is not None
+    options = horizon, seeds, every, unproven, chunk, saved
     if key is None:
-        saved = checkpoint is not None
-        call = Call.of(
-            learner, problem, stream, x1, record, score, feedback, horizon, seeds, every, unproven, chunk, saved
-        )
+        call = Call.of(learner, problem, stream, x1, record, score, feedback, *options)
     simulation = None if call is None else call.again()
     if simulation is None:
         index = _index(stream)
-        simulation = _prepared(
-            learner,
-            problem,
-            stream,
-            horizon,
-            seeds,
-            key,
-            x1,
-            record,
-            every,
-            score,
-            feedback,
-            unproven,
-            chunk,
-            checkpoint is not None,
-        )
+        simulation = _prepared(learner, problem, stream, key, x1, record, score, feedback, *options)
         if call is not None:
             call.keep(simulation)
+        simulation = simulation.placed()
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
@@ -157,8 +141,8 @@ def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Call
 
 
 def _prepared(
-    learner: Any, problem: Any, stream: Any, horizon: int | None, seeds: int | None, key: Any, x1: Any, record: Any, every: Any,
-    score: Any, feedback: Any, unproven: bool, chunk: int | None, saved: bool,
+    learner: Any, problem: Any, stream: Any, key: Any, x1: Any, record: Any, score: Any, feedback: Any, horizon: int | None,
+    seeds: int | None, every: Any, unproven: bool, chunk: int | None, saved: bool,
 ) -> Simulation:  # fmt: skip
     """Check the arguments of `simulate` and lay them out."""
     for name, value in (("problem", problem), ("score", score)):

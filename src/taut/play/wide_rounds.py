@@ -58,7 +58,7 @@ class Sums(NamedTuple):
 
         zeros = tuple(jnp.zeros((), self.dtype) for _ in arrays)
         sums = lax.reduce(tuple(jnp.reshape(array, self.shape) for array in arrays), zeros, add, self.axes)
-        return [jnp.sum(sum) if scalar else sum for sum, scalar in zip(sums, scalars, strict=True)]
+        return [jnp.sum(added) if scalar else added for added, scalar in zip(sums, scalars, strict=True)]
 
 
 class Products:
@@ -95,7 +95,7 @@ class Products:
 
 
 def evaluate(program: Any, arguments: Sequence[Any]) -> list[Any]:
-    """Return the results of a traced program, whose long sums are formed together wherever possible."""
+    """Return the results of a traced program without calls, rewritten."""
     jaxpr = program.jaxpr
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, program.consts, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
