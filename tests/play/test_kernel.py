@@ -102,7 +102,7 @@ def test_operation_that_xla_refuses_in_a_kernel_is_noticed_and_compiled_once(mon
 
 @pytest.mark.parametrize(
     ("module", "name", "value"),
-    [(layout, "SMALL", 1), (jax_internals, "_forced", True), (jax_internals, "ONE_KERNEL", "0.9.")],
+    [(layout, "HUGE", 1), (jax_internals, "_forced", True), (jax_internals, "ONE_KERNEL", "0.9.")],
 )
 def test_large_decisions_plain_jax_and_other_versions_are_in_pieces(module, name, value, monkeypatch):
     monkeypatch.setattr(module, name, value)
