@@ -207,11 +207,7 @@ class Simulation:
         """Wait for a chunk. Returns the carry after it and the records, or raises if a number is not finite."""
         key = self.layout.key
         header = np.asarray(started.state[0])[: key.header]
-        if key.blocks == 1:
-            totals = self._added(totals, header[1:])
-        else:
-            for sums in np.asarray(started.records.pop(BLOCK_TOTALS)):
-                totals = self._added(totals, sums)
+        totals = self._added(totals, header[None, 1:] if key.blocks == 1 else started.records.pop(BLOCK_TOTALS))
         if not header[0] or not np.isfinite(totals).all():
             raise_first_nonfinite(programs_of(self.problem), key, started.passed, started.data)
         started.staging.end()
@@ -220,10 +216,11 @@ class Simulation:
         }
         return Carry(started.state, totals), trimmed
 
-    def _added(self, totals: Array, more: Array) -> Array:
-        """Return packed totals with those of further rounds."""
-        added = totals + more
-        np.copyto(added, np.maximum(totals, more), where=self.layout.is_maximum)
+    def _added(self, totals: Array, blocks: Any) -> Array:
+        """Return packed totals with those of one block after the other, so that blocks and chunks are added in the same order."""
+        rows = np.concatenate((totals[None], blocks), dtype=totals.dtype)
+        added: Array = np.add.accumulate(rows)[-1]
+        np.copyto(added, np.maximum.reduce(rows), where=self.layout.is_maximum)
         return added
 
     def _stage(self, staging: Staging, data: Any, start: int, rounds: int) -> tuple[Any, int]:
