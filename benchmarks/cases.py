@@ -65,7 +65,7 @@ class Case:
     def placed(self, seeds: int, rounds: int, floating: str = "float64") -> jax.Array:
         """Return the first rounds of the streams in JAX's memory, whose addresses are suitable for vector instructions.
 
-        taut and hand-written C read it in place. C takes a third longer if arrays begin between two cache lines.
+        taut and hand-written C read it in place. C takes longer if arrays begin between two cache lines.
         """
         return jax.device_put(self.data(seeds)[:, :rounds].astype(floating))
 

@@ -34,7 +34,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     data, first = case.placed(1, case.horizon)[0], jnp.asarray(case.first, float)
     calls: dict[str, Callable[[], Any]] = {}
     for name, kind in LOOPS.items():
-        run = _loop(*kind, *case.steps, case.radius)
+        run = loop_with(*kind, *case.steps, case.radius)
         calls[name] = partial(lambda run: jax.block_until_ready(run(first, data, len(data))), run)
     calls["taut, chunk = horizon"] = ours.fitted(case, 1, case.horizon)
     calls["C"] = native.prepare(case, 1, case.horizon)
@@ -43,7 +43,7 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     return [{"name": name, **took[name].per(case.horizon)._asdict(), "ratio": took[name].median / c} for name in calls]
 
 
-def _loop(together: bool, carries_scale: bool, eta: float, sigma: float, radius: float) -> Any:
+def loop_with(together: bool, carries_scale: bool, eta: float, sigma: float, radius: float) -> Any:
     """Return a compiled loop over the rounds."""
 
     def sums(z: jax.Array, x: jax.Array) -> Any:

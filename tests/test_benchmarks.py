@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks import batched, cases, modelling, naive, native, optax_scan, ours, page, tables
 from benchmarks.compiled import bodies, operations, passes
-from benchmarks.passes import LOOPS, _loop
+from benchmarks.passes import LOOPS, loop_with
 from benchmarks.played import difference
 
 ROUNDS, SEEDS = 60, 3
@@ -165,7 +165,7 @@ def test_the_microgrid_is_the_same_problem_as_a_loop_and_with_vectors():
 
 def test_the_loops_with_fewer_passes_play_the_same_game():
     z, start = np.random.default_rng(0).normal(size=(50, 160)), jnp.zeros(160)
-    ends = [_loop(*kind, 0.5, 2.0, 1.0)(start, z, 50) for kind in LOOPS.values()]
+    ends = [loop_with(*kind, 0.5, 2.0, 1.0)(start, z, 50) for kind in LOOPS.values()]
     assert np.linalg.norm(ends[0]) > 0.5
     for end in ends[1:]:
         np.testing.assert_allclose(end, ends[0], rtol=1e-11, atol=1e-13)

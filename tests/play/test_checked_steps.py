@@ -10,8 +10,8 @@ import pytest
 import taut
 from small_games import GAME, ROUNDS, learner, steep, targets
 from taut.learners.base import State
-from taut.play.scaled import HUGE, WIDE
 from taut.play.step import KEEP_NAN, StepCheckedRound
+from taut.play.wide_rounds import HUGE, WIDE
 
 
 def breaking(round, size=2, rounds=ROUNDS):

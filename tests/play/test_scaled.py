@@ -15,7 +15,8 @@ from benchmarks.compiled import parsed, text_of
 import taut
 from small_games import distance, outside_diamond
 from taut.play import loop
-from taut.play.scaled import HUGE, WIDE, Scaled, projects_by_scaling
+from taut.play.scaled import Scaled, projects_by_scaling
+from taut.play.wide_rounds import HUGE, WIDE
 
 SIZE = WIDE + 22  # no multiple of a vector register
 CLIPPED = taut.ClippedOGD(0.3, float(SIZE))
@@ -142,6 +143,38 @@ def test_decisions_of_the_round_before_and_adversaries():
     replies = taut.simulate(CLIPPED, LINEAR, lambda t, x, key: points[t - 1], horizon=30, record=("loss", "decisions"))
     given = taut.simulate(CLIPPED, LINEAR, z, record=("loss", "decisions"))
     np.testing.assert_allclose(replies.decisions, given.decisions, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("optimised", [False, True])
+def test_the_largest_of_many_constraints_is_found(optimised, monkeypatch):
+    """Its gradient is that of the active constraints, which are found by comparing values: these must not be computed twice."""
+    if optimised:
+        monkeypatch.setitem(loop.COMPILER_OPTIONS, "xla_backend_optimization_level", 3)
+    z = NORMAL(size=(60, SIZE))
+    problem = taut.max_of(taut.Problem(linear, lambda x: x - 0.05, taut.Ball(1.5, shape=SIZE)))
+    run = taut.simulate(taut.ClippedOGD(0.05, 2.0), problem, z, record=("decisions",))
+    x = np.zeros(SIZE)
+    for decision, slope in zip(run.decisions[0], z, strict=True):
+        np.testing.assert_allclose(decision, x, rtol=1e-12, atol=1e-14)
+        excess = x - 0.05
+        active = excess == excess.max()
+        x = x - 0.05 * slope - max(excess.max(), 0) / 2 * active / active.sum()
+        x = x / max(1.0, np.linalg.norm(x) / 1.5)
+
+
+@pytest.mark.parametrize("name", ["drift-plus-penalty", "yu-neely", "ogd-clipped", "half-space", "recoo", "surrogate"])
+def test_other_learners_make_the_same_decisions_as_without_fewer_passes(name, monkeypatch):
+    known = taut.Constants(loss_lipschitz=5.0, constraint_lipschitz=13.0, constraint_range=20.0, slater=0.3)
+    z = 0.2 * NORMAL(size=(30, SIZE))
+
+    def decisions():
+        ball = taut.Ball(1.5, shape=SIZE)
+        game = taut.Problem(distance, lambda x: (jnp.sum(jnp.abs(x)) - 1, jnp.sum(x * x) - 0.3), ball, known)
+        return taut.simulate(taut.learner(name, game, horizon=30), game, z, record=("decisions",)).decisions
+
+    fewer = decisions()
+    monkeypatch.setattr("taut.play.wide_rounds.WIDE", SIZE + 1)
+    np.testing.assert_allclose(fewer, decisions(), rtol=1e-9, atol=1e-12)
 
 
 def test_32_bits():

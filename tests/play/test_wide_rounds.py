@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from taut.play import wide_rounds
-from taut.play.scaled import WIDE
-from taut.play.wide_rounds import LONG_ROW
+from taut.play.wide_rounds import LONG_ROW, WIDE
 from taut.play.xla import rewritten
 
 N = WIDE + 32

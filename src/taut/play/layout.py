@@ -23,8 +23,8 @@ from .buffers import is_aligned
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .loop import initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
-from .scaled import HUGE
 from .totals import ChunkTotals
+from .wide_rounds import HUGE
 from .with_feedback import through
 
 __all__ = ["Layout", "chunk_of_any_length", "default_chunk_length"]

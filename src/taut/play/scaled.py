@@ -7,19 +7,15 @@ place. The numbers stay the same.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
 
 from ..problem.domains import Ball, Domain
+from .wide_rounds import is_wide
 
-__all__ = ["HUGE", "WIDE", "Scaled", "carried", "decided", "is_wide", "projects_by_scaling"]
-
-WIDE, HUGE = 128, 2**17
-"""Numbers of a decision from which on a pass over its memory takes a noticeable time; and up to which a chunk is compiled into one
-kernel. With more, XLA uses several threads for a single operation, but not for a sum of several arrays."""
+__all__ = ["Scaled", "carried", "decided", "projects_by_scaling"]
 
 
 class Scaled(NamedTuple):
@@ -39,11 +35,6 @@ class Scaled(NamedTuple):
         """
         seeds_first = self.scale.reshape(*self.scale.shape, *(1 for _ in self.step.shape[self.scale.ndim :]))
         return self.step * seeds_first + nothing.astype(self.step.dtype)
-
-
-def is_wide(shape: tuple[int, ...]) -> bool:
-    """Return whether rounds with decisions of this shape are played with fewer passes over memory."""
-    return WIDE <= math.prod(shape) <= HUGE
 
 
 def projects_by_scaling(domain: Domain, x: jax.Array) -> TypeGuard[Ball]:

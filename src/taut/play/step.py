@@ -19,7 +19,8 @@ from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from .extremes import COLUMNS, round_extremes
 from .packing import Packing
-from .scaled import HUGE, WIDE, Scaled, is_wide, projects_by_scaling
+from .scaled import Scaled, projects_by_scaling
+from .wide_rounds import HUGE, WIDE, is_wide
 from .xla import computed_once
 
 __all__ = [

@@ -16,12 +16,19 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..jax_internals import Literal, bind
-from .scaled import is_wide
 
-__all__ = ["evaluate"]
+__all__ = ["HUGE", "WIDE", "evaluate", "is_wide"]
 
+WIDE, HUGE = 128, 2**17
+"""Numbers of a decision from which on a pass over its memory takes a noticeable time; and up to which a chunk is compiled into one
+kernel. With more, XLA uses several threads for a single operation, but not for a sum of several arrays."""
 LONG_ROW = 16
 """Numbers of a row from which on a sum over everything is formed row by row, if there are sums of rows too."""
+
+
+def is_wide(shape: tuple[int, ...]) -> bool:
+    """Return whether rounds with decisions of this shape are played with fewer passes over memory."""
+    return WIDE <= math.prod(shape) <= HUGE
 
 
 class Sums(NamedTuple):

@@ -25,7 +25,6 @@ from jax.ad_checkpoint import checkpoint_name
 
 from ..jax_internals import Literal, bind, plain
 from . import wide_rounds
-from .scaled import is_wide
 
 __all__ = ["computed_once", "hidden_zero", "rewritten", "separate_zeros"]
 
@@ -93,7 +92,7 @@ def _rewritten(traced: Any, arguments: Sequence[Any]) -> tuple[list[Any], list[j
         stored: list[jax.Array] = []
         return _evaluate(traced.jaxpr, traced.consts, arguments, stored), stored
 
-    if traced.effects or not any(is_wide(jnp.shape(argument)) for argument in arguments):
+    if traced.effects or not any(wide_rounds.is_wide(jnp.shape(argument)) for argument in arguments):
         return without_calls(*arguments)
     program, shapes = jax.make_jaxpr(without_calls, return_shape=True)(*arguments)
     outputs: tuple[list[Any], list[jax.Array]]
