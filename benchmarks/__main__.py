@@ -1,7 +1,8 @@
-"""Run all benchmarks, each in its own process: python -m benchmarks [--only NAME] [--quick] [--json].
+"""Run all benchmarks, each in its own process: python -m benchmarks [--only NAME] [--quick]
+[--json].
 
-Results are written to benchmarks/results. cooper and PyOL are installed from the package index into separate
-environments; if that fails, they are skipped with a message.
+Results are written to benchmarks/results. cooper and PyOL are installed from the package index into
+separate environments; if that fails, they are skipped with a message.
 """
 
 from __future__ import annotations

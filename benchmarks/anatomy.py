@@ -1,4 +1,5 @@
-"""Profile of a simulation: overhead per call, time per round, and operations per round in the compiled code."""
+"""Profile of a simulation: overhead per call, time per round, and operations per round in the
+compiled code."""
 
 from __future__ import annotations
 
@@ -11,9 +12,16 @@ from .cases import Case
 from .timing import interleaved
 
 PLAYED = (
-    ("toy", 1), ("toy", 10), ("doubly stochastic 10x10", 1), ("doubly stochastic 10x10", 10), ("dispatch", 1),
-    ("dispatch", 10), ("logistic d=1000 m=1", 1), ("logistic d=1000 m=20", 1), ("polyhedron d=100 m=1000", 1),
-)  # fmt: skip
+    ("toy", 1),
+    ("toy", 10),
+    ("doubly stochastic 10x10", 1),
+    ("doubly stochastic 10x10", 10),
+    ("dispatch", 1),
+    ("dispatch", 10),
+    ("logistic d=1000 m=1", 1),
+    ("logistic d=1000 m=20", 1),
+    ("polyhedron d=100 m=1000", 1),
+)
 
 
 def measure(repeats: int) -> list[dict[str, Any]]:
@@ -27,7 +35,8 @@ def measure(repeats: int) -> list[dict[str, Any]]:
 
 
 def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
-    """Measure a call with one round, and the time per round as the difference between a whole and a half simulation."""
+    """Measure a call with one round, and the time per round as the difference between a whole and a
+    half simulation."""
     half = case.horizon // 2
     took = interleaved(
         {
@@ -47,7 +56,9 @@ def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
     optax_round = (took["optax"].median - took["optax, half"].median) / rounds
     data = np.ones((seeds, 3, *case.data(1).shape[2:]))
     batch = {"seeds": seeds} if seeds > 1 else {}
-    text = compiled.text_of(case.learner, case.problem, data if seeds > 1 else data[0], x1=case.start, **batch)
+    text = compiled.text_of(
+        case.learner, case.problem, data if seeds > 1 else data[0], x1=case.start, **batch
+    )
     body = compiled.parsed(text).body
     return {
         "call": took["call"].median,

@@ -1,4 +1,5 @@
-"""A NumPy loop over rounds with all seeds in one array, which reduces the overhead per round and seed."""
+"""A NumPy loop over rounds with all seeds in one array, which reduces the overhead per round and
+seed."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ from .cases import Case
 from .played import Array, Play, Played
 
 Step = Callable[[Array, Array], tuple[Array, Array, Array, Callable[[Array], Array]]]
-"""(x, z), both with a leading seed axis -> losses, gradients, values (seed, m), and the vector-Jacobian product."""
+"""(x, z), both with a leading seed axis -> losses, gradients, values (seed, m), and the
+vector-Jacobian product."""
 
 
 def _toy(case: Case) -> Step:
-    return lambda x, c: (np.sum(c * x, -1), c, np.abs(x).sum(-1, keepdims=True) - 1, lambda w: w * np.sign(x))
+    return lambda x, c: (
+        np.sum(c * x, -1),
+        c,
+        np.abs(x).sum(-1, keepdims=True) - 1,
+        lambda w: w * np.sign(x),
+    )
 
 
 def _doubly_stochastic(case: Case) -> Step:
@@ -25,7 +32,10 @@ def _doubly_stochastic(case: Case) -> Step:
         error, rows, columns = x - y, x.sum(2) - 1, x.sum(1) - 1
 
         def pull(w: Array) -> Array:
-            by_row, by_column = w[:, :d] - w[:, d : 2 * d], w[:, 2 * d : 3 * d] - w[:, 3 * d : 4 * d]
+            by_row, by_column = (
+                w[:, :d] - w[:, d : 2 * d],
+                w[:, 2 * d : 3 * d] - w[:, 3 * d : 4 * d],
+            )
             return by_row[:, :, None] + by_column[:, None] - w[:, 4 * d :].reshape(-1, d, d)
 
         values = np.concatenate([rows, -rows, columns, -columns, -x.reshape(len(x), -1)], axis=1)
@@ -67,20 +77,32 @@ def _logistic(case: Case) -> Step:
 
 
 def _polyhedron(case: Case) -> Step:
-    rows, bounds = case.fixed[: case.count * case.size].reshape(case.count, case.size), case.fixed[-case.count :]
+    rows, bounds = (
+        case.fixed[: case.count * case.size].reshape(case.count, case.size),
+        case.fixed[-case.count :],
+    )
     return lambda x, c: (np.sum(c * x, axis=1), c, x @ rows.T - bounds, lambda w: w @ rows)
 
 
 STEPS: dict[str, Callable[[Case], Step]] = {
-    "toy": _toy, "doubly_stochastic": _doubly_stochastic, "dispatch": _dispatch, "logistic": _logistic, "polyhedron": _polyhedron,
-}  # fmt: skip
+    "toy": _toy,
+    "doubly_stochastic": _doubly_stochastic,
+    "dispatch": _dispatch,
+    "logistic": _logistic,
+    "polyhedron": _polyhedron,
+}
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
     """Return a function that simulates all seeds together."""
     data = np.ascontiguousarray(np.moveaxis(case.data(seeds)[:, :rounds], 1, 0))
     eta, sigma = case.steps
-    radius, step, aggregated, count = case.radius, STEPS[case.kind](case), case.scored < case.count, case.scored
+    radius, step, aggregated, count = (
+        case.radius,
+        STEPS[case.kind](case),
+        case.scored < case.count,
+        case.scored,
+    )
 
     def play() -> Played:
         loss, worst = np.zeros((rounds, seeds)), np.zeros((rounds, seeds))

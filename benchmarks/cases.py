@@ -1,4 +1,5 @@
-"""The problems of the suite, each with its stream, its learner and the numbers that the hand-written loops need."""
+"""The problems of the suite, each with its stream, its learner and the numbers that the
+hand-written loops need."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Case:
 
     @property
     def learner(self) -> taut.ClippedOGD:
-        """The learner, tuned for the horizon of the case even if an implementation simulates only a prefix."""
+        """The learner, tuned for the horizon of the case even if an implementation simulates only a
+        prefix."""
         return taut.ClippedOGD.tuned(self.problem.constants, self.horizon)
 
     @property
@@ -59,13 +61,16 @@ class Case:
         return float(self.learner.eta.value), float(self.learner.sigma)
 
     def data(self, seeds: int) -> Array:
-        """Return the streams with shape (seed, round, ...). The stream of a seed does not depend on the number of seeds."""
+        """Return the streams with shape (seed, round, ...). The stream of a seed does not depend on
+        the number of seeds."""
         return np.stack([_drawn(self, seed) for seed in range(seeds)])
 
     def placed(self, seeds: int, rounds: int, floating: str = "float64") -> jax.Array:
-        """Return the first rounds of the streams in JAX's memory, whose addresses are suitable for vector instructions.
+        """Return the first rounds of the streams in JAX's memory, whose addresses are suitable for
+        vector instructions.
 
-        taut and hand-written C read it in place. C takes longer if arrays begin between two cache lines.
+        taut and hand-written C read it in place. C takes longer if arrays begin between two cache
+        lines.
         """
         return jax.device_put(self.data(seeds)[:, :rounds].astype(floating))
 
@@ -99,8 +104,9 @@ def toy(horizon: int = 20_000) -> Case:
 def doubly_stochastic(d: int, horizon: int) -> Case:
     """Second problem of the paper: approximate permutation matrices by a doubly stochastic matrix.
 
-    The first decision is a random matrix. From the centre, all row sums would stay equal up to rounding, and the rounding
-    errors of each implementation would decide which of the tied constraints are active.
+    The first decision is a random matrix. From the centre, all row sums would stay equal up to
+    rounding, and the rounding errors of each implementation would decide which of the tied
+    constraints are active.
     """
 
     def draw(rng: np.random.Generator, rounds: int) -> Array:
@@ -116,7 +122,9 @@ def doubly_stochastic(d: int, horizon: int) -> Case:
         return rows, -rows, columns, -columns, -x
 
     constants = taut.Constants(loss_lipschitz=2 * math.sqrt(d), constraint_lipschitz=math.sqrt(d))
-    problem = taut.max_of(taut.Problem(loss, constraints, taut.Ball(math.sqrt(d), shape=(d, d)), constants))
+    problem = taut.max_of(
+        taut.Problem(loss, constraints, taut.Ball(math.sqrt(d), shape=(d, d)), constants)
+    )
     start = np.random.default_rng(99).normal(size=(d, d)) / d
     return Case(
         f"doubly stochastic {d}x{d}",
@@ -132,7 +140,8 @@ def doubly_stochastic(d: int, horizon: int) -> Case:
 
 
 def dispatch(horizon: int = 20_000) -> Case:
-    """Third problem of the paper: three generators, an emission cap and limits, aggregated by their maximum."""
+    """Third problem of the paper: three generators, an emission cap and limits, aggregated by their
+    maximum."""
     a, b = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
     emission, limit = np.array([0.26, 0.38, 0.37]), np.array([20.0, 15.0, 18.0])
     xi, cap = 0.5, 100.0
@@ -149,7 +158,9 @@ def dispatch(horizon: int = 20_000) -> Case:
 
     radius = float(np.linalg.norm(limit))
     constants = taut.Constants(
-        loss_lipschitz=float(np.linalg.norm(a * radius + b) + 2 * xi * math.sqrt(3) * (math.sqrt(3) * radius)),
+        loss_lipschitz=float(
+            np.linalg.norm(a * radius + b) + 2 * xi * math.sqrt(3) * (math.sqrt(3) * radius)
+        ),
         constraint_lipschitz=float(2 * emission.max() * radius),
     )
     problem = taut.max_of(taut.Problem(loss, constraints, taut.Ball(radius, shape=3), constants))
@@ -158,9 +169,11 @@ def dispatch(horizon: int = 20_000) -> Case:
 
 
 def logistic(d: int, groups: int, horizon: int) -> Case:
-    """Online logistic regression with one constraint per group of coefficients: a limit on the norm of the group.
+    """Online logistic regression with one constraint per group of coefficients: a limit on the norm
+    of the group.
 
-    The decision is a matrix with one row per group, or a vector if there is one group, so that no round reshapes it.
+    The decision is a matrix with one row per group, or a vector if there is one group, so that no
+    round reshapes it.
     """
     limit = 2.0 / math.sqrt(groups)
     shape = (d,) if groups == 1 else (groups, d // groups)
@@ -180,7 +193,18 @@ def logistic(d: int, groups: int, horizon: int) -> Case:
     constants = taut.Constants(loss_lipschitz=2.0, constraint_lipschitz=1.0, constraint_range=10.0)
     problem = taut.Problem(loss, constraints, taut.Ball(4.0, shape=shape), constants)
     name = f"logistic d={d} m={groups}"
-    return Case(name, "logistic", problem, horizon, draw, d, groups, groups, fixed=np.array([limit]), slow=2000)
+    return Case(
+        name,
+        "logistic",
+        problem,
+        horizon,
+        draw,
+        d,
+        groups,
+        groups,
+        fixed=np.array([limit]),
+        slow=2000,
+    )
 
 
 def polyhedron(d: int, m: int, horizon: int) -> Case:
@@ -197,14 +221,27 @@ def polyhedron(d: int, m: int, horizon: int) -> Case:
 
     constants = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0)
     problem = taut.max_of(
-        taut.Problem(lambda x, c: c @ x, lambda x: rows @ x - bounds, taut.Ball(1.0, shape=d), constants)
+        taut.Problem(
+            lambda x, c: c @ x, lambda x: rows @ x - bounds, taut.Ball(1.0, shape=d), constants
+        )
     )
     fixed = np.concatenate([rows.ravel(), bounds])
-    return Case(f"polyhedron d={d} m={m}", "polyhedron", problem, horizon, draw, d, m, fixed=fixed, slow=1000)
+    return Case(
+        f"polyhedron d={d} m={m}",
+        "polyhedron",
+        problem,
+        horizon,
+        draw,
+        d,
+        m,
+        fixed=fixed,
+        slow=1000,
+    )
 
 
 def suite() -> tuple[Case, ...]:
-    """Return all problems in the order of the table. With ten coefficients there are at most five groups of two."""
+    """Return all problems in the order of the table. With ten coefficients there are at most five
+    groups of two."""
     return (
         toy(),
         doubly_stochastic(10, 20_000),

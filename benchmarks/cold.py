@@ -1,13 +1,16 @@
-"""Processor time of README's first example in a new process, step by step: import, simulation, certificate, printing.
+"""Processor time of README's first example in a new process, step by step: import, simulation,
+certificate, printing.
 
-Run with `python -m benchmarks.cold [--json] [--warm] [--page]`. Times are those of all threads, user and system. Nothing is
-cached between processes except Python's bytecode, which a first process writes as an installation does, unless `--warm` asks for
-the persistent compilation cache, which the first process then fills. The process that took the least time in all is shown,
-because other work on the machine only makes them longer.
+Run with `python -m benchmarks.cold [--json] [--warm] [--page]`. Times are those of all threads,
+user and system. Nothing is cached between processes except Python's bytecode, which a first process
+writes as an installation does, unless `--warm` asks for the persistent compilation cache, which the
+first process then fills. The process that took the least time in all is shown, because other work
+on the machine only makes them longer.
 
-A step is split into what JAX reports: tracing functions of Python, lowering traced programs to XLA's language, compiling them or
-reading them from the cache. JAX reports clock time; a part is shown as its share of the clock time of its step, times the step's
-processor time. Clarabel solves, in a part of its own, are timed directly. The rest is Python and NumPy.
+A step is split into what JAX reports: tracing functions of Python, lowering traced programs to
+XLA's language, compiling them or reading them from the cache. JAX reports clock time; a part is
+shown as its share of the clock time of its step, times the step's processor time. Clarabel solves,
+in a part of its own, are timed directly. The rest is Python and NumPy.
 """
 
 from __future__ import annotations
@@ -44,13 +47,24 @@ def main() -> None:
     """Measure and print the table, or write both tables into docs/performance.md."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
-    words.add_argument("--warm", action="store_true", help="with a persistent compilation cache that was filled before")
-    words.add_argument("--page", action="store_true", help="measure both and write them into docs/performance.md")
+    words.add_argument(
+        "--warm",
+        action="store_true",
+        help="with a persistent compilation cache that was filled before",
+    )
+    words.add_argument(
+        "--page", action="store_true", help="measure both and write them into docs/performance.md"
+    )
     asked = words.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     found = {warm: _rows(warm) for warm in ((False, True) if asked.page else (asked.warm,))}
     for warm, rows in found.items():
-        report("cold-warm" if warm else "cold", rows, asked.json, f"README's first example {CACHE[warm]}")
+        report(
+            "cold-warm" if warm else "cold",
+            rows,
+            asked.json,
+            f"README's first example {CACHE[warm]}",
+        )
     if asked.page:
         from .page import put, table, written_by
 
@@ -63,17 +77,25 @@ def _rows(warm: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         arguments = [folder] if warm else []
         setting.start("benchmarks.cold", "measure", *arguments)
-        found = [json.loads(setting.start("benchmarks.cold", "measure", *arguments)) for _ in range(PROCESSES)]
+        found = [
+            json.loads(setting.start("benchmarks.cold", "measure", *arguments))
+            for _ in range(PROCESSES)
+        ]
     best = min(found, key=lambda one: one["the whole example"]["seconds"])
     rows = []
     for name, parts in best.items():
         target = TARGETS[warm].get(name)
         seconds = parts["seconds"]
-        rows.append({
-            "step": name, "seconds": seconds, **{part: parts[part] for part in PARTS},
-            "the rest": max(seconds - sum(parts[part] for part in PARTS), 0.0),
-            "at most": "" if target is None else target, "met": "" if target is None else bool(seconds <= target),
-        })  # fmt: skip
+        rows.append(
+            {
+                "step": name,
+                "seconds": seconds,
+                **{part: parts[part] for part in PARTS},
+                "the rest": max(seconds - sum(parts[part] for part in PARTS), 0.0),
+                "at most": "" if target is None else target,
+                "met": "" if target is None else bool(seconds <= target),
+            }
+        )
     return rows
 
 
@@ -91,7 +113,10 @@ class _Laps:
     def end(self, name: str) -> None:
         now, clock = time.process_time(), time.perf_counter()
         seconds, share = now - self._last, (now - self._last) / max(clock - self._clock, 1e-9)
-        self.steps[name] = {"seconds": seconds, **{part: share * spent for part, spent in self._spent.items()}}
+        self.steps[name] = {
+            "seconds": seconds,
+            **{part: share * spent for part, spent in self._spent.items()},
+        }
         self._last, self._clock, self._spent = now, clock, dict.fromkeys(PARTS, 0.0)
 
     def total(self, name: str) -> None:
@@ -115,7 +140,9 @@ def _measure(folder: str | None) -> dict[str, dict[str, float]]:
         lambda event, seconds, **_: laps.add(EVENTS[event], seconds) if event in EVENTS else None
     )
     _time_solves(laps)
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
     costs = np.random.default_rng(0).uniform(size=(10, 5_000, 2))
     run = taut.simulate(problem, costs, seeds=10)
     laps.end("simulate")

@@ -1,4 +1,5 @@
-"""The compiled code of a simulation as text, to count the operations and the passes over memory per round."""
+"""The compiled code of a simulation as text, to count the operations and the passes over memory per
+round."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
 
     def spy(programs: Any, key: Any, *arguments: Any) -> Any:
-        raise _Taken(taut.play.loop.with_program(programs, key, lambda p: p.lower(*arguments)).compile().as_text())
+        raise _Taken(
+            taut.play.loop.with_program(programs, key, lambda p: p.lower(*arguments))
+            .compile()
+            .as_text()
+        )
 
     original = taut.play.chunks.play
     taut.play.chunks.play = spy
@@ -36,7 +41,8 @@ def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
 
 
 def parsed(text: str) -> Any:
-    """Return the body of the loop over rounds, the fused computations that it calls, and the entry of the program."""
+    """Return the body of the loop over rounds, the fused computations that it calls, and the entry
+    of the program."""
     parts = _parts(text)
     inner = [body for body in bodies(text) if not re.search(r" (while|call)\(", body)]
     body = max(inner, key=len)
@@ -58,13 +64,17 @@ def operations(body: str) -> list[str]:
 
 
 def passes(body: str, size: int) -> int:
-    """Count the operations that read or write at least as many numbers as all decisions have, without the records."""
+    """Count the operations that read or write at least as many numbers as all decisions have,
+    without the records."""
     count = 0
     for line in body.splitlines():
         found = re.match(r"\s+(?:ROOT )?%[\w.\-]+ = (\S+) (?:fusion|copy)\(([^)]*)\)", line)
         if found and "dynamic-update-slice" not in line:
             result, operands = found.groups()
-            shapes = [result, *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands))]
+            shapes = [
+                result,
+                *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands)),
+            ]
             count += any(size <= _numbers(shape) < 1000 * size for shape in shapes)
     return count
 
@@ -72,7 +82,11 @@ def passes(body: str, size: int) -> int:
 def _parts(text: str) -> dict[str, str]:
     """Return the computations of a program by their names."""
     text = re.sub(r", metadata=\{[^}]*\}", "", text)
-    return {_name(part): part for part in re.split(r"\n(?=%|ENTRY)", text) if part.startswith(("%", "ENTRY"))}
+    return {
+        _name(part): part
+        for part in re.split(r"\n(?=%|ENTRY)", text)
+        if part.startswith(("%", "ENTRY"))
+    }
 
 
 def _name(part: str) -> str:

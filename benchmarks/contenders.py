@@ -1,4 +1,5 @@
-"""Compare all implementations on all problems: first their results, which must agree, then their time."""
+"""Compare all implementations on all problems: first their results, which must agree, then their
+time."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Prepare = Callable[[Case, int, int], Play]
 
 
 def measure(case: Case, repeats: int, hundred: bool) -> dict[str, dict[str, Any]]:
-    """Return nanoseconds per round and seed of each implementation on one problem, and the ratio to C."""
+    """Return nanoseconds per round and seed of each implementation on one problem, and the ratio to
+    C."""
     slow = min(case.slow, case.horizon)
     entries: dict[str, tuple[Prepare, int, int]] = {
         "C": (native.prepare, 1, case.horizon),
@@ -51,13 +53,16 @@ def measure(case: Case, repeats: int, hundred: bool) -> dict[str, dict[str, Any]
     gaps = {name: difference(reference, play()) for name, play in plays.items()}
     for name, gap in gaps.items():
         if gap > AGREE:
-            raise SystemExit(f"{case.name}: {name} and C differ by {gap:.3g}, so they do not do the same work")
+            raise SystemExit(
+                f"{case.name}: {name} and C differ by {gap:.3g}, so they do not do the same work"
+            )
     took = interleaved(plays, repeats)
     found = {}
     for name, (_, seeds, rounds) in entries.items():
         per = took[name].per(seeds * rounds)
         found[name] = {**per._asdict(), "difference": gaps[name]}
-    # One stream is compared with one stream, many seeds with many, because C reads ten times the data for ten seeds.
+    # One stream is compared with one stream, many seeds with many, because C reads ten times the
+    # data for ten seeds.
     for name, (_, seeds, _) in entries.items():
         against = found["C"] if seeds == 1 else found["C, 10 seeds"]
         found[name]["ratio"] = found[name]["median"] / against["median"]
@@ -69,7 +74,9 @@ def project(case: Case, per_round: float) -> dict[str, Any]:
     play = projection.prepare(case, CVXPY_ROUNDS)
     gap = projection.check(case, play())
     if gap > 1e-4:
-        raise SystemExit(f"{case.name}: the decisions of CVXPY violate the constraints by {gap:.3g}")
+        raise SystemExit(
+            f"{case.name}: the decisions of CVXPY violate the constraints by {gap:.3g}"
+        )
     took = interleaved({"CVXPY": play}, 3)["CVXPY"].per(CVXPY_ROUNDS)
     return {**took._asdict(), "difference": gap, "ratio": took.median / per_round}
 
@@ -87,7 +94,9 @@ def elsewhere(per_round: float, install: bool) -> dict[str, dict[str, Any]]:
             continue
         gap = float(np.abs(np.asarray(result.pop("losses")) - reference).max())
         if gap > AGREE:
-            raise SystemExit(f"toy: {name} and C differ by {gap:.3g}, so they do not do the same work")
+            raise SystemExit(
+                f"toy: {name} and C differ by {gap:.3g}, so they do not do the same work"
+            )
         took = Timing(result["ns"], result["low"], result["high"])
         found[name] = {**took._asdict(), "difference": gap, "ratio": took.median / per_round}
     return found

@@ -1,4 +1,5 @@
-"""Targets of the core in one table: ratios of medians of five, timed alternately in one run on one core.
+"""Targets of the core in one table: ratios of medians of five, timed alternately in one run on one
+core.
 
 Run: python -m benchmarks.core [--json]
 """
@@ -41,7 +42,12 @@ def main() -> None:
 def _row(what: str, value: float, limit: float, unit: str, below: bool = True) -> dict[str, Any]:
     word = "at most" if below else "at least"
     met = value <= limit if below else value >= limit
-    return {"what": what, "measured": f"{value:.2f} {unit}", "target": f"{word} {limit:g} {unit}", "met": bool(met)}
+    return {
+        "what": what,
+        "measured": f"{value:.2f} {unit}",
+        "target": f"{word} {limit:g} {unit}",
+        "met": bool(met),
+    }
 
 
 def _simulations() -> list[dict[str, Any]]:
@@ -54,7 +60,9 @@ def _simulations() -> list[dict[str, Any]]:
     }
     _same(plays)
     took = interleaved(plays)
-    rows.append(_row("toy, one stream, against C", took["taut"].median / took["C"].median, 10, "x C"))
+    rows.append(
+        _row("toy, one stream, against C", took["taut"].median / took["C"].median, 10, "x C")
+    )
     rows.append(
         _row(
             "toy, one stream, against a NumPy loop",
@@ -65,11 +73,19 @@ def _simulations() -> list[dict[str, Any]]:
         )
     )
     for case, limit in ((toy, 3), (doubly, 5)):
-        plays = {"C": native.prepare(case, 10, case.horizon), "taut": ours.prepare(case, 10, case.horizon)}
+        plays = {
+            "C": native.prepare(case, 10, case.horizon),
+            "taut": ours.prepare(case, 10, case.horizon),
+        }
         _same(plays)
         took = interleaved(plays)
         rows.append(
-            _row(f"{case.name}, 10 seeds, per round and seed", took["taut"].median / took["C"].median, limit, "x C")
+            _row(
+                f"{case.name}, 10 seeds, per round and seed",
+                took["taut"].median / took["C"].median,
+                limit,
+                "x C",
+            )
         )
     return rows
 
@@ -114,7 +130,10 @@ class _NumpyPlayer:
 def _live() -> dict[str, Any]:
     case = cases.toy()
     data, (eta, sigma) = case.data(1)[0][:500], case.steps
-    players: dict[str, Any] = {"taut": taut.Player(case.learner, case.problem), "NumPy": _NumpyPlayer(eta, sigma)}
+    players: dict[str, Any] = {
+        "taut": taut.Player(case.learner, case.problem),
+        "NumPy": _NumpyPlayer(eta, sigma),
+    }
 
     def session(player: Any) -> Any:
         def play() -> None:
@@ -128,7 +147,12 @@ def _live() -> dict[str, Any]:
     gap = float(np.abs(players["taut"].decision - players["NumPy"].decision).max())
     if gap > 1e-9:
         raise SystemExit(f"taut.Player and the NumPy step differ by {gap:.3g}")
-    return _row("Player.observe and decision, d=2", took["taut"].median / took["NumPy"].median, 4, "x the NumPy step")
+    return _row(
+        "Player.observe and decision, d=2",
+        took["taut"].median / took["NumPy"].median,
+        4,
+        "x the NumPy step",
+    )
 
 
 def _long_simulations() -> list[dict[str, Any]]:

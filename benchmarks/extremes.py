@@ -1,8 +1,10 @@
-"""What it costs a live player to keep the extremes that its certificate needs: gradients, constraint values, loss differences.
+"""What it costs a live player to keep the extremes that its certificate needs: gradients,
+constraint values, loss differences.
 
-Run with `python -m benchmarks.extremes [--json]`. Two players of the same problem observe the same rounds in turns, one of them
-without extremes: its compiled step does not compute them and nothing is added up. Each pair of turns gives a ratio of processor
-times, and the median ratio is reported, which other work on the machine hardly changes.
+Run with `python -m benchmarks.extremes [--json]`. Two players of the same problem observe the same
+rounds in turns, one of them without extremes: its compiled step does not compute them and nothing
+is added up. Each pair of turns gives a ratio of processor times, and the median ratio is reported,
+which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def cases() -> dict[str, tuple[taut.Problem, Array]]:
 
 
 def _without_extremes(problem: taut.Problem, z: Array) -> taut.Player:
-    """A player whose step computes no extremes. It needs a problem of its own, because a problem keeps its programs."""
+    """A player whose step computes no extremes. It needs a problem of its own, because a problem
+    keeps its programs."""
 
     def nothing(*arguments: Any) -> jax.Array:
         return jnp.zeros(len(COLUMNS), arguments[1].dtype)
@@ -93,10 +96,16 @@ def main() -> None:
     rows = []
     for name in cases():
         ratio, with_them, without = measured(name)
-        rows.append({
-            "player": name, "microseconds per round": 1e6 * with_them, "without extremes": 1e6 * without,
-            "ratio": ratio, "at most": TARGET, "met": bool(ratio <= TARGET),
-        })  # fmt: skip
+        rows.append(
+            {
+                "player": name,
+                "microseconds per round": 1e6 * with_them,
+                "without extremes": 1e6 * without,
+                "ratio": ratio,
+                "at most": TARGET,
+                "met": bool(ratio <= TARGET),
+            }
+        )
     report("extremes", rows, asked.json, "Live players with and without extremes")
 
 

@@ -1,8 +1,8 @@
 """`python -m benchmarks.frontier`: methods beyond the paper on the standard streams.
 
-Four tables: measured growth exponents beside those of the methods' own bounds and those that a prototype had; memory, sweeps
-and start-up weight of the half-space learner, from which its defaults were chosen; the cost of a round; and
-many variables and constraints, affine, curved and kinked.
+Four tables: measured growth exponents beside those of the methods' own bounds and those that a
+prototype had; memory, sweeps and start-up weight of the half-space learner, from which its defaults
+were chosen; the cost of a round; and many variables and constraints, affine, curved and kinked.
 """
 
 from __future__ import annotations
@@ -24,9 +24,19 @@ from .frontier_sizes import sizes
 from .frontier_streams import PUBLISHED, STREAMS, best, simulate
 
 METHODS = (
-    "half-space", "half-space-anytime", "half-space-horizon", "clipped-ogd", "clipped-ogd-anytime", "surrogate",
-    "surrogate-anytime", "yu-neely", "bounded-game", "no-slater", "step-experts", "block-frank-wolfe",
-)  # fmt: skip
+    "half-space",
+    "half-space-anytime",
+    "half-space-horizon",
+    "clipped-ogd",
+    "clipped-ogd-anytime",
+    "surrogate",
+    "surrogate-anytime",
+    "yu-neely",
+    "bounded-game",
+    "no-slater",
+    "step-experts",
+    "block-frank-wolfe",
+)
 """Methods of the table of exponents, each on the streams that its card covers."""
 STRONG = ("half-space-strong", "clipped-ogd-strong", "surrogate-strong")
 CHOICES = ((0, 1), (8, 1), (16, 1), (16, 2), (16, 8), (32, 8))
@@ -37,17 +47,36 @@ WEIGHTS = (10.0, 100.0, 1000.0)
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few streams, short horizons: less than a minute")
-    parser.add_argument("--only", choices=("exponents", "choices", "speed", "sizes"), help="print one table only")
+    parser.add_argument(
+        "--quick", action="store_true", help="few streams, short horizons: less than a minute"
+    )
+    parser.add_argument(
+        "--only", choices=("exponents", "choices", "speed", "sizes"), help="print one table only"
+    )
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     quick = options.quick
     if options.only in (None, "exponents"):
-        names = ("toy", "pool-random-d10") if quick else tuple(n for n, s in STREAMS.items() if s.seeds is None)
+        names = (
+            ("toy", "pool-random-d10")
+            if quick
+            else tuple(n for n, s in STREAMS.items() if s.seeds is None)
+        )
         exponents(names, (2**8, 2**10) if quick else (2**10, 2**11, 2**12, 2**13), quick)
     if options.only in (None, "choices"):
-        names = ("toy", "dispatch-box") if quick else ("toy", "polytope", "pool-random-d10", "pool-random",
-                                                        "doubly-stochastic", "dispatch", "dispatch-box")  # fmt: skip
+        names = (
+            ("toy", "dispatch-box")
+            if quick
+            else (
+                "toy",
+                "polytope",
+                "pool-random-d10",
+                "pool-random",
+                "doubly-stochastic",
+                "dispatch",
+                "dispatch-box",
+            )
+        )
         choices(names, CHOICES[::3] if quick else CHOICES, 1024 if quick else 8192)
     if options.only in (None, "speed"):
         speed(quick)
@@ -58,7 +87,8 @@ def main() -> None:
 def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) -> None:
     """Growth of regret and clipped violation."""
     print(
-        "\ngrowth exponents: regret and clipped violation, measured | allowed by the method's bounds | of a prototype"
+        "\ngrowth exponents: regret and clipped violation, measured | allowed by the method's "
+        "bounds | of a prototype"
     )
     for name in names:
         stream = STREAMS[name]
@@ -84,11 +114,15 @@ def exponents(names: tuple[str, ...], horizons: tuple[int, ...], quick: bool) ->
                 last = float(np.mean(values[-1]))
                 known = limits[quantity]
                 allowed = (
-                    f"{np.polyfit(np.log(grid), np.log(known), 1)[0]:5.2f}" if len(known) == len(grid) else "  -  "
+                    f"{np.polyfit(np.log(grid), np.log(known), 1)[0]:5.2f}"
+                    if len(known) == len(grid)
+                    else "  -  "
                 )
                 cells.append(f"{quantity} {last:10.4g} e {measured:6.2f} | {allowed}")
             print(
-                f"{name:20s} {method:22s} {'   '.join(cells)} | {PUBLISHED.get(name, {}).get(method, '')}", flush=True
+                f"{name:20s} {method:22s} {'   '.join(cells)} | "
+                f"{PUBLISHED.get(name, {}).get(method, '')}",
+                flush=True,
             )
 
 
@@ -106,25 +140,37 @@ def choices(names: tuple[str, ...], pairs: tuple[tuple[int, int], ...], rounds: 
         T = min(rounds, stream.longest or rounds)
         for memory, sweeps in pairs:
             cells = [_choice(stream, T, memory, sweeps, weight) for weight in WEIGHTS]
-            print(f"{name:20s} memory {memory:2d} x {sweeps} sweeps   " + "   ".join(cells), flush=True)
+            print(
+                f"{name:20s} memory {memory:2d} x {sweeps} sweeps   " + "   ".join(cells),
+                flush=True,
+            )
         clipped = simulate(stream, "clipped-ogd", T)
         print(f"{name:20s} clipped-ogd              {_numbers(clipped)}", flush=True)
 
 
 def _choice(stream: Stream, rounds: int, memory: int, sweeps: int, weight: float) -> str:
-    learner = taut.learner("half-space", stream.problem, memory=memory, sweeps=sweeps, start_up=weight)
+    learner = taut.learner(
+        "half-space", stream.problem, memory=memory, sweeps=sweeps, start_up=weight
+    )
     return f"w {weight:g}: {_numbers(simulate(stream, learner, rounds))}"
 
 
 def _numbers(run: taut.Run) -> str:
     loss = float(np.mean(run.totals.loss)) / run.horizon
-    return f"{loss:8.4f} / {np.mean(metrics.violation(run)):8.4g} / {np.max(metrics.peak_violation(run)):8.3g}"
+    return (
+        f"{loss:8.4f} / {np.mean(metrics.violation(run)):8.4g} / "
+        f"{np.max(metrics.peak_violation(run)):8.3g}"
+    )
 
 
 def speed(quick: bool) -> None:
     """CPU time per round as a multiple of Clipped-OGD's, implementations taking turns."""
     print("\ntime per round, as a multiple of clipped-ogd (CPU time, the least of several turns)")
-    for name in ("toy", "pool-random-d10") if quick else ("toy", "doubly-stochastic", "pool-random-d10", "dispatch"):
+    for name in (
+        ("toy", "pool-random-d10")
+        if quick
+        else ("toy", "doubly-stochastic", "pool-random-d10", "dispatch")
+    ):
         stream = STREAMS[name]
         T = min(20_000 if not quick else 4_000, stream.longest or 20_000)
         learners = {"clipped-ogd": taut.learner("clipped-ogd", stream.problem, horizon=T)}

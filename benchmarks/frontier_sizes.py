@@ -1,4 +1,5 @@
-"""Many variables and many constraints: the half-space learner with and without memory on affine, curved and kinked sets."""
+"""Many variables and many constraints: the half-space learner with and without memory on affine,
+curved and kinked sets."""
 
 from __future__ import annotations
 
@@ -18,14 +19,17 @@ MEMORY = (0, 16, 64)
 
 
 def problem(kind: str, d: int, count: int) -> taut.Problem:
-    """A set of `count` constraints in the box of diameter 2, all of which the origin satisfies strictly."""
+    """A set of `count` constraints in the box of diameter 2, all of which the origin satisfies
+    strictly."""
     normals, offsets = (np.asarray(part) for part in half_spaces(d, count))
     radius = 1 / np.sqrt(d)
 
     def affine(x: Any) -> Any:
         return jnp.asarray(normals, x.dtype) @ x - jnp.asarray(offsets, x.dtype)
 
-    def curved(x: Any) -> Any:  # balls whose boundary passes the point at which the half-space's does
+    def curved(
+        x: Any,
+    ) -> Any:  # balls whose boundary passes the point at which the half-space's does
         distance = jnp.sum((x[None] + jnp.asarray(normals, x.dtype)) ** 2, axis=1)
         return distance - (1 + jnp.asarray(offsets, x.dtype)) ** 2
 
@@ -51,7 +55,10 @@ def sizes(quick: bool) -> None:
                 begun = time.process_time()
                 run = taut.simulate(learner, game, losses, record=())
                 spent = (time.process_time() - begun) / rounds * 1e6
-                clipped, peak = float(metrics.violation(run)[0]), float(metrics.peak_violation(run)[0])
+                clipped, peak = (
+                    float(metrics.violation(run)[0]),
+                    float(metrics.peak_violation(run)[0]),
+                )
                 cells.append(f"{clipped:9.4g} / {peak:7.2g} / {spent:7.1f}")
             print(
                 f"  d = {d:3}, m = {count:4}, {kind:6}: "

@@ -1,10 +1,12 @@
-"""Time of `taut.hindsight` for 10 seeds x 12 prefixes of 20,000 rounds, against one new CVXPY problem per prefix.
+"""Time of `taut.hindsight` for 10 seeds x 12 prefixes of 20,000 rounds, against one new CVXPY
+problem per prefix.
 
-Run with `python -m benchmarks.hindsight [--json]`. For CVXPY only building and solving the 120 problems is timed; the sums over
-the stream are given. For taut the whole of `taut.hindsight` is timed: the pass over the stream, the check of the structure of
-every round, the solves and the optimality proofs. The two are timed alternately (A B A B ...). Each pair gives one ratio, and
-the median ratio is reported. The first call, which compiles, is shown separately. With `--cold` first calls on small problems are
-measured, with `--large` decisions of thousands of numbers.
+Run with `python -m benchmarks.hindsight [--json]`. For CVXPY only building and solving the 120
+problems is timed; the sums over the stream are given. For taut the whole of `taut.hindsight` is
+timed: the pass over the stream, the check of the structure of every round, the solves and the
+optimality proofs. The two are timed alternately (A B A B ...). Each pair gives one ratio, and the
+median ratio is reported. The first call, which compiles, is shown separately. With `--cold` first
+calls on small problems are measured, with `--large` decisions of thousands of numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ TARGET = 1 / 3
 
 
 class Case(NamedTuple):
-    """A problem with its stream, and a function that solves a prefix with CVXPY from the sums over its rounds."""
+    """A problem with its stream, and a function that solves a prefix with CVXPY from the sums over
+    its rounds."""
 
     name: str
     problem: Any
@@ -47,8 +50,16 @@ def main() -> None:
     """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
-    words.add_argument("--cold", action="store_true", help="first calls on small random problems, against plain CVXPY")
-    words.add_argument("--large", action="store_true", help="logistic losses with thousands of numbers per decision")
+    words.add_argument(
+        "--cold",
+        action="store_true",
+        help="first calls on small random problems, against plain CVXPY",
+    )
+    words.add_argument(
+        "--large",
+        action="store_true",
+        help="logistic losses with thousands of numbers per decision",
+    )
     asked = words.parse_args()
     if asked.large:
         title = f"Logistic losses, {LARGE_ROUNDS} rounds: first calls, seconds of processor time"
@@ -78,7 +89,9 @@ def compare(case: Case) -> dict[str, Any]:
         "at most": TARGET,
         "met": bool(ratio <= TARGET),
         "largest gap": float(best.gap.max()),
-        "losses agree to": float(np.max(np.abs(best.loss - values) / np.maximum(1, np.abs(values)))),
+        "losses agree to": float(
+            np.max(np.abs(best.loss - values) / np.maximum(1, np.abs(values)))
+        ),
     }
 
 
@@ -86,7 +99,8 @@ LARGE_SIZES, LARGE_ROUNDS = (500, 1000, 2000, 4000, 16_000), 60
 
 
 def large(size: int) -> dict[str, Any]:
-    """First calls of hindsight and of `estimate_constants` on decisions of many numbers, and a CVXPY model of the same losses."""
+    """First calls of hindsight and of `estimate_constants` on decisions of many numbers, and a
+    CVXPY model of the same losses."""
     import cvxpy as cp
     import jax.numpy as jnp
 
@@ -102,10 +116,14 @@ def large(size: int) -> dict[str, Any]:
     model = cp.Problem(cp.Minimize(cp.sum(cp.logistic(-data @ x))), [cp.norm(x) <= 0.5])
     theirs, value = cpu_time(lambda: model.solve(solver=cp.CLARABEL))
     return {
-        "numbers": size, "hindsight": mine, "method": best.solver, "certified gap": float(best.gap[0]),
-        "plain CVXPY": theirs, "losses agree to": abs(float(best.loss[0]) - value) / abs(value),
+        "numbers": size,
+        "hindsight": mine,
+        "method": best.solver,
+        "certified gap": float(best.gap[0]),
+        "plain CVXPY": theirs,
+        "losses agree to": abs(float(best.loss[0]) - value) / abs(value),
         "estimate_constants": constants,
-    }  # fmt: skip
+    }
 
 
 COLD_PROBLEMS = 40
@@ -113,10 +131,11 @@ COLD_TARGET = 3.0
 
 
 def cold() -> list[dict[str, Any]]:
-    """First calls on problems that JAX has never seen, each against the same problem written in CVXPY by hand.
+    """First calls on problems that JAX has never seen, each against the same problem written in
+    CVXPY by hand.
 
-    Time is processor time, because first calls are short and other processes would disturb them. One call of either kind
-    goes before, which imports libraries and starts XLA.
+    Time is processor time, because first calls are short and other processes would disturb them.
+    One call of either kind goes before, which imports libraries and starts XLA.
     """
     rng = np.random.default_rng(0)
     kinds: dict[str, list[tuple[float, ...]]] = {}
@@ -127,17 +146,31 @@ def cold() -> list[dict[str, Any]]:
         theirs_, value = cpu_time(lambda fresh=fresh, data=data: fresh(data))
         if number >= 0:
             error = abs(float(best.loss[0]) - value) / max(1, abs(value))
-            kinds.setdefault(kind, []).append((mine, theirs_, error, *(spent[name] / mine for name in PARTS)))
+            kinds.setdefault(kind, []).append(
+                (mine, theirs_, error, *(spent[name] / mine for name in PARTS))
+            )
     rows = []
-    for kind, found in [*kinds.items(), ("all", [one for group in kinds.values() for one in group])]:
+    for kind, found in [
+        *kinds.items(),
+        ("all", [one for group in kinds.values() for one in group]),
+    ]:
         mine, plain, error, *shares = (np.asarray(column) for column in zip(*found, strict=True))
         ratio = float(np.median(mine / plain))
         shown = {name: f"{np.median(share):.0%}" for name, share in zip(PARTS, shares, strict=True)}
-        rows.append({
-            "problem": kind, "problems": len(found), "ours": float(np.median(mine)), "slowest": float(mine.max()),
-            "plain CVXPY": float(np.median(plain)), "ratio": ratio, "at most": COLD_TARGET,
-            "met": bool(ratio <= COLD_TARGET), **shown, "losses agree to": float(error.max()),
-        })  # fmt: skip
+        rows.append(
+            {
+                "problem": kind,
+                "problems": len(found),
+                "ours": float(np.median(mine)),
+                "slowest": float(mine.max()),
+                "plain CVXPY": float(np.median(plain)),
+                "ratio": ratio,
+                "at most": COLD_TARGET,
+                "met": bool(ratio <= COLD_TARGET),
+                **shown,
+                "losses agree to": float(error.max()),
+            }
+        )
     return rows
 
 
@@ -163,22 +196,34 @@ def parts() -> Iterator[dict[str, float]]:
         return call
 
     timers = [
-        ("JAX traces", Evaluated, "_traced"), ("JAX traces", jets, "_traced"), ("NumPy evaluates", jets.Jets, "_run"),
-        ("NumPy evaluates", Tape, "run"), ("Clarabel solves", Solver, "_solved"),
-    ]  # fmt: skip
+        ("JAX traces", Evaluated, "_traced"),
+        ("JAX traces", jets, "_traced"),
+        ("NumPy evaluates", jets.Jets, "_run"),
+        ("NumPy evaluates", Tape, "run"),
+        ("Clarabel solves", Solver, "_solved"),
+    ]
     with ExitStack() as stack:
         for name, owner, attribute in timers:
-            stack.enter_context(patch.object(owner, attribute, timed(name, getattr(owner, attribute))))
+            stack.enter_context(
+                patch.object(owner, attribute, timed(name, getattr(owner, attribute)))
+            )
         yield spent
 
 
-def small_problem(rng: np.random.Generator, number: int) -> tuple[str, Any, Any, Callable[[Any], float]]:
-    """A problem of 2 to 8 entries and 20 to 200 rounds with functions of its own, and its CVXPY program."""
+def small_problem(
+    rng: np.random.Generator, number: int
+) -> tuple[str, Any, Any, Callable[[Any], float]]:
+    """A problem of 2 to 8 entries and 20 to 200 rounds with functions of its own, and its CVXPY
+    program."""
     import cvxpy as cp
     import jax.numpy as jnp
 
     size, rounds = int(rng.integers(2, 9)), int(rng.integers(20, 201))
-    data, rows, limit = rng.normal(size=(rounds, size)), rng.normal(size=(3, size)), rng.uniform(0.2, 0.6)
+    data, rows, limit = (
+        rng.normal(size=(rounds, size)),
+        rng.normal(size=(3, size)),
+        rng.uniform(0.2, 0.6),
+    )
     losses: dict[str, tuple[Any, Any]] = {
         "affine": (lambda x, z: z @ x, lambda x, z: cp.sum(z @ x)),
         "distance": (
@@ -186,7 +231,10 @@ def small_problem(rng: np.random.Generator, number: int) -> tuple[str, Any, Any,
             lambda x, z: cp.sum_squares(np.ones((rounds, 1)) @ x[None] - z),
         ),
         "regression": (lambda x, z: (z @ x - 1.0) ** 2, lambda x, z: cp.sum_squares(z @ x - 1)),
-        "logistic": (lambda x, z: jnp.logaddexp(0.0, z @ x), lambda x, z: cp.sum(cp.logistic(z @ x))),
+        "logistic": (
+            lambda x, z: jnp.logaddexp(0.0, z @ x),
+            lambda x, z: cp.sum(cp.logistic(z @ x)),
+        ),
         "absolute": (lambda x, z: jnp.abs(z @ x - 0.5), lambda x, z: cp.norm1(z @ x - 0.5)),
     }
     constraints: list[tuple[Any, Any]] = [
@@ -196,7 +244,10 @@ def small_problem(rng: np.random.Generator, number: int) -> tuple[str, Any, Any,
         (lambda x: jnp.linalg.norm(x - 0.1) - limit, lambda x: [cp.norm(x - 0.1) <= limit]),
     ]
     name = list(losses)[number % len(losses)]
-    (loss, total), (excess, stated) = losses[name], constraints[(number // len(losses)) % len(constraints)]
+    (loss, total), (excess, stated) = (
+        losses[name],
+        constraints[(number // len(losses)) % len(constraints)],
+    )
 
     def fresh(z: Any) -> float:
         x = cp.Variable(size)
@@ -217,9 +268,12 @@ def ours(case: Case) -> Any:
 
 
 def theirs(case: Case) -> Any:
-    return np.asarray([
-        [case.fresh(case.sums[seed, i], rounds) for i, rounds in enumerate(PREFIXES)] for seed in range(SEEDS)
-    ])  # fmt: skip
+    return np.asarray(
+        [
+            [case.fresh(case.sums[seed, i], rounds) for i, rounds in enumerate(PREFIXES)]
+            for seed in range(SEEDS)
+        ]
+    )
 
 
 def aggregation(case: Case) -> None:
@@ -229,7 +283,13 @@ def aggregation(case: Case) -> None:
     from taut.problem.streams import as_stream
 
     stream = as_stream(case.data, seeds=SEEDS)
-    objective_of(case.problem, Scaling.of(case.problem.domain), stream, tuple(PREFIXES), np.random.default_rng(0))
+    objective_of(
+        case.problem,
+        Scaling.of(case.problem.domain),
+        stream,
+        tuple(PREFIXES),
+        np.random.default_rng(0),
+    )
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -250,7 +310,9 @@ def toy() -> Case:
         model = cp.Problem(cp.Minimize(total @ x), [cp.norm1(x) <= 1, cp.norm2(x) <= 1])
         return float(model.solve(solver=cp.CLARABEL))
 
-    problem = taut.Problem(lambda x, z: z @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(
+        lambda x, z: z @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
     return Case("toy", problem, c, np.cumsum(c, axis=1)[:, np.asarray(PREFIXES) - 1], fresh)
 
 
@@ -270,17 +332,25 @@ def doubly_stochastic() -> Case:
         x = cp.Variable((SIDE, SIDE))
         # sum_t |x - y_t|^2 / 2, and every y_t has SIDE ones
         loss = rounds / 2 * cp.sum_squares(x) - cp.sum(cp.multiply(total, x)) + rounds * SIDE / 2
-        inside = [cp.sum(x, axis=1) == 1, cp.sum(x, axis=0) == 1, x >= 0, cp.norm(x, "fro") <= SIDE**0.5]
+        inside = [
+            cp.sum(x, axis=1) == 1,
+            cp.sum(x, axis=0) == 1,
+            x >= 0,
+            cp.norm(x, "fro") <= SIDE**0.5,
+        ]
         return float(cp.Problem(cp.Minimize(loss), inside).solve(solver=cp.CLARABEL))
 
     problem = taut.Problem(
-        lambda x, z: jnp.sum((x - z) ** 2) / 2, constraints, taut.Ball(SIDE**0.5, shape=(SIDE, SIDE))
+        lambda x, z: jnp.sum((x - z) ** 2) / 2,
+        constraints,
+        taut.Ball(SIDE**0.5, shape=(SIDE, SIDE)),
     )
     return Case(f"doubly stochastic {SIDE}x{SIDE}", problem, y, _sums(y), fresh)
 
 
 def _sums(y: Any) -> Any:
-    """Return the sums over the prefixes without allocating a second array of the size of the stream."""
+    """Return the sums over the prefixes without allocating a second array of the size of the
+    stream."""
     edges = [0, *PREFIXES]
     parts = [y[:, start:stop].sum(axis=1) for start, stop in pairwise(edges)]
     return np.cumsum(np.stack(parts, axis=1), axis=1)

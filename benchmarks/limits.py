@@ -1,7 +1,9 @@
-"""How far a simulation scales: rounds, dimension, constraints, seeds and learners, with time, peak memory and local exponents.
+"""How far a simulation scales: rounds, dimension, constraints, seeds and learners, with time, peak
+memory and local exponents.
 
-Every size is measured in a process of its own, on one core, because peak memory never decreases. The exponent compares a size
-with the one before it: 1 means that ten times the size takes ten times as long.
+Every size is measured in a process of its own, on one core, because peak memory never decreases.
+The exponent compares a size with the one before it: 1 means that ten times the size takes ten times
+as long.
 
 Run: python -m benchmarks.limits [--quick] [--only NAME] [--json] [--page]
 """
@@ -37,12 +39,19 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     words.add_argument("--quick", action="store_true", help="leave out the largest size of each")
     words.add_argument("--only", choices=sorted(SIZES))
-    words.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
+    words.add_argument(
+        "--page", action="store_true", help="write the table into docs/performance.md"
+    )
     asked = words.parse_args()
     rows = []
     for varied in [asked.only] if asked.only else SIZES:
         rows += measure(varied, asked.quick)
-    report("limits", rows, asked.json, "How far a simulation scales: a second call, one core, one process per size")
+    report(
+        "limits",
+        rows,
+        asked.json,
+        "How far a simulation scales: a second call, one core, one process per size",
+    )
     if asked.page:
         from .page import put, table, written_by
 
@@ -58,7 +67,9 @@ def measure(varied: str, quick: bool = False) -> list[dict[str, Any]]:
         found = json.loads(setting.start("benchmarks.limits", varied, str(size), cores={0}))
         exponent = "-"
         if rows:
-            grown = math.log(found["seconds"] / rows[-1]["seconds"]) / math.log(size / rows[-1]["size"])
+            grown = math.log(found["seconds"] / rows[-1]["seconds"]) / math.log(
+                size / rows[-1]["size"]
+            )
             exponent = f"{grown:.2f}"
         rows.append(
             {

@@ -1,4 +1,5 @@
-"""Peak memory and time of long simulations, with totals only and with records, each in its own process."""
+"""Peak memory and time of long simulations, with totals only and with records, each in its own
+process."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ RECORDS = {
 
 
 def measure() -> list[dict[str, Any]]:
-    """Return one row per simulation of the toy problem: rounds, recorded quantities, seconds, peak memory in bytes."""
+    """Return one row per simulation of the toy problem: rounds, recorded quantities, seconds, peak
+    memory in bytes."""
     rows = []
     for rounds, recorded in SIMULATIONS:
         rows.append({"rounds": rounds, "recorded": recorded, **long_simulation(rounds, recorded)})
@@ -36,13 +38,15 @@ def measure() -> list[dict[str, Any]]:
 
 
 def long_simulation(rounds: int, recorded: str = "totals") -> dict[str, float]:
-    """Return seconds and bytes. Peak memory never decreases, so each simulation has its own process."""
+    """Return seconds and bytes. Peak memory never decreases, so each simulation has its own
+    process."""
     found: dict[str, float] = json.loads(setting.start("benchmarks.memory", str(rounds), recorded))
     return found
 
 
 def _play(rounds: int, recorded: str) -> dict[str, float]:
-    """Simulate with a stream that is generated chunk by chunk, so that only the memory of taut is measured."""
+    """Simulate with a stream that is generated chunk by chunk, so that only the memory of taut is
+    measured."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -66,7 +70,8 @@ def _play(rounds: int, recorded: str) -> dict[str, float]:
 
 
 def peak() -> float:
-    """Return the peak memory in bytes. On Linux `ru_maxrss` is inherited from the parent process and cannot be used."""
+    """Return the peak memory in bytes. On Linux `ru_maxrss` is inherited from the parent process
+    and cannot be used."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

@@ -1,9 +1,11 @@
-"""Processor time of models written in CVXPY: building them and playing them for the first time, and rounds against jax.numpy.
+"""Processor time of models written in CVXPY: building them and playing them for the first time, and
+rounds against jax.numpy.
 
-Run with `python -m benchmarks.modelling [--json] [--ratios]`. Each model is built and played in new processes without a
-compilation cache; times are those of all threads, user and system, and each is the smallest of several processes, because other
-work on the machine only makes them longer. With `--ratios` the three problems of the paper are simulated, translated from CVXPY and
-written in jax.numpy, alternately: each pair gives one ratio, and the median is reported.
+Run with `python -m benchmarks.modelling [--json] [--ratios]`. Each model is built and played in new
+processes without a compilation cache; times are those of all threads, user and system, and each is
+the smallest of several processes, because other work on the machine only makes them longer. With
+`--ratios` the three problems of the paper are simulated, translated from CVXPY and written in
+jax.numpy, alternately: each pair gives one ratio, and the median is reported.
 """
 
 from __future__ import annotations
@@ -38,13 +40,27 @@ def model(name: str) -> tuple[Any, dict[str, Any]]:
 
     random = np.random.default_rng(0)
     if name.startswith("portfolio"):
-        w, r = cp.Variable(20, name="w", nonneg=True), cp.Parameter(20, name="r", bounds=[-0.1, 0.1])
+        w, r = (
+            cp.Variable(20, name="w", nonneg=True),
+            cp.Parameter(20, name="r", bounds=[-0.1, 0.1]),
+        )
         factors = random.normal(size=(5, 20)) / 5
         limits = [cp.sum(w) == 1, cp.norm(factors @ w) <= 0.2, cp.sum(w[:5]) <= 0.4]
-        return cp.Problem(cp.Maximize(r @ w), limits), {"r": random.uniform(-0.1, 0.1, (ROUNDS, 20))}
-    diesel, charge = cp.Variable(STEPS, name="diesel", bounds=[0, 2]), cp.Variable(STEPS, name="charge", bounds=[-1, 1])
-    load, solar = cp.Parameter(STEPS, name="load", bounds=[0.5, 2]), cp.Parameter(STEPS, name="solar", bounds=[0, 1])
-    data = {"load": random.uniform(0.5, 2, (ROUNDS, STEPS)), "solar": random.uniform(0, 1, (ROUNDS, STEPS))}
+        return cp.Problem(cp.Maximize(r @ w), limits), {
+            "r": random.uniform(-0.1, 0.1, (ROUNDS, 20))
+        }
+    diesel, charge = (
+        cp.Variable(STEPS, name="diesel", bounds=[0, 2]),
+        cp.Variable(STEPS, name="charge", bounds=[-1, 1]),
+    )
+    load, solar = (
+        cp.Parameter(STEPS, name="load", bounds=[0.5, 2]),
+        cp.Parameter(STEPS, name="solar", bounds=[0, 1]),
+    )
+    data = {
+        "load": random.uniform(0.5, 2, (ROUNDS, STEPS)),
+        "solar": random.uniform(0, 1, (ROUNDS, STEPS)),
+    }
     if name.endswith("vectors"):
         grid = load - solar - diesel + charge
         level = 4 + cp.cumsum(charge)
@@ -101,7 +117,8 @@ class Case(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Ratio of translated to hand-written time (median and quartiles), and nanoseconds per round of both."""
+    """Ratio of translated to hand-written time (median and quartiles), and nanoseconds per round of
+    both."""
 
     name: str
     seeds: int
@@ -129,17 +146,25 @@ def cases(seeds: int) -> list[Case]:
     square = doubly_stochastic.problem(aggregated=False)
     square = taut.Problem(distance, square.constraints, square.domain, square.constants)
     day = 33 + 6 * np.sin(2 * np.pi * np.arange(20_000) / 288) + random.normal(size=(seeds, 20_000))
-    # From the centre all row sums would stay equal, and rounding errors would decide which constraints are active.
+    # From the centre all row sums would stay equal, and rounding errors would decide which
+    # constraints are active.
     start = random.normal(size=(10, 10)) / 10
     return [
         Case("toy", toy.problem(), toy.model(), toy.costs(seeds, 20_000), None),
-        Case("doubly stochastic", taut.max_of(square), taut.max_of(doubly_stochastic.model()), matrices, start),
+        Case(
+            "doubly stochastic",
+            taut.max_of(square),
+            taut.max_of(doubly_stochastic.model()),
+            matrices,
+            start,
+        ),
         Case("dispatch", dispatch.problem(), taut.max_of(dispatch.model(most=70.0)), day, None),
     ]
 
 
 def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
-    """Time both versions alternately, after a first call that compiles and whose results are compared."""
+    """Time both versions alternately, after a first call that compiles and whose results are
+    compared."""
     import taut
 
     rounds = case.data.shape[1]
@@ -159,7 +184,9 @@ def measure(case: Case, seeds: int, turns: int = 15) -> Ratio:
         times.append((between - began, time.perf_counter() - between))
     ratios = [after / before for before, after in times]
     low, median, high = statistics.quantiles(ratios, n=4)
-    written, translated = (1e9 * statistics.median(column) / (rounds * seeds) for column in zip(*times, strict=True))
+    written, translated = (
+        1e9 * statistics.median(column) / (rounds * seeds) for column in zip(*times, strict=True)
+    )
     return Ratio(case.name, seeds, median, low, high, written, translated)
 
 
@@ -167,7 +194,9 @@ def main() -> None:
     """Measure and print the tables."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true")
-    words.add_argument("--ratios", action="store_true", help="compare rounds with jax.numpy instead")
+    words.add_argument(
+        "--ratios", action="store_true", help="compare rounds with jax.numpy instead"
+    )
     words.add_argument("--processes", type=int, default=PROCESSES, help="new processes per model")
     asked = words.parse_args()
     if asked.ratios:
@@ -175,26 +204,45 @@ def main() -> None:
 
         jax.config.update("jax_enable_x64", True)
         rows = [_row(measure(case, seeds)) for seeds in (1, 10) for case in cases(seeds)]
-        title = "Problems translated from CVXPY against the same problems in jax.numpy, ns per round"
+        title = (
+            "Problems translated from CVXPY against the same problems in jax.numpy, ns per round"
+        )
         report("modelling-ratios", rows, asked.json, title)
         return
     rows = []
     for name, target in MODELS.items():
-        found = [json.loads(setting.start("benchmarks.modelling", "steps", name)) for _ in range(asked.processes)]
+        found = [
+            json.loads(setting.start("benchmarks.modelling", "steps", name))
+            for _ in range(asked.processes)
+        ]
         least = {step: min(one[step] for one in found) for step in found[0]}
         together = least["build"] + least["first simulation"]
-        rows.append({
-            "model": name, **least, "build and first": together, "at most": target or "",
-            "met": "" if target is None else bool(together <= target),
-        })  # fmt: skip
-    report("modelling", rows, asked.json, "Models in CVXPY in a new process, seconds of processor time")
+        rows.append(
+            {
+                "model": name,
+                **least,
+                "build and first": together,
+                "at most": target or "",
+                "met": "" if target is None else bool(together <= target),
+            }
+        )
+    report(
+        "modelling", rows, asked.json, "Models in CVXPY in a new process, seconds of processor time"
+    )
 
 
 def _row(one: Ratio) -> dict[str, Any]:
     return {
-        "problem": one.name, "seeds": one.seeds, "ratio": one.median, "lower quartile": one.low, "upper": one.high,
-        "jax.numpy": one.written, "CVXPY": one.translated, "at most": TARGET, "met": bool(one.median <= TARGET),
-    }  # fmt: skip
+        "problem": one.name,
+        "seeds": one.seeds,
+        "ratio": one.median,
+        "lower quartile": one.low,
+        "upper": one.high,
+        "jax.numpy": one.written,
+        "CVXPY": one.translated,
+        "at most": TARGET,
+        "met": bool(one.median <= TARGET),
+    }
 
 
 if __name__ == "__main__":

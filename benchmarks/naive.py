@@ -28,7 +28,12 @@ def _doubly_stochastic(case: Case) -> Step:
             by_row, by_column = w[:d] - w[d : 2 * d], w[2 * d : 3 * d] - w[3 * d : 4 * d]
             return by_row[:, None] + by_column - w[4 * d :].reshape(d, d)
 
-        return 0.5 * np.sum(error**2), error, np.concatenate([rows, -rows, columns, -columns, -x.ravel()]), pull
+        return (
+            0.5 * np.sum(error**2),
+            error,
+            np.concatenate([rows, -rows, columns, -columns, -x.ravel()]),
+            pull,
+        )
 
     return step
 
@@ -69,20 +74,32 @@ def _logistic(case: Case) -> Step:
 
 
 def _polyhedron(case: Case) -> Step:
-    rows, bounds = case.fixed[: case.count * case.size].reshape(case.count, case.size), case.fixed[-case.count :]
+    rows, bounds = (
+        case.fixed[: case.count * case.size].reshape(case.count, case.size),
+        case.fixed[-case.count :],
+    )
     return lambda x, c: (c @ x, c, rows @ x - bounds, lambda w: w @ rows)
 
 
 STEPS: dict[str, Callable[[Case], Step]] = {
-    "toy": _toy, "doubly_stochastic": _doubly_stochastic, "dispatch": _dispatch, "logistic": _logistic, "polyhedron": _polyhedron,
-}  # fmt: skip
+    "toy": _toy,
+    "doubly_stochastic": _doubly_stochastic,
+    "dispatch": _dispatch,
+    "logistic": _logistic,
+    "polyhedron": _polyhedron,
+}
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
     """Return a function that simulates one seed after the other."""
     data = case.data(seeds)[:, :rounds]
     eta, sigma = case.steps
-    radius, step, aggregated, count = case.radius, STEPS[case.kind](case), case.scored < case.count, case.scored
+    radius, step, aggregated, count = (
+        case.radius,
+        STEPS[case.kind](case),
+        case.scored < case.count,
+        case.scored,
+    )
 
     def play() -> Played:
         loss, worst = np.zeros((seeds, rounds)), np.zeros((seeds, rounds))
@@ -100,7 +117,11 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
                 clipped = np.maximum(scored, 0)
                 loss[s, t], worst[s, t] = value, scored.max()
                 total += value
-                excess, violation, squared = excess + scored, violation + clipped, squared + clipped**2
+                excess, violation, squared = (
+                    excess + scored,
+                    violation + clipped,
+                    squared + clipped**2,
+                )
                 peak = np.maximum(peak, clipped)
                 weights = active * (clipped / active.sum()) if aggregated else clipped
                 x = x - eta * slope - pull(weights / sigma)

@@ -23,7 +23,8 @@ FLAGS = ("-O3", "-march=native", "-ffast-math", "-std=c11", "-fPIC")
 def library() -> Any:
     """Return the compiled loops. They are built again if the source is newer.
 
-    They are linked without the flags: a library that gcc 12 links with -ffast-math turns off small numbers in the whole process.
+    They are linked without the flags: a library that gcc 12 links with -ffast-math turns off small
+    numbers in the whole process.
     """
     source, built = HERE / "loops.c", HERE / "build" / "loops.so"
     newest = max(source.stat().st_mtime, Path(__file__).stat().st_mtime)
@@ -55,11 +56,21 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
     number, real = ctypes.c_long, ctypes.c_double
     calls = [
         (
-            pointer(data[s]), number(rounds), number(case.size), number(case.count), pointer(fixed),
-            real(eta), real(sigma), real(case.radius), pointer(x[s]), pointer(loss[s]), pointer(worst[s]), pointer(totals[s]),
+            pointer(data[s]),
+            number(rounds),
+            number(case.size),
+            number(case.count),
+            pointer(fixed),
+            real(eta),
+            real(sigma),
+            real(case.radius),
+            pointer(x[s]),
+            pointer(loss[s]),
+            pointer(worst[s]),
+            pointer(totals[s]),
         )
         for s in range(seeds)
-    ]  # fmt: skip
+    ]
 
     def play() -> Played:
         assert kept

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.noise`: what noisy constraint values do to the methods, as a table and as docs/noise.png.
+"""`python -m benchmarks.noise`: what noisy constraint values do to the methods, as a table and as
+docs/noise.png.
 
-The toy of the paper as four affine rows, each observed with errors between -0.3 and 0.3, for horizons up to 2^14. Regret and
-clipped violation are those of the true constraints.
+The toy of the paper as four affine rows, each observed with errors between -0.3 and 0.3, for
+horizons up to 2^14. Regret and clipped violation are those of the true constraints.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ from taut.play import metrics
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 BALL = taut.Ball(1.0, shape=2)
 CONSTANTS = taut.Constants(
-    loss_lipschitz=1.0, constraint_lipschitz=2**0.5, loss_range=2.0, constraint_range=1.0, constraint_smoothness=0.0, slater=1.0,
-)  # fmt: skip
+    loss_lipschitz=1.0,
+    constraint_lipschitz=2**0.5,
+    loss_range=2.0,
+    constraint_range=1.0,
+    constraint_smoothness=0.0,
+    slater=1.0,
+)
 ERROR = 0.3
 SEEDS = 5
 HORIZONS = tuple(2**k for k in range(8, 15))
@@ -71,13 +77,17 @@ def measured(label: str, rounds: int) -> tuple[float, float]:
         options = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
         learner = taut.learner(label, TRUE, horizon=rounds, **options)
         feedback = taut.Noisy(values=ERROR, distribution="uniform")
-        run = taut.simulate(learner, TRUE, data, seeds=SEEDS, feedback=feedback, unproven=True, record=())
+        run = taut.simulate(
+            learner, TRUE, data, seeds=SEEDS, feedback=feedback, unproven=True, record=()
+        )
     best = -np.abs(data["c"].sum(axis=1)).max(axis=1)  # linear losses on the square: a vertex
     found = metrics.measured(run, best)
     return float(found["regret"].mean()), float(found["violation"].mean())
 
 
-def draw(found: dict[str, list[tuple[float, float]]], horizons: tuple[int, ...], path: Path) -> None:
+def draw(
+    found: dict[str, list[tuple[float, float]]], horizons: tuple[int, ...], path: Path
+) -> None:
     """Draw regret and clipped violation over the horizon."""
     import matplotlib.pyplot as plt
 
@@ -85,7 +95,9 @@ def draw(found: dict[str, list[tuple[float, float]]], horizons: tuple[int, ...],
     for axis, column, title in zip(axes, (0, 1), ("regret", "clipped violation"), strict=True):
         for label, values in found.items():
             line = [value[column] for value in values]
-            axis.plot(horizons, line, marker="o", markersize=3, color=COLOURS[label], label=LABELS[label])
+            axis.plot(
+                horizons, line, marker="o", markersize=3, color=COLOURS[label], label=LABELS[label]
+            )
         axis.set_xscale("log", base=2)
         axis.set_yscale("symlog", linthresh=10)
         axis.axhline(0, color="0.7", linewidth=0.8)
@@ -103,7 +115,9 @@ def main() -> None:
     """Print the table and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two short horizons")
-    parser.add_argument("--out", type=Path, default=Path("docs/noise.png"), help="where to draw the figure")
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/noise.png"), help="where to draw the figure"
+    )
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     horizons = HORIZONS[:2] if options.quick else HORIZONS
@@ -111,7 +125,11 @@ def main() -> None:
     print("| method | " + " | ".join(f"T = {rounds:,}" for rounds in horizons[::2]) + " |")
     print("|---|" + "---|" * len(horizons[::2]))
     for label, values in found.items():
-        print(f"| {LABELS[label]} | " + " | ".join(f"{r:.0f} / {v:.0f}" for r, v in values[::2]) + " |")
+        print(
+            f"| {LABELS[label]} | "
+            + " | ".join(f"{r:.0f} / {v:.0f}" for r, v in values[::2])
+            + " |"
+        )
     draw(found, horizons, options.out)
 
 

@@ -1,4 +1,5 @@
-"""The loops of `loops.c` in Numba with fast-math, as a Python user would write them to get the speed of C."""
+"""The loops of `loops.c` in Numba with fast-math, as a Python user would write them to get the
+speed of C."""
 
 from __future__ import annotations
 
@@ -203,7 +204,21 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
         x = np.repeat(case.first.ravel()[None], seeds, axis=0)
         totals = np.zeros((seeds, 4 * m + 4))
         for s in range(seeds):
-            loop(data[s], case.size, case.count, fixed, eta, sigma, radius, x[s], loss[s], worst[s], totals[s])
-        return Played(x.reshape(seeds, *case.problem.domain.shape), loss, worst, totals[:, 1 + m : 1 + 2 * m])
+            loop(
+                data[s],
+                case.size,
+                case.count,
+                fixed,
+                eta,
+                sigma,
+                radius,
+                x[s],
+                loss[s],
+                worst[s],
+                totals[s],
+            )
+        return Played(
+            x.reshape(seeds, *case.problem.domain.shape), loss, worst, totals[:, 1 + m : 1 + 2 * m]
+        )
 
     return play

@@ -1,6 +1,7 @@
 """optax in a `lax.scan` with a hand-written multiplier, as a JAX user without taut would write it.
 
-It uses the same loss and constraint functions, `optax.sgd` on the gradient of the Lagrangian, and `optax.projections`.
+It uses the same loss and constraint functions, `optax.sgd` on the gradient of the Lagrangian, and
+`optax.projections`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,13 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
         slope, (value, values) = jax.grad(lagrangian, has_aux=True)(x, z)
         update, state = optimiser.update(slope, state, x)
         clipped = jnp.maximum(values, 0)
-        totals = (violation + clipped, squared + clipped**2, excess + values, jnp.maximum(peak, clipped), total + value)
+        totals = (
+            violation + clipped,
+            squared + clipped**2,
+            excess + values,
+            jnp.maximum(peak, clipped),
+            total + value,
+        )
         x = optax.projections.projection_l2_ball(optax.apply_updates(x, update), case.radius)
         return (x, state, totals), (value, jnp.max(values))
 
@@ -49,7 +56,9 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
     @partial(jax.vmap, in_axes=(None, 0))
     def run(x: Any, z: Any) -> Any:
         nothing = jnp.zeros(case.scored)
-        (x, _, totals), rows = jax.lax.scan(step, (x, optimiser.init(x), (nothing,) * 4 + (0.0,)), z)
+        (x, _, totals), rows = jax.lax.scan(
+            step, (x, optimiser.init(x), (nothing,) * 4 + (0.0,)), z
+        )
         return x, rows, totals  # all of them: XLA would not compute what is not returned
 
     first = jnp.asarray(case.first, float)

@@ -1,9 +1,10 @@
-"""Other libraries on the toy problem, in separate environments: cooper (CPU torch) and PyOL. They are optional.
+"""Other libraries on the toy problem, in separate environments: cooper (CPU torch) and PyOL. They
+are optional.
 
-The environments are created in `benchmarks/build` from the package index at the first call. If that fails, the library is
-skipped with a message. Both libraries run Clipped-OGD. For cooper this is its quadratic penalty, because a round of
-Clipped-OGD is a gradient step on f + sum_i [g_i]_+^2 / (2 sigma eta). PyOL has no constraints, so the multiplier is written
-by hand.
+The environments are created in `benchmarks/build` from the package index at the first call. If that
+fails, the library is skipped with a message. Both libraries run Clipped-OGD. For cooper this is its
+quadratic penalty, because a round of Clipped-OGD is a gradient step on f + sum_i [g_i]_+^2 / (2
+sigma eta). PyOL has no constraints, so the multiplier is written by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ PACKAGES = {"cooper": "cooper-optim==1.0.1", "PyOL": "PyOL==0.0.3"}
 
 
 def measure(case: Any, rounds: int, install: bool) -> dict[str, dict[str, Any]]:
-    """Return for each library nanoseconds per round and its losses, or the reason why it was skipped."""
+    """Return for each library nanoseconds per round and its losses, or the reason why it was
+    skipped."""
     import numpy as np
 
     found: dict[str, dict[str, Any]] = {}
@@ -74,7 +76,9 @@ def _play_pyol(c: Any, eta: float, sigma: float, radius: float) -> list[float]:
     from pyol.oco import L2OptimisticOMD
     from pyol.projections import ProjL2Ball
 
-    player = L2OptimisticOMD(2, lr_handler=LearningRateConstant(eta), proj_handler=ProjL2Ball(radius))
+    player = L2OptimisticOMD(
+        2, lr_handler=LearningRateConstant(eta), proj_handler=ProjL2Ball(radius)
+    )
     losses, violation = [], 0.0
     for z in c:
         x = player.predict()
@@ -96,7 +100,9 @@ def _play_cooper(c: Any, eta: float, sigma: float, radius: float) -> list[float]
     class Toy(cooper.ConstrainedMinimizationProblem):
         def __init__(self) -> None:
             super().__init__()
-            penalty = cooper.penalty_coefficients.DensePenaltyCoefficient(torch.tensor([1 / (sigma * eta)]))
+            penalty = cooper.penalty_coefficients.DensePenaltyCoefficient(
+                torch.tensor([1 / (sigma * eta)])
+            )
             self.limit = cooper.Constraint(
                 constraint_type=cooper.ConstraintType.INEQUALITY,
                 formulation_type=cooper.formulations.QuadraticPenalty,

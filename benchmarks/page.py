@@ -1,4 +1,5 @@
-"""Write results into docs/performance.md and draw its figure, so that no number there is typed by hand."""
+"""Write results into docs/performance.md and draw its figure, so that no number there is typed by
+hand."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ PAGE = setting.ROOT / "docs" / "performance.md"
 def write(found: dict[str, Any]) -> None:
     """Write the results of `benchmarks.speed` and draw docs/benchmark.png."""
     draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=110)
-    head = f"{written_by('speed', found['machine'])} Each value is the median of {found['repeats']} samples; "
+    head = (
+        f"{written_by('speed', found['machine'])} Each value is the median of {found['repeats']} "
+        "samples; "
+    )
     head += "the implementations were timed alternately."
     put("measured", "\n\n".join([head, *map(markdown, sections(found))]))
 
@@ -27,7 +31,9 @@ def put(name: str, text: str) -> None:
     before = PAGE.read_text()
     if begin not in before:
         raise SystemExit(f"{PAGE.name}: expected the mark {begin}")
-    PAGE.write_text(re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", before, flags=re.DOTALL))
+    PAGE.write_text(
+        re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
+    )
 
 
 def written_by(part: str, machine: dict[str, str]) -> str:
@@ -46,5 +52,7 @@ def table(title: str, rows: list[dict[str, Any]]) -> str:
 def markdown(section: Section) -> str:
     """Return a section as text."""
     lines = [section.head, ["---"] * len(section.head), *section.rows]
-    table = "\n".join(f"| {' | '.join('**no**' if cell == 'NO' else cell for cell in cells)} |" for cells in lines)
+    table = "\n".join(
+        f"| {' | '.join('**no**' if cell == 'NO' else cell for cell in cells)} |" for cells in lines
+    )
     return "\n\n".join(part for part in (f"### {section.title}", table, section.note) if part)

@@ -23,7 +23,8 @@ Play = Callable[[], Played]
 
 
 def difference(one: Played, other: Played) -> float:
-    """Return the largest difference over common rounds, and of final decisions and totals if the horizons are equal."""
+    """Return the largest difference over common rounds, and of final decisions and totals if the
+    horizons are equal."""
     rounds = min(one.loss.shape[1], other.loss.shape[1])
     seeds = min(one.loss.shape[0], other.loss.shape[0])
     pairs = [

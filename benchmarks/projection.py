@@ -1,4 +1,5 @@
-"""Projected gradient descent with one CVXPY projection onto the feasible set per round, which the paper avoids."""
+"""Projected gradient descent with one CVXPY projection onto the feasible set per round, which the
+paper avoids."""
 
 from __future__ import annotations
 
@@ -25,11 +26,18 @@ def _dispatch(case: Case, x: Any, cp: Any) -> list[Any]:
 
 
 def _logistic(case: Case, x: Any, cp: Any) -> list[Any]:
-    return [cp.norm2(x) <= case.fixed[0]] if case.count == 1 else [cp.norm(x, 2, axis=1) <= case.fixed[0]]
+    return (
+        [cp.norm2(x) <= case.fixed[0]]
+        if case.count == 1
+        else [cp.norm(x, 2, axis=1) <= case.fixed[0]]
+    )
 
 
 def _polyhedron(case: Case, x: Any, cp: Any) -> list[Any]:
-    rows, bounds = case.fixed[: case.count * case.size].reshape(case.count, case.size), case.fixed[-case.count :]
+    rows, bounds = (
+        case.fixed[: case.count * case.size].reshape(case.count, case.size),
+        case.fixed[-case.count :],
+    )
     return [rows @ x <= bounds]
 
 
@@ -43,13 +51,16 @@ SETS = {
 
 
 def prepare(case: Case, rounds: int) -> Callable[[], Array]:
-    """Return a function that runs projected OGD and returns the decisions. The CVXPY problem is built once."""
+    """Return a function that runs projected OGD and returns the decisions. The CVXPY problem is
+    built once."""
     import cvxpy as cp
 
     shape = case.problem.domain.shape
     x, point = cp.Variable(shape), cp.Parameter(shape)
     inside = [cp.norm2(cp.vec(x, order="C")) <= case.radius]
-    nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - point)), SETS[case.kind](case, x, cp) + inside)
+    nearest = cp.Problem(
+        cp.Minimize(cp.sum_squares(x - point)), SETS[case.kind](case, x, cp) + inside
+    )
     data, (eta, _) = case.data(1)[0, :rounds], case.steps
     slope = _slopes(case)
 
@@ -73,7 +84,8 @@ def _slopes(case: Case) -> Callable[[Array, Any], Array]:
 
 
 def check(case: Case, decisions: Array) -> float:
-    """Return the largest violation of the decisions, and on the toy problem also the difference to exact projections."""
+    """Return the largest violation of the decisions, and on the toy problem also the difference to
+    exact projections."""
     from .naive import STEPS
 
     step, zero = STEPS[case.kind](case), case.data(1)[0, 0]

@@ -1,7 +1,7 @@
 """The simulations of `taut reproduce all` against the same simulations in a plain NumPy loop.
 
-taut runs all rounds; compilation is not timed. The NumPy loop runs a sample of rounds per learner, and its time is
-extrapolated to all rounds. Run: python -m benchmarks.reproduction
+taut runs all rounds; compilation is not timed. The NumPy loop runs a sample of rounds per learner,
+and its time is extrapolated to all rounds. Run: python -m benchmarks.reproduction
 """
 
 from __future__ import annotations
@@ -36,15 +36,35 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
     rows = [
-        compare("toy", toy.problem(), toy.costs(10, max(GRID)), for_convex_losses(), GRID, 10, NAIVE["toy"]),
         compare(
-            "doubly stochastic", doubly_stochastic.problem(), doubly_stochastic.permutations(10, 10, max(GRID)),
-            for_strongly_convex_losses(), GRID, 10, NAIVE["doubly"],
+            "toy",
+            toy.problem(),
+            toy.costs(10, max(GRID)),
+            for_convex_losses(),
+            GRID,
+            10,
+            NAIVE["toy"],
+        ),
+        compare(
+            "doubly stochastic",
+            doubly_stochastic.problem(),
+            doubly_stochastic.permutations(10, 10, max(GRID)),
+            for_strongly_convex_losses(),
+            GRID,
+            10,
+            NAIVE["doubly"],
         ),
         dispatched(),
-    ]  # fmt: skip
+    ]
     ours, naive = sum(row["taut"] for row in rows), sum(row["numpy"] for row in rows)
-    rows.append({"experiment": "all", "rounds": sum(r["rounds"] for r in rows), "taut": ours, "numpy": naive})
+    rows.append(
+        {
+            "experiment": "all",
+            "rounds": sum(r["rounds"] for r in rows),
+            "taut": ours,
+            "numpy": naive,
+        }
+    )
     for row in rows:
         row["ratio"] = row["numpy"] / row["taut"]
     report(
@@ -56,9 +76,14 @@ def main() -> None:
 
 
 def compare(
-    name: str, problem: taut.Problem, data: Array, contestants: tuple[Contestant, ...], grid: tuple[int, ...], seeds: int,
+    name: str,
+    problem: taut.Problem,
+    data: Array,
+    contestants: tuple[Contestant, ...],
+    grid: tuple[int, ...],
+    seeds: int,
     functions: dict[str, Callable[..., Any]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the seconds for all learners and horizons."""
     simulations = [(one, T) for one in contestants for T in (grid[-1:] if one.anytime else grid)]
 
@@ -72,9 +97,12 @@ def compare(
     for one, T in simulations:
         play(one, T)
     ours = time.perf_counter() - began
-    rounds = {one.name: sum(T for who, T in simulations if who is one) * seeds for one in contestants}
+    rounds = {
+        one.name: sum(T for who, T in simulations if who is one) * seeds for one in contestants
+    }
     naive = sum(
-        _naive_seconds(one.make(problem.constants, grid[-1]), problem, data[0], functions) * rounds[one.name]
+        _naive_seconds(one.make(problem.constants, grid[-1]), problem, data[0], functions)
+        * rounds[one.name]
         for one in contestants
     )
     return {"experiment": name, "rounds": sum(rounds.values()), "taut": ours, "numpy": naive}
@@ -86,14 +114,25 @@ def dispatched() -> dict[str, Any]:
     for choice in dispatch.CHOICES:
         d = demand.rescaled(demand.packaged(), choice.mean_demand)
         problem = dispatch.problem(choice, float(d.max()))
-        row = compare("dispatch", problem, d[None], for_convex_losses(), (len(d),), 1, _dispatch_functions(choice))
+        row = compare(
+            "dispatch",
+            problem,
+            d[None],
+            for_convex_losses(),
+            (len(d),),
+            1,
+            _dispatch_functions(choice),
+        )
         for key in ("rounds", "taut", "numpy"):
             total[key] += row[key]
     return total
 
 
-def _naive_seconds(learner: Any, problem: taut.Problem, data: Array, functions: dict[str, Callable[..., Any]]) -> float:
-    """Return seconds per round of a plain loop: one learner, one stream, losses and excesses in lists."""
+def _naive_seconds(
+    learner: Any, problem: taut.Problem, data: Array, functions: dict[str, Callable[..., Any]]
+) -> float:
+    """Return seconds per round of a plain loop: one learner, one stream, losses and excesses in
+    lists."""
     best = np.inf
     for _ in range(3):
         began = time.perf_counter()
@@ -165,7 +204,9 @@ def _dispatch_functions(choice: dispatch.Choice) -> dict[str, Callable[..., Any]
 
     def loss(x: Array, d: float) -> tuple[float, Array]:
         short = np.sum(x) - d
-        value = np.sum(0.5 * dispatch.COST * x * x + dispatch.SLOPE * x) + dispatch.BALANCE * short**2
+        value = (
+            np.sum(0.5 * dispatch.COST * x * x + dispatch.SLOPE * x) + dispatch.BALANCE * short**2
+        )
         return float(value), dispatch.COST * x + dispatch.SLOPE + 2 * dispatch.BALANCE * short
 
     def excess(x: Array) -> tuple[float, Array]:

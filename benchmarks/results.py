@@ -1,4 +1,5 @@
-"""Store the results of a part of the suite in benchmarks/results and print them as a table or as JSON."""
+"""Store the results of a part of the suite in benchmarks/results and print them as a table or as
+JSON."""
 
 from __future__ import annotations
 

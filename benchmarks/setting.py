@@ -1,4 +1,5 @@
-"""Settings that must be made before NumPy or JAX is imported (one core, one thread), and a description of the machine."""
+"""Settings that must be made before NumPy or JAX is imported (one core, one thread), and a
+description of the machine."""
 
 from __future__ import annotations
 
@@ -17,17 +18,27 @@ def one_core() -> int:
     for name in SINGLE:
         os.environ[name] = "1"
     if "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+        os.environ["XLA_FLAGS"] = (
+            f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+        )
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
 
 
 def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
-    """Run `python -m module` in a new process on the given cores (default: all) and return its output."""
+    """Run `python -m module` in a new process on the given cores (default: all) and return its
+    output."""
     wanted = cores or set(range(os.cpu_count() or 1))
-    widen = f"import os, runpy, sys; os.sched_setaffinity(0, {wanted}); sys.argv = {[module, *arguments]}; "
-    command = [sys.executable, "-c", f"{widen}runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"]
+    widen = (
+        f"import os, runpy, sys; os.sched_setaffinity(0, {wanted}); sys.argv = "
+        f"{[module, *arguments]}; "
+    )
+    command = [
+        sys.executable,
+        "-c",
+        f"{widen}runpy.run_module({module!r}, run_name='__main__', alter_sys=True)",
+    ]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
@@ -37,10 +48,14 @@ def machine() -> dict[str, str]:
     import numpy
 
     processor = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+    for line in (
+        Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    ):
         if line.startswith("model name"):
             processor = line.split(":", 1)[1].strip()
-    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
+    compiler = subprocess.run(
+        ["gcc", "--version"], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
     return {
         "processor": f"{processor}, {os.cpu_count()} cores",
         "system": f"{platform.system()} {platform.machine()}",

@@ -1,4 +1,5 @@
-"""taut against its alternatives: time per round, targets, growth, first calls, threads. One core is used unless stated.
+"""taut against its alternatives: time per round, targets, growth, first calls, threads. One core is
+used unless stated.
 
 Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--page]
 """
@@ -32,12 +33,18 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--json", action="store_true", help="print only JSON")
     words.add_argument(
-        "--quick", action="store_true", help="three problems, three repetitions, no growth and no first calls"
+        "--quick",
+        action="store_true",
+        help="three problems, three repetitions, no growth and no first calls",
     )
     words.add_argument("--only", help="measure only the problems whose name contains this text")
-    words.add_argument("--outside", action="store_true", help="install cooper and PyOL in a separate environment")
     words.add_argument(
-        "--page", action="store_true", help="write the results into docs/performance.md and draw its figure"
+        "--outside", action="store_true", help="install cooper and PyOL in a separate environment"
+    )
+    words.add_argument(
+        "--page",
+        action="store_true",
+        help="write the results into docs/performance.md and draw its figure",
     )
     asked = words.parse_args()
     found = measure(asked.quick, asked.only, asked.outside)
@@ -61,18 +68,26 @@ def main() -> None:
 def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
     """Run all requested measurements."""
     repeats = 3 if quick else 5
-    names = [case.name for case in cases.suite() if (only or "") in case.name and (not quick or case.name in QUICK)]
+    names = [
+        case.name
+        for case in cases.suite()
+        if (only or "") in case.name and (not quick or case.name in QUICK)
+    ]
     found: dict[str, Any] = {"machine": setting.machine(), "repeats": repeats, "contenders": {}}
     for name in names:
         print(f"  {name}", file=sys.stderr)
-        case = next(case for case in cases.suite() if case.name == name)  # created again, so that its data can be freed
+        case = next(
+            case for case in cases.suite() if case.name == name
+        )  # created again, so that its data can be freed
         rows = contenders.measure(case, repeats, name in HUNDRED)
         if not quick:
             rows["CVXPY, one projection per round"] = contenders.project(case, rows["C"]["median"])
         found["contenders"][name] = rows
         cases.forget()
     if "toy" in names and not only:
-        found["contenders"]["toy"].update(contenders.elsewhere(found["contenders"]["toy"]["C"]["median"], install))
+        found["contenders"]["toy"].update(
+            contenders.elsewhere(found["contenders"]["toy"]["C"]["median"], install)
+        )
     if not only:
         print("  records, threads", file=sys.stderr)
         found["records"] = _records(repeats)
@@ -91,23 +106,34 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
 
 
 def _records(repeats: int) -> dict[str, Any]:
-    """Measure the cost of recording: totals only, all that metrics need, and also decisions and multipliers."""
+    """Measure the cost of recording: totals only, all that metrics need, and also decisions and
+    multipliers."""
     found = {}
     everything = ("loss", "excess", "decisions", "multipliers")
     for case in (cases.toy(), cases.doubly_stochastic(10, 5000)):
         wanted = {"totals": (), "metrics": ("loss", "excess"), "everything": everything}
-        plays = {name: ours.prepare(case, 10, case.horizon, record) for name, record in wanted.items()}
+        plays = {
+            name: ours.prepare(case, 10, case.horizon, record) for name, record in wanted.items()
+        }
         took = interleaved(plays, repeats)
         found[case.name] = {name: took[name].per(10 * case.horizon)._asdict() for name in took}
     return found
 
 
 def _float32(repeats: int) -> dict[str, Any]:
-    """Measure simulations in float32 and in float64. In float32, totals use compensated summation."""
+    """Measure simulations in float32 and in float64. In float32, totals use compensated
+    summation."""
     found = {}
-    simulations = ((cases.toy(), 10), (cases.doubly_stochastic(10, 5000), 10), (cases.logistic(1000, 1, 5000), 1))
+    simulations = (
+        (cases.toy(), 10),
+        (cases.doubly_stochastic(10, 5000), 10),
+        (cases.logistic(1000, 1, 5000), 1),
+    )
     for case, seeds in simulations:
-        plays = {f"float{bits}": ours.prepare(case, seeds, case.horizon, floating=f"float{bits}") for bits in (64, 32)}
+        plays = {
+            f"float{bits}": ours.prepare(case, seeds, case.horizon, floating=f"float{bits}")
+            for bits in (64, 32)
+        }
         took = interleaved(plays, repeats)
         found[f"{case.name}, {seeds} seed{'s' * (seeds > 1)}"] = {
             name: timing.per(seeds * case.horizon)._asdict() for name, timing in took.items()

@@ -1,4 +1,5 @@
-"""Time of the import and of first calls, without and with the persistent compilation cache, each in a new process."""
+"""Time of the import and of first calls, without and with the persistent compilation cache, each in
+a new process."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ LEARNERS = ("clipped-ogd-anytime", "clipped-ogd-doubling", "ogd", "a-ogd", "drif
 
 
 def compile_times(repeats: int) -> dict[str, dict[str, float]]:
-    """Return for each problem the seconds of the first call in a process, without and with the persistent cache.
+    """Return for each problem the seconds of the first call in a process, without and with the
+    persistent cache.
 
-    The first call traces, compiles and simulates a few rounds; the time of a second call is subtracted.
+    The first call traces, compiles and simulates a few rounds; the time of a second call is
+    subtracted.
     """
     cold: list[dict[str, float]] = []
     warm: list[dict[str, float]] = []
@@ -47,7 +50,10 @@ def _measure(folder: str) -> dict[str, float]:
     from . import cases
 
     simulations = [(case.name, case, case.learner) for case in cases.suite()]
-    for case in (cases.toy(), cases.doubly_stochastic(30, 2000)):  # the smallest problem, and the slowest to compile
+    for case in (
+        cases.toy(),
+        cases.doubly_stochastic(30, 2000),
+    ):  # the smallest problem, and the slowest to compile
         for name in LEARNERS:
             made = taut.LEARNERS[name].build(case.problem.constants, case.horizon, feasible=None)
             simulations.append((f"{case.name}, {name}", case, made))

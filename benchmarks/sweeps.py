@@ -1,9 +1,12 @@
-"""`python -m benchmarks.sweeps`: what a sweep of 500 cells costs in threads, processes and on a Dask cluster.
+"""`python -m benchmarks.sweeps`: what a sweep of 500 cells costs in threads, processes and on a
+Dask cluster.
 
-Every executor plays the same cells in a new process, with an empty compilation cache and with a full one, and each time twice.
-The results must have the same bits. The overhead is measured with cells of one round, which the same compiled programs play.
-Processor time is that of the process and its workers: unlike the time on the clock it hardly depends on what else the machine
-does. A queueing model, fitted to the measured rate of empty tasks, says how long tasks must take on 1,000 workers.
+Every executor plays the same cells in a new process, with an empty compilation cache and with a
+full one, and each time twice. The results must have the same bits. The overhead is measured with
+cells of one round, which the same compiled programs play. Processor time is that of the process and
+its workers: unlike the time on the clock it hardly depends on what else the machine does. A
+queueing model, fitted to the measured rate of empty tasks, says how long tasks must take on 1,000
+workers.
 """
 
 from __future__ import annotations
@@ -54,9 +57,15 @@ def draw(seed: int, horizon: int, seeds: int) -> Any:
 
 
 def cells(count: int, horizon: int = HORIZON, seeds: int = SEEDS) -> list[taut.Cell]:
-    """Return 2 problems x 5 methods x 5 parameters x 10 streams, or the first `count` of them, evenly chosen."""
-    constants = taut.Constants(radius=1.5, loss_lipschitz=6.0, constraint_lipschitz=2**0.5, constraint_range=2.2)
-    problems = [taut.Problem(loss, diamond, taut.Ball(1.5, shape=2), constants) for loss in (linear, quadratic)]
+    """Return 2 problems x 5 methods x 5 parameters x 10 streams, or the first `count` of them,
+    evenly chosen."""
+    constants = taut.Constants(
+        radius=1.5, loss_lipschitz=6.0, constraint_lipschitz=2**0.5, constraint_range=2.2
+    )
+    problems = [
+        taut.Problem(loss, diamond, taut.Ball(1.5, shape=2), constants)
+        for loss in (linear, quadratic)
+    ]
     names = ("clipped-ogd", "drift-plus-penalty", "ogd-clipped", "recoo", "surrogate")
     streams = [functools.partial(draw, seed, horizon, seeds) for seed in range(10)]
     listed = []
@@ -64,13 +73,19 @@ def cells(count: int, horizon: int = HORIZON, seeds: int = SEEDS) -> list[taut.C
         for name in names:
             for factor in range(5):
                 learner = taut.learner(name, problem, horizon=HORIZON + 100 * factor)
-                listed += [taut.Cell(learner, problem, stream, seeds=seeds, horizon=horizon) for stream in streams]
+                listed += [
+                    taut.Cell(learner, problem, stream, seeds=seeds, horizon=horizon)
+                    for stream in streams
+                ]
     return listed[:: max(1, len(listed) // count)]
 
 
 def digest(found: taut.Sweep) -> str:
     """Return a checksum of all totals."""
-    rows = [{name: value for name, value in row.items() if name not in ("seconds", "cell")} for row in found.rows()]
+    rows = [
+        {name: value for name, value in row.items() if name not in ("seconds", "cell")}
+        for row in found.rows()
+    ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
@@ -144,7 +159,9 @@ class running:
             return self.cluster
         from distributed import Client, LocalCluster
 
-        self.cluster = LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+        self.cluster = LocalCluster(
+            WORKERS, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
         self.client = Client(self.cluster)
         self.client.run(_import)
         return self.client
@@ -182,10 +199,14 @@ def rate(workers: Workers, count: int = TASKS) -> float:
     return count / took
 
 
-def efficiency(workers: int, seconds: float, rate: float, each: int = 30, spread: float = 0.3, ahead: int = 2) -> float:
-    """Return the share of time in which workers are busy, in a model of one scheduler that serves tasks one by one.
+def efficiency(
+    workers: int, seconds: float, rate: float, each: int = 30, spread: float = 0.3, ahead: int = 2
+) -> float:
+    """Return the share of time in which workers are busy, in a model of one scheduler that serves
+    tasks one by one.
 
-    A worker holds at most `ahead` tasks; when it finishes one, it asks for the next, and waits for its turn.
+    A worker holds at most `ahead` tasks; when it finishes one, it asks for the next, and waits for
+    its turn.
     """
     rng = np.random.default_rng(0)
     lengths = np.maximum(rng.normal(seconds, spread * seconds, workers * each), 0.0)
@@ -207,7 +228,9 @@ def needed(workers: int, rate: float, share: float = 0.9) -> float:
     low, high = 1e-4, 1e3
     for _ in range(20):
         middle = (low * high) ** 0.5
-        low, high = (middle, high) if efficiency(workers, middle, rate, each=20) < share else (low, middle)
+        low, high = (
+            (middle, high) if efficiency(workers, middle, rate, each=20) < share else (low, middle)
+        )
     return high
 
 
@@ -227,16 +250,39 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
                 print(f"# {executor}, {state} cache", file=sys.stderr)
-                command = [sys.executable, "-m", "benchmarks.sweeps", "--part", executor, "--cache", cache]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.sweeps",
+                    "--part",
+                    executor,
+                    "--cache",
+                    cache,
+                ]
                 command += ["--cells", str(asked.cells)]
-                done = subprocess.run(command, cwd=setting.ROOT, check=True, text=True, stdout=subprocess.PIPE)
+                done = subprocess.run(
+                    command, cwd=setting.ROOT, check=True, text=True, stdout=subprocess.PIPE
+                )
                 found[f"{executor}, {state}"] = json.loads(done.stdout.splitlines()[-1])
     digests = {one.pop("digest") for one in found.values()}
     same = len(digests) == 1
-    # A scheduler on a machine of its own needs about the processor time of a task; that of an idle machine is not slower.
-    measured = {executor: 1e3 / found[f"{executor}, warm"]["processor ms per task"] for executor in EXECUTORS[1:]}
-    model = {f"{name}, {n} workers": needed(n, r) for name, r in measured.items() for n in (10, 100, 1000)}
-    result = {"cells": asked.cells, "runs": found, "same bits": same, "seconds per task for 90 %": model}
+    # A scheduler on a machine of its own needs about the processor time of a task; that of an idle
+    # machine is not slower.
+    measured = {
+        executor: 1e3 / found[f"{executor}, warm"]["processor ms per task"]
+        for executor in EXECUTORS[1:]
+    }
+    model = {
+        f"{name}, {n} workers": needed(n, r)
+        for name, r in measured.items()
+        for n in (10, 100, 1000)
+    }
+    result = {
+        "cells": asked.cells,
+        "runs": found,
+        "same bits": same,
+        "seconds per task for 90 %": model,
+    }
     path = Path(setting.ROOT) / "benchmarks" / "results" / "sweeps.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=1))
@@ -248,13 +294,19 @@ def main() -> int:
 def table(result: dict[str, Any]) -> str:
     """Return the results as tables in Markdown."""
     lines = [
-        f"{result['cells']} cells, {WORKERS} workers; same bits everywhere: {result['same bits']}", "",
-        "Seconds and milliseconds of processor time (on the clock), in all processes together:", "",
-        "| executor, cache | first pass, s | second pass, s | ms per cell of 1 round | with files | ms per empty task | tasks/s |",
+        f"{result['cells']} cells, {WORKERS} workers; same bits everywhere: {result['same bits']}",
+        "",
+        "Seconds and milliseconds of processor time (on the clock), in all processes together:",
+        "",
+        "| executor, cache | first pass, s | second pass, s | ms per cell of 1 round | with "
+        "files | ms per empty task | tasks/s |",
         "|---|---:|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
+    ]
     for name, one in result["runs"].items():
-        passes = [f"{used:.1f} ({took:.1f})" for used, took in zip(one["processor"], one["seconds"], strict=True)]
+        passes = [
+            f"{used:.1f} ({took:.1f})"
+            for used, took in zip(one["processor"], one["seconds"], strict=True)
+        ]
         kinds = [
             f"{one[f'ms per cell, {kind}']:.1f} ({one[f'ms per cell, {kind}, clock']:.1f})"
             for kind in ("memory", "files")
@@ -262,7 +314,9 @@ def table(result: dict[str, Any]) -> str:
         rest = [f"{one['processor ms per task']:.1f}", f"{one['tasks per second']:.0f}"]
         lines.append(f"| {' | '.join([name, *passes, *kinds, *rest])} |")
     lines += ["", "| executor, workers | seconds per task for 90 % |", "|---|---:|"]
-    lines += [f"| {name} | {value:.2g} |" for name, value in result["seconds per task for 90 %"].items()]
+    lines += [
+        f"| {name} | {value:.2g} |" for name, value in result["seconds per task for 90 %"].items()
+    ]
     return "\n".join(lines)
 
 

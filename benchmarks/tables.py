@@ -28,4 +28,7 @@ def _columns(section: Section, most: int = 7) -> list[tuple[list[str], list[list
     """Split a wide table into several, each with the first column."""
     starts = range(1, len(section.head), most - 1)
     cuts = [[0, *range(start, min(start + most - 1, len(section.head)))] for start in starts]
-    return [([section.head[k] for k in cut], [[row[k] for k in cut] for row in section.rows]) for cut in cuts]
+    return [
+        ([section.head[k] for k in cut], [[row[k] for k in cut] for row in section.rows])
+        for cut in cuts
+    ]

@@ -1,4 +1,5 @@
-"""Speed-up by a second core: twenty independent runs, one after the other on one core, and by `taut.simulate_all` on two.
+"""Speed-up by a second core: twenty independent runs, one after the other on one core, and by
+`taut.simulate_all` on two.
 
 Hand-written C in the same threads shows what speed-up the machine allows.
 """
@@ -16,7 +17,8 @@ REPEATS = 9
 
 
 def measure() -> dict[str, object]:
-    """Return medians for the toy problem with 10 seeds and for doubly stochastic matrices, timed alternately."""
+    """Return medians for the toy problem with 10 seeds and for doubly stochastic matrices, timed
+    alternately."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -29,7 +31,10 @@ def measure() -> dict[str, object]:
     for case, seeds in ((cases.toy(), 10), (cases.doubly_stochastic(10, 20_000), 1)):
         data = jax.device_put(case.data(RUNS * seeds))
         streams = [data[i * seeds : (i + 1) * seeds] for i in range(RUNS)]
-        jobs = [partial(taut.simulate, case.learner, case.problem, z, seeds=seeds, x1=case.start) for z in streams]
+        jobs = [
+            partial(taut.simulate, case.learner, case.problem, z, seeds=seeds, x1=case.start)
+            for z in streams
+        ]
         loops = [native.prepare(case, seeds, case.horizon) for _ in range(RUNS)]
         took = interleaved(
             {
@@ -49,7 +54,8 @@ def measure() -> dict[str, object]:
 
 
 def _on(count: int, call: Callable[[], object]) -> Callable[[], object]:
-    """Return the call on so many cores: all threads of this process, also those of JAX, are moved there before it."""
+    """Return the call on so many cores: all threads of this process, also those of JAX, are moved
+    there before it."""
     cores = set(sorted(os.sched_getaffinity(0))[-count:])
 
     def moved() -> object:

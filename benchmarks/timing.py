@@ -1,4 +1,5 @@
-"""Alternating measurements, so that other load on the machine affects all implementations; the median is reported."""
+"""Alternating measurements, so that other load on the machine affects all implementations; the
+median is reported."""
 
 from __future__ import annotations
 
@@ -22,8 +23,11 @@ class Timing(NamedTuple):
         return Timing(*(value * 1e9 / units for value in self))
 
 
-def interleaved(calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.05) -> dict[str, Timing]:
-    """Time all calls `repeats` times alternately: A B C A B C ... A sample repeats a call for at least `floor` seconds."""
+def interleaved(
+    calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.05
+) -> dict[str, Timing]:
+    """Time all calls `repeats` times alternately: A B C A B C ... A sample repeats a call for at
+    least `floor` seconds."""
     loops = {}
     for name, call in calls.items():
         call()  # compile, and fill caches

@@ -14,7 +14,8 @@ from typing import Any
 __all__ = ["Tries", "in_child"]
 
 HANGS = 300.0
-"""Seconds after which a child that should end by itself counts as hanging. It is killed, and the drill ends with an error."""
+"""Seconds after which a child that should end by itself counts as hanging. It is killed, and the
+drill ends with an error."""
 
 
 class Tries:
@@ -30,7 +31,8 @@ class Tries:
         self._end = time.monotonic() + seconds
 
     def part(self, share: int) -> Tries:
-        """Return fewer tries in the same time, for a drill whose tries take long: one of `share`, but one at least."""
+        """Return fewer tries in the same time, for a drill whose tries take long: one of `share`,
+        but one at least."""
         self.most = max(1, self.most // share)
         return self
 
@@ -46,12 +48,17 @@ class Tries:
 
 
 def in_child(
-    function: Callable[..., Any], kill_after: float | None = None, heard: list[int] | None = None, works: float = 0.0
+    function: Callable[..., Any],
+    kill_after: float | None = None,
+    heard: list[int] | None = None,
+    works: float = 0.0,
 ) -> Any:
-    """Call a function in a child process and return its result, or kill the process after a while and return None.
+    """Call a function in a child process and return its result, or kill the process after a while
+    and return None.
 
-    With `heard`, the function gets a function that reports a number; numbers reported before the kill are in the list. `works` is
-    the number of seconds that the function is allowed to work in any case.
+    With `heard`, the function gets a function that reports a number; numbers reported before the
+    kill are in the list. `works` is the number of seconds that the function is allowed to work in
+    any case.
     """
     reading, writing = os.pipe()
     child = os.fork()

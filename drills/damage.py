@@ -20,12 +20,18 @@ __all__ = ["full_disk", "limited_files", "torn_files"]
 
 
 def torn_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Cut files at random lengths and flip bits. They must be refused, or load with the right numbers."""
+    """Cut files at random lengths and flip bits. They must be refused, or load with the right
+    numbers."""
 
     def tear() -> tuple[int, list[str]]:
         failures = []
-        taut.simulate(LEARNER, problem(), data(50), record=RECORD, checkpoint=folder / "checkpoint", chunk=10)
-        run, live = taut.simulate(LEARNER, problem(), data(50), record=RECORD), taut.Player(LEARNER, problem())
+        taut.simulate(
+            LEARNER, problem(), data(50), record=RECORD, checkpoint=folder / "checkpoint", chunk=10
+        )
+        run, live = (
+            taut.simulate(LEARNER, problem(), data(50), record=RECORD),
+            taut.Player(LEARNER, problem()),
+        )
         live.observe(data(1)[0])
         run.save(folder / "run.nc")
         live.save(folder / "player.npz")
@@ -39,7 +45,14 @@ def torn_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
         }
         for name in ("state.npz", "records-30.npz"):
             readers[folder / "checkpoint" / name] = lambda: summary(
-                taut.simulate(LEARNER, problem(), data(50), record=RECORD, checkpoint=folder / "checkpoint", chunk=10)
+                taut.simulate(
+                    LEARNER,
+                    problem(),
+                    data(50),
+                    record=RECORD,
+                    checkpoint=folder / "checkpoint",
+                    chunk=10,
+                )
             )
         whole = [(path, path.read_bytes(), read(), read) for path, read in readers.items()]
         for _ in tries:
@@ -84,7 +97,9 @@ def limited_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
             except OSError as error:
                 if "player.npz cannot be written" not in str(error) or path.read_bytes() != before:
                     failures.append(f"{error}")
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            )
         return tries.made, failures
 
     tries.made, failures = in_child(fill, works=tries.seconds)
@@ -92,9 +107,12 @@ def limited_files(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
 
 
 def full_disk(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Fill a small disk in memory, where it can be mounted (as root). Old files must stay, and errors must name the file."""
+    """Fill a small disk in memory, where it can be mounted (as root). Old files must stay, and
+    errors must name the file."""
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
     )
     if mounted.returncode != 0:
         return []
@@ -107,17 +125,25 @@ def full_disk(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
 
 
 def _fill(folder: Path, tries: Tries) -> tuple[int, list[str]]:
-    """Write a player, a run, a checkpoint and a sweep to a disk that has no room left, and again when it has."""
-    live, run = taut.Player(LEARNER, problem()), taut.simulate(LEARNER, problem(), data(50), record=RECORD)
+    """Write a player, a run, a checkpoint and a sweep to a disk that has no room left, and again
+    when it has."""
+    live, run = (
+        taut.Player(LEARNER, problem()),
+        taut.simulate(LEARNER, problem(), data(50), record=RECORD),
+    )
     expected, failures = summary(run), []
 
     def checkpointed() -> None:
-        found = taut.simulate(LEARNER, problem(), data(50), record=RECORD, chunk=10, checkpoint=folder / "checkpoint")
+        found = taut.simulate(
+            LEARNER, problem(), data(50), record=RECORD, chunk=10, checkpoint=folder / "checkpoint"
+        )
         if summary(found) != expected:
             failures.append("a simulation on a disk that was full ended with other numbers")
 
     def swept() -> None:
-        cells = [taut.Cell(LEARNER, problem(), data(50) * k, name=str(k), record=RECORD) for k in (1, 2)]
+        cells = [
+            taut.Cell(LEARNER, problem(), data(50) * k, name=str(k), record=RECORD) for k in (1, 2)
+        ]
         found = taut.sweep(cells, folder=folder / "sweep")
         if found.failed or summary(found["1"]) != expected:
             failures.append("a sweep on a disk that was full ended with other numbers")

@@ -19,7 +19,9 @@ RECORD = ("loss", "excess", "decisions", "multipliers")
 def problem() -> taut.Problem:
     """A small problem."""
     return taut.Problem(
-        lambda x, z: 0.5 * jnp.sum((x - z) ** 2), lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.5, shape=2)
+        lambda x, z: 0.5 * jnp.sum((x - z) ** 2),
+        lambda x: jnp.sum(jnp.abs(x)) - 1,
+        taut.Ball(1.5, shape=2),
     )
 
 
@@ -30,7 +32,9 @@ def data(rounds: int) -> np.ndarray:
 
 def simulated(checkpoint: Path | None) -> taut.Run:
     """Simulate in many small chunks."""
-    return taut.simulate(LEARNER, problem(), data(HORIZON), record=RECORD, chunk=CHUNK, checkpoint=checkpoint)
+    return taut.simulate(
+        LEARNER, problem(), data(HORIZON), record=RECORD, chunk=CHUNK, checkpoint=checkpoint
+    )
 
 
 def summary(run: taut.Run) -> str:
@@ -40,6 +44,7 @@ def summary(run: taut.Run) -> str:
 
 
 def leftovers(folder: Path, wanted: set[str], most: int) -> list[str]:
-    """Report files that should not be there: at most the draft of the last process that was killed."""
+    """Report files that should not be there: at most the draft of the last process that was
+    killed."""
     found = sorted(file.name for file in folder.iterdir() if file.name not in wanted)
     return [] if len(found) <= most else [f"files were left over: {found}"]

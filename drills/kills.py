@@ -26,7 +26,8 @@ ROUNDS = 400
 
 
 def simulation(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Kill a simulation with a checkpoint, resume it, and so on. The result must be that of an uninterrupted one."""
+    """Kill a simulation with a checkpoint, resume it, and so on. The result must be that of an
+    uninterrupted one."""
     failures: list[str] = []
     began = time.monotonic()
     expected = in_child(lambda: summary(simulated(None)))
@@ -53,14 +54,17 @@ def progress(checkpoint: Path) -> int:
 
 
 def player(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Kill a player that saves itself after every observation. All rounds that were saved must be in the file."""
+    """Kill a player that saves itself after every observation. All rounds that were saved must be
+    in the file."""
     path, failures = folder / "player.npz", []
     began = time.monotonic()
     expected = in_child(decisions)
     took = time.monotonic() - began
 
     def play(saved: Callable[[int], None]) -> None:
-        live = taut.Player.load(path, problem()) if path.exists() else taut.Player(LEARNER, problem())
+        live = (
+            taut.Player.load(path, problem()) if path.exists() else taut.Player(LEARNER, problem())
+        )
         for z in data(ROUNDS)[live.round - 1 :]:
             live.observe(z)
             live.save(path)
@@ -77,7 +81,9 @@ def player(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
             continue
         now, decision = in_child(look)
         if acknowledged and now < acknowledged[-1]:
-            failures.append(f"kill {attempt}: round {acknowledged[-1]} was saved, the file has round {now}")
+            failures.append(
+                f"kill {attempt}: round {acknowledged[-1]} was saved, the file has round {now}"
+            )
         if decision != expected[now - 1]:
             failures.append(f"kill {attempt}: the decision of round {now} is another one")
         if now > ROUNDS:
@@ -100,7 +106,9 @@ def run_file(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
     sources.mkdir()
 
     def prepare() -> set[str]:
-        runs = [taut.simulate(LEARNER, problem(), data(50) * scale, record=RECORD) for scale in (1, 2)]
+        runs = [
+            taut.simulate(LEARNER, problem(), data(50) * scale, record=RECORD) for scale in (1, 2)
+        ]
         for k, run in enumerate(runs):
             run.save(sources / f"{k}.nc")
         return {summary(run) for run in runs}
@@ -127,7 +135,8 @@ def run_file(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
 
 
 def reproduction(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Kill the reproduction of an experiment. Finished results must stay, and the end must be that without kills."""
+    """Kill the reproduction of an experiment. Finished results must stay, and the end must be that
+    without kills."""
     if tries.most < 5:  # it takes long
         return []
     failures, done = list[str](), dict[str, str]()
@@ -147,7 +156,9 @@ def reproduction(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
             done = {}
     if in_child(lambda: reproduced(folder / "killed")) != expected:
         failures.append("the resumed reproduction ended with other numbers or verdicts")
-    return failures + [f"a draft was left over: {path}" for path in folder.rglob(".taut-*.part")][1:]
+    return (
+        failures + [f"a draft was left over: {path}" for path in folder.rglob(".taut-*.part")][1:]
+    )
 
 
 def reproduced(folder: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
@@ -163,14 +174,17 @@ def results(folder: Path) -> dict[str, str]:
     for path in sorted(folder.rglob("*.nc")):
         stored = xarray.load_dataset(path, engine="h5netcdf")
         numbers = {
-            str(name): np.asarray(array) for name, array in stored.data_vars.items() if array.dtype.kind in "fiub"
+            str(name): np.asarray(array)
+            for name, array in stored.data_vars.items()
+            if array.dtype.kind in "fiub"
         }
         found[path.relative_to(folder).as_posix()] = taut.storage.digest(numbers)
     return found
 
 
 def two_processes(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
-    """Start two simulations on one folder. One is refused with a sentence, or waits for nothing; the result is right."""
+    """Start two simulations on one folder. One is refused with a sentence, or waits for nothing;
+    the result is right."""
     expected, failures = in_child(lambda: summary(simulated(None))), []
 
     def attempt(place: Path) -> str:

@@ -1,9 +1,11 @@
-"""The memory drill: play many new problems in one process, and report how much memory each of them leaves behind.
+"""The memory drill: play many new problems in one process, and report how much memory each of them
+leaves behind.
 
 Run: python -m drills.memory [--problems 500] [--use simulate]
 
-Problems made of lambdas are new to JAX every time, so each is traced and compiled again. What belongs to a problem must go with
-it. The first fifth of the problems fills caches of a fixed size and is not counted.
+Problems made of lambdas are new to JAX every time, so each is traced and compiled again. What
+belongs to a problem must go with it. The first fifth of the problems fills caches of a fixed size
+and is not counted.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def resident() -> float:
 
 def new_problem() -> taut.Problem:
     """Return a problem with functions of its own."""
-    return taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: jnp.sum(x) - 1.5, taut.Ball(1.0, shape=2))
+    return taut.Problem(
+        lambda x, z: jnp.sum((x - z) ** 2), lambda x: jnp.sum(x) - 1.5, taut.Ball(1.0, shape=2)
+    )
 
 
 def growth(use: Callable[[taut.Problem], Any], problems: int) -> float:
@@ -64,7 +68,8 @@ def main() -> None:
         taut.engine.cache(folder)  # all problems have the same program, so XLA compiles it once
         left = growth(USES[asked.use], asked.problems)
     print(
-        f"{asked.problems} problems, {asked.use}: {1000 * left:.0f} kB left behind by each (at most {1000 * ALLOWED:.0f})"
+        f"{asked.problems} problems, {asked.use}: {1000 * left:.0f} kB left behind by each (at "
+        f"most {1000 * ALLOWED:.0f})"
     )
     sys.exit(1 if left > ALLOWED else 0)
 

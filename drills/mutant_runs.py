@@ -1,9 +1,10 @@
 """Runs tests against changed sources, each time in a new process, and says why they ended.
 
-The processes are forked before JAX starts, because starting Python, JAX and pytest anew takes longer than most tests. Only
-processor time is judged, so that a busy machine does not decide about a change: a test that uses `SLOWEST` seconds of it counts as
-hanging, and so do processes that use none for `WAITING` seconds. Whatever else takes too long stays undecided, and an undecided
-change counts as not noticed.
+The processes are forked before JAX starts, because starting Python, JAX and pytest anew takes
+longer than most tests. Only processor time is judged, so that a busy machine does not decide about
+a change: a test that uses `SLOWEST` seconds of it counts as hanging, and so do processes that use
+none for `WAITING` seconds. Whatever else takes too long stays undecided, and an undecided change
+counts as not noticed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ LONGEST = 3600
 
 @dataclass(frozen=True)
 class Outcome:
-    """How tests ended: "passed", "failed", "hangs" or "undecided", and the last test that was started, if any."""
+    """How tests ended: "passed", "failed", "hangs" or "undecided", and the last test that was
+    started, if any."""
 
     kind: str
     last: str | None = None
@@ -60,10 +62,11 @@ class Copy:
     """Sequences of tests that passed without a change."""
 
     def noticed(self, module: str, source: str, tests: list[str]) -> tuple[bool, str]:
-        """Return whether tests notice a change of a module, and the test that noticed it or the reason why none did.
+        """Return whether tests notice a change of a module, and the test that noticed it or the
+        reason why none did.
 
-        A test that fails is run again without the change, after the same tests as before. If it fails there too, it says nothing
-        about the change and the others are asked.
+        A test that fails is run again without the change, after the same tests as before. If it
+        fails there too, it says nothing about the change and the others are asked.
         """
         path, tests = self.folder / "src" / "taut" / module, list(tests)
         original, times = path.read_text(), path.stat()
@@ -103,7 +106,8 @@ class Copy:
         return Outcome(kind, started[-1] if started else None)
 
     def record(self, file: str) -> Entered:
-        """Play a test file without a change and return what its tests enter, without those that fail."""
+        """Play a test file without a change and return what its tests enter, without those that
+        fail."""
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "entered.json"
             in_child(lambda: _record(self.folder, file, target))
@@ -129,7 +133,9 @@ def in_child(function: Callable[[], int]) -> str:
     if kind:
         return kind
     code = os.waitstatus_to_exitcode(status)
-    return {0: "passed", 5: "passed", -signal.SIGXCPU: "hangs", -signal.SIGKILL: "undecided"}.get(code, "failed")
+    return {0: "passed", 5: "passed", -signal.SIGXCPU: "hangs", -signal.SIGKILL: "undecided"}.get(
+        code, "failed"
+    )
 
 
 def _watched(child: int) -> str | None:
@@ -150,7 +156,8 @@ def _watched(child: int) -> str | None:
 
 
 def _processor_time(session: int) -> float | None:
-    """Return the seconds of processor time of the processes of a session, or None where the system does not say it."""
+    """Return the seconds of processor time of the processes of a session, or None where the system
+    does not say it."""
     total, found = 0, False
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -169,13 +176,16 @@ def _pytest(folder: Path, arguments: list[str], plugin: object) -> int:
     sys.path[:0] = [str(folder / "src"), str(folder)]
     os.chdir(folder)
     without = [
-        word for name in ("cacheprovider", "xdist", "hypothesispytest") for word in ("-p", f"no:{name}")
+        word
+        for name in ("cacheprovider", "xdist", "hypothesispytest")
+        for word in ("-p", f"no:{name}")
     ]  # slow to load
     return int(pytest.main(["-q", *without, *arguments], plugins=[plugin]))
 
 
 class _Order:
-    """Keeps the chosen tests in the chosen order, gives each its processor time, and writes down which were started."""
+    """Keeps the chosen tests in the chosen order, gives each its processor time, and writes down
+    which were started."""
 
     def __init__(self, tests: list[str], number: int | None, report: Path) -> None:
         self.place = {test: index for index, test in enumerate(tests[:number])}
@@ -186,12 +196,14 @@ class _Order:
     def limit() -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(
-            resource.RLIMIT_CPU, (math.ceil(used.ru_utime + used.ru_stime) + SLOWEST, resource.RLIM_INFINITY)
+            resource.RLIMIT_CPU,
+            (math.ceil(used.ru_utime + used.ru_stime) + SLOWEST, resource.RLIM_INFINITY),
         )
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = sorted(
-            (item for item in items if item.nodeid in self.place), key=lambda item: self.place[item.nodeid]
+            (item for item in items if item.nodeid in self.place),
+            key=lambda item: self.place[item.nodeid],
         )
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -212,14 +224,18 @@ class _Recorder:
         import coverage
 
         self.sources, self.seconds, self.failed = sources, dict[str, float](), set[str]()
-        self.coverage = coverage.Coverage(data_file=None, source=[str(sources / "taut")], config_file=False)
+        self.coverage = coverage.Coverage(
+            data_file=None, source=[str(sources / "taut")], config_file=False
+        )
         self.coverage.start()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.coverage.switch_context(nodeid)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = round(self.seconds.get(report.nodeid, 0.0) + report.duration, 2)
+        self.seconds[report.nodeid] = round(
+            self.seconds.get(report.nodeid, 0.0) + report.duration, 2
+        )
         if report.failed:
             self.failed.add(report.nodeid)
 
@@ -235,7 +251,10 @@ class _Recorder:
                 for test in tests:
                     if test in found and line in inside:
                         found[test].add(f"{module}:{inside[line]}")
-        return {test: {"seconds": self.seconds[test], "entered": sorted(names)} for test, names in found.items()}
+        return {
+            test: {"seconds": self.seconds[test], "entered": sorted(names)}
+            for test, names in found.items()
+        }
 
 
 def _record(folder: Path, file: str, target: Path) -> int:

@@ -1,9 +1,11 @@
 """Which tests are run against a change of a module, and in which order.
 
-Each test file is played once without a change, and the functions that each test enters and its duration are written down
-(`Map`). Against a change, tests that entered no function of the module are left out, and those that entered the changed function
-come first, the fastest before the others. Compiled programs are shared between tests, so a test can depend on a function that
-an earlier test entered for it: the remaining tests of the module follow. A test that fails without a change is not used.
+Each test file is played once without a change, and the functions that each test enters and its
+duration are written down (`Map`). Against a change, tests that entered no function of the module
+are left out, and those that entered the changed function come first, the fastest before the others.
+Compiled programs are shared between tests, so a test can depend on a function that an earlier test
+entered for it: the remaining tests of the module follow. A test that fails without a change is not
+used.
 """
 
 from __future__ import annotations
@@ -27,16 +29,35 @@ TESTS: dict[str, tuple[str, ...]] = {
     "play/run_file.py": ("test_storage.py", "play/test_run.py"),
     "play/checkpoint.py": ("play/test_checkpoint.py",),
     "play/totals.py": ("play/test_totals.py", "play/test_player.py"),
-    "judge/certificate.py": ("judge/test_rows.py", "judge/test_regret.py", "judge/test_certificate.py"),
+    "judge/certificate.py": (
+        "judge/test_rows.py",
+        "judge/test_regret.py",
+        "judge/test_certificate.py",
+    ),
     "learners/announced.py": ("play/test_announced.py",),
     "learners/base.py": (
-        "learners/test_base.py", "learners/test_cuts.py", GOLDEN, WIDTHS, "learners/test_registry.py", "test_bad_input.py",
+        "learners/test_base.py",
+        "learners/test_cuts.py",
+        GOLDEN,
+        WIDTHS,
+        "learners/test_registry.py",
+        "test_bad_input.py",
     ),
-    "learners/card.py": (GOLDEN, "learners/test_registry.py", "test_cli.py", "learners/test_clipped_ogd.py"),
+    "learners/card.py": (
+        GOLDEN,
+        "learners/test_registry.py",
+        "test_cli.py",
+        "learners/test_clipped_ogd.py",
+    ),
     "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
     "learners/registry.py": ("learners/test_registry.py", "learners/test_adding_a_learner.py"),
     "learners/schedules.py": (
-        GOLDEN, WIDTHS, "learners/test_base.py", "test_bad_input.py", "test_pytrees.py", "learners/test_clipped_ogd.py",
+        GOLDEN,
+        WIDTHS,
+        "learners/test_base.py",
+        "test_bad_input.py",
+        "test_pytrees.py",
+        "learners/test_clipped_ogd.py",
     ),
     "learners/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
     "learners/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
@@ -44,13 +65,33 @@ TESTS: dict[str, tuple[str, ...]] = {
     **{
         f"learners/{name}.py": (GOLDEN, WIDTHS, "learners/test_base.py", f"learners/test_{name}.py")
         for name in (
-            "averaged", "bandit", "block_frank_wolfe", "bounded_game", "clipped_ogd", "cvv_pro", "delay_tolerant", "doubling",
-            "drift_plus_penalty", "dual_mirror", "half_space", "no_slater", "projected_ogd", "recoo", "saddle_point",
-            "step_experts", "surrogate", "yu_neely",
+            "averaged",
+            "bandit",
+            "block_frank_wolfe",
+            "bounded_game",
+            "clipped_ogd",
+            "cvv_pro",
+            "delay_tolerant",
+            "doubling",
+            "drift_plus_penalty",
+            "dual_mirror",
+            "half_space",
+            "no_slater",
+            "projected_ogd",
+            "recoo",
+            "saddle_point",
+            "step_experts",
+            "surrogate",
+            "yu_neely",
         )
     },
     **{
-        f"learners/bounds/{name}.py": (GOLDEN, BOUNDS.format("bound_arguments"), BOUNDS.format("golden_formulas"), *others)
+        f"learners/bounds/{name}.py": (
+            GOLDEN,
+            BOUNDS.format("bound_arguments"),
+            BOUNDS.format("golden_formulas"),
+            *others,
+        )
         for name, others in {
             "averaged": ("learners/test_averaged.py",),
             "bandit": ("learners/test_bandit.py",),
@@ -77,7 +118,7 @@ TESTS: dict[str, tuple[str, ...]] = {
             "yu_neely": ("learners/test_yu_neely.py",),
         }.items()
     },
-}  # fmt: skip
+}
 """The files of tests that exercise a module."""
 
 Entered = dict[str, dict[str, Any]]
@@ -93,7 +134,11 @@ def functions_by_line(code: str) -> dict[int, str]:
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 name = f"{outer}{child.name}"
                 if not isinstance(child, ast.ClassDef):
-                    found.update(dict.fromkeys(range(child.body[0].lineno, (child.end_lineno or 0) + 1), name))
+                    found.update(
+                        dict.fromkeys(
+                            range(child.body[0].lineno, (child.end_lineno or 0) + 1), name
+                        )
+                    )
                 visit(child, f"{name}.")
             else:
                 visit(child, outer)
@@ -104,7 +149,8 @@ def functions_by_line(code: str) -> dict[int, str]:
 
 @dataclass
 class Map:
-    """What each test enters and how long it takes, kept in a file. It decides the order of tests and what is left out."""
+    """What each test enters and how long it takes, kept in a file. It decides the order of tests
+    and what is left out."""
 
     path: Path
     root: Path
@@ -114,7 +160,9 @@ class Map:
         if self.path.exists():
             self.known = json.loads(self.path.read_text())
 
-    def complete(self, files: Iterable[str], record: Callable[[Iterable[str]], Iterable[Entered]]) -> None:
+    def complete(
+        self, files: Iterable[str], record: Callable[[Iterable[str]], Iterable[Entered]]
+    ) -> None:
         """Play the test files that are new or were changed, and keep what they enter."""
         new = {self._key(file): file for file in files if self._key(file) not in self.known}
         for key, entered in zip(new, record(new.values()), strict=True):
@@ -122,8 +170,10 @@ class Map:
             self.path.write_text(json.dumps(self.known))
 
     def order(self, module: str, line: int) -> list[str]:
-        """Return the tests of a module, first those that entered the function that contains a line."""
-        changed = f"{module}:{functions_by_line((self.root / 'src' / 'taut' / module).read_text()).get(line)}"
+        """Return the tests of a module, first those that entered the function that contains a
+        line."""
+        source = (self.root / "src" / "taut" / module).read_text()
+        changed = f"{module}:{functions_by_line(source).get(line)}"
         ranked = []
         for file in TESTS[module]:
             for test, entry in self.known[self._key(file)].items():
@@ -132,4 +182,7 @@ class Map:
         return [test for *_, test in sorted(ranked)]
 
     def _key(self, file: str) -> str:
-        return f"{file} {hashlib.sha256((self.root / 'tests' / file).read_bytes()).hexdigest()[:16]} names"
+        return (
+            f"{file} {hashlib.sha256((self.root / 'tests' / file).read_bytes()).hexdigest()[:16]} "
+            "names"
+        )

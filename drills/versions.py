@@ -11,7 +11,8 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
 INDIRECT = ("pyparsing<3.3",)
-"""Dependencies of dependencies: Matplotlib 3.9 works with later versions of pyparsing, but warns, and tests refuse warnings."""
+"""Dependencies of dependencies: Matplotlib 3.9 works with later versions of pyparsing, but warns,
+and tests refuse warnings."""
 
 
 def lowest() -> list[str]:
@@ -20,9 +21,13 @@ def lowest() -> list[str]:
     declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     found = []
     for requirement in declared:
-        match = re.fullmatch(r"([A-Za-z0-9_.\-\[\]]+)>=([0-9.]+)", requirement.split(";")[0].strip())
+        match = re.fullmatch(
+            r"([A-Za-z0-9_.\-\[\]]+)>=([0-9.]+)", requirement.split(";")[0].strip()
+        )
         if match is None:
-            raise ValueError(f"pyproject.toml: {requirement!r} has no lowest version; expected name>=version")
+            raise ValueError(
+                f"pyproject.toml: {requirement!r} has no lowest version; expected name>=version"
+            )
         name, version = match.groups()
         found.append(f"{name}=={version}")
         if name == "jax":

@@ -1,8 +1,9 @@
-"""An advertising budget: buy traffic on four channels every hour without spending more than a limit in any hour.
+"""An advertising budget: buy traffic on four channels every hour without spending more than a limit
+in any hour.
 
-Every hour we decide which share of each channel's traffic to buy. Only afterwards do we learn the value and the price of
-the traffic. Spending too much in one hour is not offset by a cheap hour later, so the clipped violation has to stay small.
-Clipped-OGD is designed for this.
+Every hour we decide which share of each channel's traffic to buy. Only afterwards do we learn the
+value and the price of the traffic. Spending too much in one hour is not offset by a cheap hour
+later, so the clipped violation has to stay small. Clipped-OGD is designed for this.
 
 Run with `python examples/ad_budget.py [figure.png]`.
 """
@@ -25,7 +26,8 @@ HOURS, CHANNELS, LIMIT = 24 * 90, 4, 1.0
 
 
 def market(seed: int = 0) -> tuple[Any, Any]:
-    """Return value and price of all traffic, (hour, channel), with a daily cycle, expensive evenings, and noise."""
+    """Return value and price of all traffic, (hour, channel), with a daily cycle, expensive
+    evenings, and noise."""
     random = np.random.default_rng(seed)
     evening = 1 + 0.4 * np.sin(2 * np.pi * (np.arange(HOURS)[:, None] - 15) / 24)
     value = np.array([2.0, 1.4, 1.0, 0.6]) * evening * random.uniform(0.6, 1.4, (HOURS, CHANNELS))
@@ -34,7 +36,8 @@ def market(seed: int = 0) -> tuple[Any, Any]:
 
 
 def budget_problem() -> Any:
-    """Return the problem: the gain grows as log(1 + 4 share), and the cost of an hour must not exceed the limit."""
+    """Return the problem: the gain grows as log(1 + 4 share), and the cost of an hour must not
+    exceed the limit."""
     share = cp.Variable(CHANNELS, name="share", bounds=[0, 1])
     value = cp.Parameter(CHANNELS, name="value", nonneg=True, bounds=[0, 4])
     price = cp.Parameter(CHANNELS, name="price", bounds=[0, 2])
@@ -46,25 +49,42 @@ def budget_problem() -> Any:
 
 @styled
 def figure(run: Any, value: Any, price: Any, best: Any) -> Any:
-    """Draw the cost per hour and its limit, the spending per channel, and the gain compared with hindsight."""
+    """Draw the cost per hour and its limit, the spending per channel, and the gain compared with
+    hindsight."""
     shares, days = run.decisions[0], np.arange(HOURS // 24) + 0.5
     spent = _by_day(price * shares)
     bill, gain = spent.sum(axis=2), _by_day(-run.loss[0])
     fixed = _by_day(np.sum(value * np.log(1 + 4 * best), axis=1))
     made, (left, middle, right) = new_figure(3, narrow=False)
-    left.fill_between(days, bill.min(axis=1), bill.max(axis=1), color=COLOURS[0], alpha=0.25, linewidth=0)
+    left.fill_between(
+        days, bill.min(axis=1), bill.max(axis=1), color=COLOURS[0], alpha=0.25, linewidth=0
+    )
     left.plot(days, bill.mean(axis=1), color=COLOURS[0])
     left.axhline(LIMIT, color="black", linestyle="--", linewidth=1)
     left.text(days[-1], LIMIT + 0.02, "limit", ha="right", va="bottom")
-    left.set(title="(a) cost per hour: mean and range of each day", xlabel="day", ylabel="money", ylim=(0, None))
+    left.set(
+        title="(a) cost per hour: mean and range of each day",
+        xlabel="day",
+        ylabel="money",
+        ylim=(0, None),
+    )
     bands = middle.stackplot(days, spent.mean(axis=1).T, colors=COLOURS)
     heights = np.cumsum(spent[-20:].mean(axis=(0, 1))) - spent[-20:].mean(axis=(0, 1)) / 2
     for i, height in enumerate(heights[: len(bands)]):
         middle.text(days[-3], height, f"channel {i + 1}", ha="right", va="center", color="white")
     middle.set(title="(b) spending per channel", xlabel="day", ylabel="money per hour")
     right.plot(days, gain.mean(axis=1), color=COLOURS[0], label="learner")
-    right.plot(days, fixed.mean(axis=1), color="black", linestyle="--", linewidth=1, label="best fixed shares")
-    right.set(title="(c) gain per hour: mean of each day", xlabel="day", ylabel="gain", ylim=(0, None))
+    right.plot(
+        days,
+        fixed.mean(axis=1),
+        color="black",
+        linestyle="--",
+        linewidth=1,
+        label="best fixed shares",
+    )
+    right.set(
+        title="(c) gain per hour: mean of each day", xlabel="day", ylabel="gain", ylim=(0, None)
+    )
     right.legend(loc="lower right")
     return made
 

@@ -1,9 +1,10 @@
-"""Conversions that arrive days later: choose daily bids before the sales of the last days are known.
+"""Conversions that arrive days later: choose daily bids before the sales of the last days are
+known.
 
-Every day we choose how strongly to bid on five keywords. Sales that a click of today leads to, and what it cost in the end, are
-reported after a delay of up to fourteen days, at random and out of order. The cost of a day must not exceed its budget. A learner
-that keeps fifteen copies of itself has a proven bound; a single learner that uses late reports as they come has none and learns
-faster.
+Every day we choose how strongly to bid on five keywords. Sales that a click of today leads to, and
+what it cost in the end, are reported after a delay of up to fourteen days, at random and out of
+order. The cost of a day must not exceed its budget. A learner that keeps fifteen copies of itself
+has a proven bound; a single learner that uses late reports as they come has none and learns faster.
 
 Run with `python examples/conversions.py [figure.png]`.
 """
@@ -54,9 +55,12 @@ def bidding() -> taut.Problem:
     """Return the problem with the constants that bounds need."""
     steepest = 3 * np.linalg.norm(np.array([1.6, 1.2, 0.9, 0.6, 0.4]) * 1.3 * 1.5)
     known = taut.Constants(
-        loss_lipschitz=float(steepest), constraint_lipschitz=float(np.linalg.norm([0.9, 0.7, 0.6, 0.4, 0.3])),
-        constraint_smoothness=0.0, constraint_count=1, slater=BUDGET,
-    )  # fmt: skip
+        loss_lipschitz=float(steepest),
+        constraint_lipschitz=float(np.linalg.norm([0.9, 0.7, 0.6, 0.4, 0.3])),
+        constraint_smoothness=0.0,
+        constraint_count=1,
+        slater=BUDGET,
+    )
     return taut.Problem(loss, cost, taut.Box(0.0, 1.0, shape=KEYWORDS), known)
 
 
@@ -67,13 +71,18 @@ def figure(runs: dict[str, taut.Run], best: Any) -> Any:
     days = np.arange(1, DAYS + 1)
     for label, run in runs.items():
         fixed = np.array(
-            [-np.sum(v * np.log1p(3 * x), axis=1) for v, x in zip(DATA["value"], best.decision, strict=True)]
+            [
+                -np.sum(v * np.log1p(3 * x), axis=1)
+                for v, x in zip(DATA["value"], best.decision, strict=True)
+            ]
         )
         assert run.loss is not None
         assert run.excess is not None
         regret = np.cumsum(run.loss - fixed, axis=1).mean(axis=0)
         left.plot(days, regret, color=COLOURS[label], label=label)
-        middle.plot(days, np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0), color=COLOURS[label])
+        middle.plot(
+            days, np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0), color=COLOURS[label]
+        )
     left.set(title="(a) regret", xlabel="day", ylabel="sales lost")
     left.legend(loc="best")
     middle.set(title="(b) cost beyond the budget, clipped", xlabel="day", ylabel="money")
@@ -87,7 +96,8 @@ DATA: dict[str, Any] = {}
 
 
 def main(path: Path) -> None:
-    """Simulate three years, print the certificate of the delay-tolerant learner and draw the figure."""
+    """Simulate three years, print the certificate of the delay-tolerant learner and draw the
+    figure."""
     jax.config.update("jax_enable_x64", True)
     problem, late = bidding(), taut.Delayed(reports, longest=LONGEST)
     DATA.update(sales())
@@ -95,16 +105,30 @@ def main(path: Path) -> None:
     copies = taut.learner("delay-tolerant", problem, horizon=DAYS, delay=LONGEST)
     nothing, record = np.zeros(KEYWORDS), ("loss", "excess")
     runs = {
-        "without delays": taut.simulate(alone, problem, DATA, seeds=SEEDS, x1=nothing, record=record),
-        "15 copies": taut.simulate(copies, problem, DATA, seeds=SEEDS, x1=nothing, record=record, feedback=late),
+        "without delays": taut.simulate(
+            alone, problem, DATA, seeds=SEEDS, x1=nothing, record=record
+        ),
+        "15 copies": taut.simulate(
+            copies, problem, DATA, seeds=SEEDS, x1=nothing, record=record, feedback=late
+        ),
         "late steps": taut.simulate(
-            alone, problem, DATA, seeds=SEEDS, x1=nothing, record=record, feedback=late, unproven=True
+            alone,
+            problem,
+            DATA,
+            seeds=SEEDS,
+            x1=nothing,
+            record=record,
+            feedback=late,
+            unproven=True,
         ),
     }
     best = taut.hindsight(problem, DATA, seeds=SEEDS)
     print(runs["15 copies"].certificate(best=best))
     for label, run in runs.items():
-        regret, violation = np.mean(run.totals.loss - best.loss), np.mean(run.totals.worst_violation)
+        regret, violation = (
+            np.mean(run.totals.loss - best.loss),
+            np.mean(run.totals.worst_violation),
+        )
         print(f"{label:15} regret {regret:8.1f}   clipped violation {violation:8.2f}")
     figure(runs, best).savefig(path, dpi=150)
 

@@ -1,7 +1,9 @@
-"""Economic dispatch: three generators serve California's demand in steps of five minutes under an emission cap.
+"""Economic dispatch: three generators serve California's demand in steps of five minutes under an
+emission cap.
 
-The demand of the next five minutes is not known when the set-points are fixed. The emission cap is quadratic. The learner
-does not project onto it; it only clips decisions to the limits of the generators.
+The demand of the next five minutes is not known when the set-points are fixed. The emission cap is
+quadratic. The learner does not project onto it; it only clips decisions to the limits of the
+generators.
 
 Run with `python examples/dispatch.py [figure.png]`.
 """
@@ -28,7 +30,8 @@ STEPS_PER_DAY = 288
 
 
 def dispatch_problem(most: float) -> Any:
-    """Return the problem: quadratic fuel costs, a cost of imbalance, the cap, and limits that become the domain."""
+    """Return the problem: quadratic fuel costs, a cost of imbalance, the cap, and limits that
+    become the domain."""
     x = cp.Variable(3, name="x", bounds=[np.zeros(3), LIMIT])
     demand = cp.Parameter(name="demand", bounds=[0, most])
     fuel = cp.sum(0.5 * cp.multiply(COST, cp.square(x)) + cp.multiply(SLOPE, x))
@@ -51,7 +54,9 @@ def figure(run: Any, demand: Any, best: Any) -> Any:
     left.set(title="(a) output and demand", xlabel="day", ylabel="MW, scaled")
     middle.plot(days, run.excess[0] + CAP, color=COLOURS[0], linewidth=0.8)
     middle.axhline(CAP, color="black", linestyle="--", linewidth=1)
-    middle.set(title="(b) emissions and their cap (dashed)", xlabel="day", ylabel="emissions per step")
+    middle.set(
+        title="(b) emissions and their cap (dashed)", xlabel="day", ylabel="emissions per step"
+    )
     right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
     right.axhline(0, color="black", linewidth=0.7)
     right.set(title="(c) regret", xlabel="day", ylabel="cost beyond the best fixed set-points")
@@ -64,10 +69,14 @@ def main(path: Path) -> None:
     demand = rescaled(packaged(), 33.0)
     problem = dispatch_problem(float(demand.max()))
     learner = taut.ClippedOGD.tuned(problem.constants, horizon=len(demand))
-    run = taut.simulate(learner, problem, {"demand": demand}, record=("loss", "excess", "decisions"))
+    run = taut.simulate(
+        learner, problem, {"demand": demand}, record=("loss", "excess", "decisions")
+    )
     certificate = run.certificate()  # the best fixed decision is computed from the same expressions
     print(certificate)
-    assert certificate.comparator is not None  # the stream is known, so there is a best fixed decision
+    assert (
+        certificate.comparator is not None
+    )  # the stream is known, so there is a best fixed decision
     x = certificate.comparator.decision[0]
     fuel = np.sum(0.5 * COST * x**2 + SLOPE * x)
     figure(run, demand, fuel + 0.5 * (x.sum() - demand) ** 2).savefig(path, dpi=150)

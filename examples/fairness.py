@@ -1,8 +1,10 @@
-"""Fair classification with minibatches: a limit on the difference between two groups that is only measured on 16 patients a day.
+"""Fair classification with minibatches: a limit on the difference between two groups that is only
+measured on 16 patients a day.
 
-Logistic regression on scikit-learn's breast cancer data. The mean score of patients with a large texture may differ from that of
-the others by at most 0.1. Every round shows the loss and the difference of 16 patients; decisions are scored by the difference
-among all of them. A learner that clips what it measures gives up much of the accuracy, because the noise looks like violations.
+Logistic regression on scikit-learn's breast cancer data. The mean score of patients with a large
+texture may differ from that of the others by at most 0.1. Every round shows the loss and the
+difference of 16 patients; decisions are scored by the difference among all of them. A learner that
+clips what it measures gives up much of the accuracy, because the noise looks like violations.
 Averaged rows come within one per cent of a learner that knows the exact difference.
 
 Run with `python examples/fairness.py [figure.png]`; it needs scikit-learn.
@@ -23,12 +25,22 @@ import taut
 from taut.play.style import new_figure, styled
 
 ROUNDS, BATCH, LIMIT, RADIUS, SEEDS = 4096, 16, 0.1, 2.0, 3
-FEATURES = (0, 4, 5, 6, 7, 8, 10, 27)  # radius, smoothness, compactness, ...; the groups differ in another one, texture
+FEATURES = (
+    0,
+    4,
+    5,
+    6,
+    7,
+    8,
+    10,
+    27,
+)  # radius, smoothness, compactness, ...; the groups differ in another one, texture
 COLOURS = {"exact constraint": "#999999", "averaged rows": "#0072B2", "clipped batches": "#D55E00"}
 
 
 def patients() -> dict[str, Any]:
-    """Return standardised features, labels -1 and 1, and the weight of each patient in the difference of the groups."""
+    """Return standardised features, labels -1 and 1, and the weight of each patient in the
+    difference of the groups."""
     table, diagnosis = load_breast_cancer(return_X_y=True)
     features = (table - table.mean(axis=0)) / table.std(axis=0)
     large = features[:, 1] > np.median(features[:, 1])
@@ -52,7 +64,10 @@ def problem(everyone: dict[str, Any]) -> taut.Problem:
     mean = np.mean(everyone["weight"][:, None] * everyone["features"], axis=0)
     steep = float(np.linalg.norm(everyone["features"], axis=1).max())
     known = taut.Constants(
-        loss_lipschitz=steep, constraint_lipschitz=float(np.linalg.norm(mean)), constraint_smoothness=0.0, slater=LIMIT
+        loss_lipschitz=steep,
+        constraint_lipschitz=float(np.linalg.norm(mean)),
+        constraint_smoothness=0.0,
+        slater=LIMIT,
     )
     domain = taut.Ball(RADIUS, shape=len(FEATURES))
     rows = np.stack([mean, -mean])
@@ -67,11 +82,22 @@ def figure(runs: dict[str, taut.Run]) -> Any:
     for label, run in runs.items():
         assert run.loss is not None
         assert run.excess is not None
-        left.plot(rounds, np.cumsum(run.loss.mean(axis=0)) / rounds, color=COLOURS[label], label=label)
-        right.plot(rounds, np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0) / rounds, color=COLOURS[label])
+        left.plot(
+            rounds, np.cumsum(run.loss.mean(axis=0)) / rounds, color=COLOURS[label], label=label
+        )
+        right.plot(
+            rounds,
+            np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0) / rounds,
+            color=COLOURS[label],
+        )
     left.set(title="(a) mean loss so far", xlabel="round", ylabel="logistic loss", xscale="log")
     left.legend(loc="lower left")
-    right.set(title="(b) mean violation so far", xlabel="round", ylabel="difference beyond the limit", xscale="log")
+    right.set(
+        title="(b) mean violation so far",
+        xlabel="round",
+        ylabel="difference beyond the limit",
+        xscale="log",
+    )
     return made
 
 
@@ -80,13 +106,18 @@ def main(path: Path) -> dict[str, float]:
     jax.config.update("jax_enable_x64", True)
     everyone = patients()
     game = problem(everyone)
-    drawn = np.random.default_rng(0).integers(0, len(everyone["label"]), size=(SEEDS, ROUNDS, BATCH))
+    drawn = np.random.default_rng(0).integers(
+        0, len(everyone["label"]), size=(SEEDS, ROUNDS, BATCH)
+    )
     stream = {name: values[drawn] for name, values in everyone.items()}
     batches = taut.Batched(difference)  # the 16 patients of the round
     exact = taut.learner("half-space-anytime", game, memory=0, rows="all")
-    # sigma = 0: plain averages. Margins would be proven to hold the regret down, and cost violation here.
+    # sigma = 0: plain averages. Margins would be proven to hold the regret down, and cost violation
+    # here.
     averaged = taut.Averaged(
-        taut.learner("half-space-anytime", game, memory=0, rows="all", sweeps=None), ROUNDS, sigma=0.0
+        taut.learner("half-space-anytime", game, memory=0, rows="all", sweeps=None),
+        ROUNDS,
+        sigma=0.0,
     )
     played = {
         "exact constraint": (exact, None),
@@ -102,7 +133,8 @@ def main(path: Path) -> dict[str, float]:
     for label, run in runs.items():
         found[label] = float(np.mean(run.totals.loss)) / ROUNDS
         print(
-            f"{label:17} mean loss {found[label]:.4f}   mean violation {np.mean(run.totals.worst_violation) / ROUNDS:.5f}"
+            f"{label:17} mean loss {found[label]:.4f}   mean violation "
+            f"{np.mean(run.totals.worst_violation) / ROUNDS:.5f}"
         )
     figure(runs).savefig(path, dpi=150)
     return found

@@ -1,8 +1,8 @@
 """A portfolio that is adapted every day, stays close to an index and is not too concentrated.
 
-The mandate sets two limits: the turnover from the index to the portfolio must not exceed 15 %, and the two largest positions
-together must not exceed 50 %. The weights of the index change with prices, so the first constraint changes every day and is
-known only after the day's decision.
+The mandate sets two limits: the turnover from the index to the portfolio must not exceed 15 %, and
+the two largest positions together must not exceed 50 %. The weights of the index change with
+prices, so the first constraint changes every day and is known only after the day's decision.
 
 Run with `python examples/portfolio.py [figure.png]`.
 """
@@ -29,26 +29,33 @@ QUARTER = 60
 
 
 def market(seed: int = 0) -> tuple[Any, Any, Any]:
-    """Return daily returns in percent (day, stock), their covariance, and index weights, equal at the start of a quarter."""
+    """Return daily returns in percent (day, stock), their covariance, and index weights, equal at
+    the start of a quarter."""
     random = np.random.default_rng(seed)
     factors = random.normal(size=(STOCKS, 2)) * 0.5
     covariance = factors @ factors.T + np.diag(random.uniform(0.3, 1.0, STOCKS))
     trend = np.linspace(-0.06, 0.14, STOCKS)
     returns = trend + random.multivariate_normal(np.zeros(STOCKS), covariance, size=DAYS)
     growth = np.cumprod(1 + returns.reshape(-1, QUARTER, STOCKS) / 100, axis=1)
-    before = np.concatenate([np.ones_like(growth[:, :1]), growth[:, :-1]], axis=1).reshape(DAYS, STOCKS)
+    before = np.concatenate([np.ones_like(growth[:, :1]), growth[:, :-1]], axis=1).reshape(
+        DAYS, STOCKS
+    )
     index = before / before.sum(axis=1, keepdims=True)
     return np.clip(returns, -3, 3), covariance, index
 
 
 def portfolio_problem(covariance: Any) -> Any:
-    """Return the problem: minus the day's return plus a cost of risk; the simplex keeps the portfolio fully invested."""
+    """Return the problem: minus the day's return plus a cost of risk; the simplex keeps the
+    portfolio fully invested."""
     weights = cp.Variable(STOCKS, name="weights", nonneg=True)
     returns = cp.Parameter(STOCKS, name="returns", bounds=[-3, 3])
     index = cp.Parameter(STOCKS, name="index", bounds=[0, 1])
     return taut.from_cvxpy(
         loss=-returns @ weights + 0.5 * RISK * cp.quad_form(weights, covariance),
-        constraints=[cp.norm1(weights - index) / 2 <= TURNOVER, cp.sum_largest(weights, 2) <= LARGEST_TWO],
+        constraints=[
+            cp.norm1(weights - index) / 2 <= TURNOVER,
+            cp.sum_largest(weights, 2) <= LARGEST_TWO,
+        ],
         domain=taut.Simplex(STOCKS),
     )
 
@@ -79,7 +86,9 @@ def figure(run: Any, index: Any, best: Any) -> Any:
     )
     right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
     right.axhline(0, color="black", linewidth=0.7)
-    right.set(title="(c) regret", xlabel="day", ylabel="percent, relative to the best fixed weights")
+    right.set(
+        title="(c) regret", xlabel="day", ylabel="percent, relative to the best fixed weights"
+    )
     return made
 
 

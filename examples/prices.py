@@ -1,8 +1,10 @@
-"""Prices with a service level: find prices of three products when only sales and waiting times at the tried prices are seen.
+"""Prices with a service level: find prices of three products when only sales and waiting times at
+the tried prices are seen.
 
-Every day two price lists are tried, one in each half of the shops. Demand falls with the price, at a rate that nobody knows; orders
-of a day must stay within what can be delivered. Neither demand curves nor gradients are observed: only the revenue and the load
-at the two lists. A two-point bandit learner estimates gradients from the difference.
+Every day two price lists are tried, one in each half of the shops. Demand falls with the price, at
+a rate that nobody knows; orders of a day must stay within what can be delivered. Neither demand
+curves nor gradients are observed: only the revenue and the load at the two lists. A two-point
+bandit learner estimates gradients from the difference.
 
 Run with `python examples/prices.py [figure.png]`.
 """
@@ -45,7 +47,10 @@ def pricing() -> taut.Problem:
     """Return the problem with bounds on its slopes: prices lie between 0.4 and 1.5."""
     steep = 1.3 * float(np.linalg.norm(2 * FALL * 1.5 - BASE))
     known = taut.Constants(
-        loss_lipschitz=steep, constraint_lipschitz=float(np.linalg.norm(FALL)), constraint_smoothness=0.0, slater=0.5
+        loss_lipschitz=steep,
+        constraint_lipschitz=float(np.linalg.norm(FALL)),
+        constraint_smoothness=0.0,
+        slater=0.5,
     )
     return taut.Problem(loss, load, taut.Box(0.4, 1.5, shape=3), known, domain_binds=True)
 
@@ -77,7 +82,9 @@ def main(path: Path) -> None:
     problem, data = pricing(), days()
     learner = taut.learner("two-point", problem, horizon=DAYS, penalty=4.0)
     record = ("loss", "excess", "decisions")
-    run = taut.simulate(learner, problem, data, seeds=SEEDS, feedback=taut.Bandit(points=2), record=record)
+    run = taut.simulate(
+        learner, problem, data, seeds=SEEDS, feedback=taut.Bandit(points=2), record=record
+    )
     best = taut.hindsight(problem, data, seeds=SEEDS)
     print(run.certificate(best=best))
     figure(run, best).savefig(path, dpi=150)

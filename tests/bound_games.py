@@ -1,4 +1,5 @@
-"""Games in plain NumPy for the tests of the bounds: each row of a batch is a run with its own adversary and steps."""
+"""Games in plain NumPy for the tests of the bounds: each row of a batch is a run with its own
+adversary and steps."""
 
 from __future__ import annotations
 
@@ -7,12 +8,19 @@ from itertools import combinations
 
 import numpy as np
 
-ADVERSARIES = ("random", "flip every 7 rounds", "push outward", "punish where it stands", "turn at half time")
+ADVERSARIES = (
+    "random",
+    "flip every 7 rounds",
+    "push outward",
+    "punish where it stands",
+    "turn at half time",
+)
 
 
 @dataclass
 class Game:
-    """max(A x + b) <= 0, or each row of it, on the ball of radius R around 0, where every run starts; |df| <= 1."""
+    """max(A x + b) <= 0, or each row of it, on the ball of radius R around 0, where every run
+    starts; |df| <= 1."""
 
     normals: np.ndarray
     offsets: np.ndarray
@@ -30,7 +38,9 @@ class Game:
 
     @property
     def reach(self):  # the largest |g| on the ball
-        return float(np.max(np.abs(self.offsets) + self.radius * np.linalg.norm(self.normals, axis=1)))
+        return float(
+            np.max(np.abs(self.offsets) + self.radius * np.linalg.norm(self.normals, axis=1))
+        )
 
     @property
     def vertices(self):
@@ -51,7 +61,9 @@ class Game:
         jacobian = np.broadcast_to(self.normals, (len(x), *self.normals.shape))
         if self.m == len(self.normals):
             return values, jacobian
-        which = rng.integers(len(self.normals), size=len(x)) if self.varying else values.argmax(axis=1)
+        which = (
+            rng.integers(len(self.normals), size=len(x)) if self.varying else values.argmax(axis=1)
+        )
         rows = np.arange(len(x))
         return values[rows, which][:, None], jacobian[rows, which][:, None]
 
@@ -72,19 +84,26 @@ class Game:
 
     def constants(self, *extra):
         known = {
-            "radius": self.radius, "loss_lipschitz": 1.0, "constraint_lipschitz": self.slope,
-            "constraint_count": self.m, "constraint_range": self.reach, "loss_range": 2 * self.radius,
-        }  # fmt: skip
+            "radius": self.radius,
+            "loss_lipschitz": 1.0,
+            "constraint_lipschitz": self.slope,
+            "constraint_count": self.m,
+            "constraint_range": self.reach,
+            "loss_range": 2 * self.radius,
+        }
         return {k: known[k] for k in ("radius", "loss_lipschitz", "constraint_lipschitz", *extra)}
 
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-CORNERS = np.array([[-1.0, 0.0], [0.0, -1.0], [2.0, 1.0], [-1.0, 1.0]])  # a quadrilateral without the centre
+CORNERS = np.array(
+    [[-1.0, 0.0], [0.0, -1.0], [2.0, 1.0], [-1.0, 1.0]]
+)  # a quadrilateral without the centre
 SHIFTS = np.array([0.2, -0.3, -1.5, -0.6])
 
 
 def games():
-    """The l1 ball as one constraint and as four, a polyhedron that does not hold the start, and it a row a round."""
+    """The l1 ball as one constraint and as four, a polyhedron that does not hold the start, and it
+    a row a round."""
     return {
         "l1": Game(SIGNS, -np.ones(4), 1.0, joint=True),
         "l1 rows": Game(SIGNS, -np.ones(4), 1.0),
@@ -94,7 +113,8 @@ def games():
 
 
 def gradients(kinds, x, values, jacobian, turn, rng):
-    """The adversaries' linear losses, which may answer the decision just played; `kinds` are indices."""
+    """The adversaries' linear losses, which may answer the decision just played; `kinds` are
+    indices."""
     drawn = rng.uniform(size=x.shape) * [1.2, 1.0]
     rows = np.arange(len(x))
     options = np.stack(
@@ -133,14 +153,20 @@ class Played:
 
 
 def play(game, update, rows, horizon, seed=0):
-    """Run `update(x, dual, gradient, values, jacobian, t) -> (x before projection, dual(x_next))` on every row."""
+    """Run `update(x, dual, gradient, values, jacobian, t) -> (x before projection, dual(x_next))`
+    on every row."""
     rng = np.random.default_rng(seed)
     kinds = np.arange(rows) % len(ADVERSARIES)
     x, dual = np.zeros((rows, 2)), np.zeros((rows, game.m))
     out = Played(
-        np.zeros((rows, horizon, 2)), np.zeros((rows, horizon, game.m)), np.zeros((rows, horizon)),
-        np.zeros((rows, horizon, 2)), dual, np.zeros(rows), game,
-    )  # fmt: skip
+        np.zeros((rows, horizon, 2)),
+        np.zeros((rows, horizon, game.m)),
+        np.zeros((rows, horizon)),
+        np.zeros((rows, horizon, 2)),
+        dual,
+        np.zeros(rows),
+        game,
+    )
     for t in range(1, horizon + 1):
         values, jacobian = game.constraints(x, rng)
         turn = (1 if (t // 7) % 2 else -1, 1 if t <= horizon // 2 else -1)
@@ -160,7 +186,8 @@ def pull(weights, jacobian):
 
 
 def clipped_ogd(eta, sigma):
-    """x - eta_t c - (1/sigma) sum_i [g_i]_+ dg_i; eta is a function of t, eta(t) and sigma have one entry a row."""
+    """x - eta_t c - (1/sigma) sum_i [g_i]_+ dg_i; eta is a function of t, eta(t) and sigma have one
+    entry a row."""
 
     def update(x, dual, c, values, jacobian, t):
         step = eta(t)[:, None] * c + pull(np.maximum(values, 0) / sigma[:, None], jacobian)
@@ -182,7 +209,9 @@ def saddle_point(eta, mu, theta, clipped=False):
 def drift_plus_penalty(penalty, proximity):
     def update(x, dual, c, values, jacobian, t):
         step = (penalty * c + pull(dual, jacobian)) / (2 * proximity)
-        return step, lambda y: np.maximum(dual + values + np.einsum("bmd,bd->bm", jacobian, y - x), 0)
+        return step, lambda y: np.maximum(
+            dual + values + np.einsum("bmd,bd->bm", jacobian, y - x), 0
+        )
 
     return update
 

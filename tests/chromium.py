@@ -1,4 +1,5 @@
-"""Pages in a headless Chromium, which report as JSON what they find in themselves, in the attribute `data-probe`."""
+"""Pages in a headless Chromium, which report as JSON what they find in themselves, in the attribute
+`data-probe`."""
 
 import html
 import json
@@ -9,8 +10,9 @@ import subprocess
 import pytest
 
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr --dump-dom --window-size=1400,1000"
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync --hide-scrollbars "
+    "--enable-logging=stderr --dump-dom --window-size=1400,1000"
 )
 PATIENCE = 240
 """Seconds after which a browser that does not end is an error."""
@@ -37,8 +39,11 @@ def browse(address, profile):
 
 
 def browse_framed(page, probe, width, folder):
-    """Open a page with a script at the end of its body that posts what it finds to the frame around it, which has this width."""
+    """Open a page with a script at the end of its body that posts what it finds to the frame around
+    it, which has this width."""
     assert page.count("</body>") == 1
-    (folder / "page.html").write_text(page.replace("</body>", f"<script>{probe}</script></body>"), "utf-8")
+    (folder / "page.html").write_text(
+        page.replace("</body>", f"<script>{probe}</script></body>"), "utf-8"
+    )
     (folder / "frame.html").write_text(FRAME.format(width=width), "utf-8")
     return browse((folder / "frame.html").as_uri(), folder / "profile")

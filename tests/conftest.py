@@ -1,13 +1,15 @@
-"""Hostile numerics for every test: 64 bits, no silent rank promotion, warnings are errors (pyproject)."""
+"""Hostile numerics for every test: 64 bits, no silent rank promotion, warnings are errors
+(pyproject)."""
 
 import os
 from pathlib import Path
 
 import jaxlib
 
-# Most of the tests' time is compilation, and XLA's optimisations are not what they test. Without them a simulation is compiled
-# in less than half the time. An unknown flag ends the process, so they are set only for versions in which they were tried: the
-# one that is pinned, and the lowest that is declared (`make floors`).
+# Most of the tests' time is compilation, and XLA's optimisations are not what they test. Without
+# them a simulation is compiled in less than half the time. An unknown flag ends the process, so
+# they are set only for versions in which they were tried: the one that is pinned, and the lowest
+# that is declared (`make floors`).
 ROOT = Path(__file__).parent.parent
 PINNED = f"jaxlib=={jaxlib.__version__}\n" in (ROOT / "constraints.txt").read_text()
 LOWEST = f'"jax>={jaxlib.__version__}"' in (ROOT / "pyproject.toml").read_text()
@@ -26,8 +28,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Both workers, and the next run, share what has been compiled.
 taut.engine.cache(os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache")
 
-# Every method plays the same few problems here, which takes more programs per problem than any user needs. A program that is
-# dropped and compiled again could differ in its rounding from the one before.
+# Every method plays the same few problems here, which takes more programs per problem than any user
+# needs. A program that is dropped and compiled again could differ in its rounding from the one
+# before.
 programs.LIMIT = 10_000
 
 

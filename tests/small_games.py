@@ -1,4 +1,5 @@
-"""A small strongly convex game that every learner can play, and the same game as a plain NumPy loop."""
+"""A small strongly convex game that every learner can play, and the same game as a plain NumPy
+loop."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ def sides(x):
 
 
 CONSTANTS = taut.Constants(
-    radius=RADIUS, loss_lipschitz=RADIUS + 2, constraint_lipschitz=2**0.5, constraint_range=RADIUS * 2**0.5,
-    strong_convexity=1.0, slater=1.0,
-)  # fmt: skip
+    radius=RADIUS,
+    loss_lipschitz=RADIUS + 2,
+    constraint_lipschitz=2**0.5,
+    constraint_range=RADIUS * 2**0.5,
+    strong_convexity=1.0,
+    slater=1.0,
+)
 GAME = taut.Problem(distance, outside_diamond, BALL, CONSTANTS)
 FOUR = taut.Problem(distance, sides, BALL, CONSTANTS)
 
@@ -62,13 +67,18 @@ def targets(seeds=None, rounds=ROUNDS, seed=0):
 
 def learner(name, rounds=ROUNDS):
     card = taut.LEARNERS[name]
-    unknown = {constant: 1.0 for constant in card.needs if getattr(GAME.constants, constant) is None}
-    known = GAME if card.name in ("one-point", "two-point") else GAME.constants.with_values(**unknown)
+    unknown = {
+        constant: 1.0 for constant in card.needs if getattr(GAME.constants, constant) is None
+    }
+    known = (
+        GAME if card.name in ("one-point", "two-point") else GAME.constants.with_values(**unknown)
+    )
     return card.build(known, rounds, feasible=FEASIBLE)
 
 
 def clipped_by_hand(z, eta, sigma, x=(0.0, 0.0)):
-    """Clipped-OGD on GAME in plain NumPy: decisions, losses, excesses, and the decision that would come next."""
+    """Clipped-OGD on GAME in plain NumPy: decisions, losses, excesses, and the decision that would
+    come next."""
     x = np.array(x)
     decisions, losses, excesses = [], [], []
     for point in z:

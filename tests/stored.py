@@ -1,4 +1,5 @@
-"""Small made-up results in exactly the format that a reproduction stores: for tests of figures and the report."""
+"""Small made-up results in exactly the format that a reproduction stores: for tests of figures and
+the report."""
 
 import json
 from pathlib import Path
@@ -47,7 +48,10 @@ def toy(rounds=40):
     data = contest(CONVEX)
     data["regret"] -= 60
     steps = np.random.default_rng(2).uniform(-0.05, 0, (len(CONVEX), rounds, 2))
-    data["trajectory"] = (("contestant", "round", "axis"), np.maximum(np.cumsum(steps, axis=1), -0.7))
+    data["trajectory"] = (
+        ("contestant", "round", "axis"),
+        np.maximum(np.cumsum(steps, axis=1), -0.7),
+    )
     data["star"] = (("axis",), np.array([-1.0, 0.0]))
     data.attrs |= {"choice": "R = 1", "radius": 1.0, "walk": rounds}
     return data
@@ -72,8 +76,15 @@ def dispatch(rounds=60):
         "demand_mw": (("round",), rng.uniform(20e3, 30e3, rounds)),
         "hours": (("round",), np.arange(rounds) / 12),
     }
-    attrs = {"choice": "mean demand 33", "source": "made up", "repairs": "", "constants": "Constants()"}
-    return xr.Dataset(data, coords=_coords(CONVEX) | {"round": np.arange(1, rounds + 1)}, attrs=attrs)
+    attrs = {
+        "choice": "mean demand 33",
+        "source": "made up",
+        "repairs": "",
+        "constants": "Constants()",
+    }
+    return xr.Dataset(
+        data, coords=_coords(CONVEX) | {"round": np.arange(1, rounds + 1)}, attrs=attrs
+    )
 
 
 def theory(seeds=3, horizons=(500, 2000, 8000)):
@@ -83,7 +94,11 @@ def theory(seeds=3, horizons=(500, 2000, 8000)):
         for name, label, result in (
             ("theorem-1", "Clipped-OGD, toy", "Theorem 1, Propositions 2 and 3"),
             ("paper-step", "Clipped-OGD, the paper's step", "Theorem 1, Propositions 2 and 3"),
-            ("worst-case", "Clipped-OGD, the paper's step, worst case", "Theorem 1, Propositions 2 and 3"),
+            (
+                "worst-case",
+                "Clipped-OGD, the paper's step, worst case",
+                "Theorem 1, Propositions 2 and 3",
+            ),
             ("proposition-5", "A-OGD clipped, toy", "Proposition 5"),
             ("lemma-1", "Clipped-OGD, smooth constraint", "Lemma 1"),
         )
@@ -98,16 +113,22 @@ def theory(seeds=3, horizons=(500, 2000, 8000)):
     names, labels, results, betas = zip(*cases, strict=True)
     data = xr.Dataset(
         coords={
-            "case": list(names), "label": ("case", list(labels)), "result": ("case", list(results)),
-            "beta": ("case", list(betas)), "seed": np.arange(seeds), "horizon": list(horizons),
+            "case": list(names),
+            "label": ("case", list(labels)),
+            "result": ("case", list(results)),
+            "beta": ("case", list(betas)),
+            "seed": np.arange(seeds),
+            "horizon": list(horizons),
         }
-    )  # fmt: skip
+    )
     for quantity in ("regret", "violation", "squared", "peak", "excess"):
         values = rng.uniform(1, 10, (count, seeds, len(horizons)))
         if quantity == "regret":
             values -= 8
         else:
-            values[names.index("theorem-2-inside")] = 0.0  # never violates: a logarithmic axis must cope
+            values[names.index("theorem-2-inside")] = (
+                0.0  # never violates: a logarithmic axis must cope
+            )
         bounds = rng.uniform(20, 30, (count, len(horizons)))
         if quantity in ("squared", "peak"):
             bounds[names.index("proposition-4")] = np.nan
@@ -118,17 +139,36 @@ def theory(seeds=3, horizons=(500, 2000, 8000)):
         trivial = np.full(bounds.shape, 100.0)
         trivial[names.index("proposition-1")] = 1.0  # its bounds say nothing
         data[f"trivial_{quantity}"] = (("case", "horizon"), trivial)
-        for part, value in (("measured", middle), ("low", middle - 0.05), ("high", middle + 0.05), ("theory", betas)):
-            data[f"{part}_{quantity}"] = (("case",), np.nan_to_num(value, nan=0.5) if part == "theory" else value)
+        for part, value in (
+            ("measured", middle),
+            ("low", middle - 0.05),
+            ("high", middle + 0.05),
+            ("theory", betas),
+        ):
+            data[f"{part}_{quantity}"] = (
+                ("case",),
+                np.nan_to_num(value, nan=0.5) if part == "theory" else value,
+            )
     data["literal_log_sum_exp"] = ((), 0.4)
     return data
 
 
-MAKERS = {"toy": toy, "doubly-stochastic": doubly_stochastic, "dispatch": dispatch, "theory": theory}
+MAKERS = {
+    "toy": toy,
+    "doubly-stochastic": doubly_stochastic,
+    "dispatch": dispatch,
+    "theory": theory,
+}
 
 
 def claims():
-    shared = {"experiment": "toy", "where": "Fig. 1", "criterion": "g <= 0.05", "reason": "", "figures": {"peak": 1.25}}
+    shared = {
+        "experiment": "toy",
+        "where": "Fig. 1",
+        "criterion": "g <= 0.05",
+        "reason": "",
+        "figures": {"peak": 1.25},
+    }
     other = [{"choice": "R = 2", "verdict": "holds"}]
     return {
         "claims": [
@@ -139,9 +179,27 @@ def claims():
                 "choices": other,
                 "survives": True,
             },
-            {"id": "two", "claim": "It oscillates.", "verdict": "holds in part", "choices": other, "survives": False},
-            {"id": "three", "claim": "It is cheap.", "verdict": "fails", "choices": [], "survives": None},
-            {"id": "four", "claim": "It grows.", "verdict": "not asymptotic yet", "choices": [], "survives": None},
+            {
+                "id": "two",
+                "claim": "It oscillates.",
+                "verdict": "holds in part",
+                "choices": other,
+                "survives": False,
+            },
+            {
+                "id": "three",
+                "claim": "It is cheap.",
+                "verdict": "fails",
+                "choices": [],
+                "survives": None,
+            },
+            {
+                "id": "four",
+                "claim": "It grows.",
+                "verdict": "not asymptotic yet",
+                "choices": [],
+                "survives": None,
+            },
         ],
         "open": [{"what": "toy: radius", "chosen": "1", "others": "2"}],
         "options": {"seeds": 3, "seed": 0, "quick": True, "demand": []},
@@ -159,16 +217,21 @@ def write(folder, names=tuple(MAKERS)):
     shared = found.pop("_shared")
     found["claims"] = [shared | one for one in found["claims"]]
     (folder / "claims.json").write_text(json.dumps(found))
-    steps = [{"step": f"{name}/results.nc", "seconds": 1.5, "kept": name == "dispatch"} for name in names]
+    steps = [
+        {"step": f"{name}/results.nc", "seconds": 1.5, "kept": name == "dispatch"} for name in names
+    ]
     (folder / "timing.json").write_text(json.dumps({"steps": steps, "total": 1.5 * len(names)}))
     return found
 
 
 def draw(folder):
-    """Stand-ins for the figures of a folder: a wide and a tall picture of one colour each, which take no time."""
+    """Stand-ins for the figures of a folder: a wide and a tall picture of one colour each, which
+    take no time."""
     from taut.paper.figures import pictures
 
     (Path(folder) / "figures").mkdir()
     for picture, _ in pictures(folder):
         for kind, size in (("", (60, 40)), ("-narrow", (40, 60))):
-            Image.new("RGB", size, "teal").save(Path(folder) / "figures" / f"{picture.name}{kind}.png")
+            Image.new("RGB", size, "teal").save(
+                Path(folder) / "figures" / f"{picture.name}{kind}.png"
+            )

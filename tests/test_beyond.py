@@ -1,4 +1,5 @@
-"""Beyond the paper: the default learner against the paper's methods on the paper's experiments and on other demand series."""
+"""Beyond the paper: the default learner against the paper's methods on the paper's experiments and
+on other demand series."""
 
 import json
 from pathlib import Path
@@ -32,7 +33,9 @@ def test_the_default_violates_far_less_than_clipped_ogd(name):
         assert mine["peak"] < 0.01
 
 
-@pytest.mark.parametrize("file", sorted(SHARED.glob("*.csv")) if SHARED.is_dir() else [], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "file", sorted(SHARED.glob("*.csv")) if SHARED.is_dir() else [], ids=lambda path: path.stem
+)
 def test_other_demand_series(file):
     series = demand.read([file])
     d = demand.rescaled(series, 33.0)
@@ -47,7 +50,8 @@ def test_figure_has_a_panel_per_experiment():
 
 
 def test_the_report_has_the_comparison_as_a_section(tmp_path):
-    """Apart from the claims: a table per experiment, best loss first, and a wide and a narrow figure."""
+    """Apart from the claims: a table per experiment, best loss first, and a wide and a narrow
+    figure."""
     from taut.paper.report.page import _beyond
 
     assert _beyond(tmp_path) is None
@@ -60,7 +64,9 @@ def test_the_report_has_the_comparison_as_a_section(tmp_path):
     assert _beyond(tmp_path) is None  # no figures yet
     (tmp_path / "figures").mkdir()
     for kind, narrow in (("", False), ("-narrow", True)):
-        beyond.draw({"toy": rows}, narrow).savefig(tmp_path / "figures" / f"{beyond.PICTURE}{kind}.png")
+        beyond.draw({"toy": rows}, narrow).savefig(
+            tmp_path / "figures" / f"{beyond.PICTURE}{kind}.png"
+        )
     found = _beyond(tmp_path)
     assert [row["learner"] for row in found["tables"][0]["rows"]] == [
         "best fixed decision",

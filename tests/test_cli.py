@@ -36,7 +36,10 @@ def test_learners_as_json_is_the_registry():
     assert "clipped-ogd" in called("learners")
     first = list(taut.LEARNERS).index("clipped-ogd")
     peak = rows[first]["growth"]["peak violation"]
-    assert (peak["order"], peak["condition"]) == ("T^(-b/3)", "there is one smooth fixed constraint")
+    assert (peak["order"], peak["condition"]) == (
+        "T^(-b/3)",
+        "there is one smooth fixed constraint",
+    )
     printed = called("learners", "--markdown").splitlines()
     assert printed[2 + first].startswith("| `clipped-ogd` | convex | O(T^max(b,1-b)) |")
     assert len(printed) == 2 + len(rows)
@@ -53,7 +56,10 @@ def test_bound_equals_the_library():
         loss_range=2.0,
     )
     made = taut.ClippedOGD.tuned(known, 1000)
-    expected = {g.quantity: g.bound for g in guarantees(made, Setting(known, 2.0, initial_violation=0.0), 1000)}
+    expected = {
+        g.quantity: g.bound
+        for g in guarantees(made, Setting(known, 2.0, initial_violation=0.0), 1000)
+    }
     assert {name: row["bound"] for name, row in out["bounds"].items()} == pytest.approx(expected)
     assert "regret" in called("bound", "clipped-ogd", "-T", "1000", *CONSTANTS)
 
@@ -91,8 +97,21 @@ def test_version():
 
 def test_reproduce_passes_every_option_on(monkeypatch):
     asked = []
-    monkeypatch.setattr(pipeline, "run_all", lambda *given, **options: asked.append((given, options)) or {})
-    called("reproduce", "toy", "--out", "here", "--quick", "--seeds", "3", "--demand", "a.csv", "--json")
+    monkeypatch.setattr(
+        pipeline, "run_all", lambda *given, **options: asked.append((given, options)) or {}
+    )
+    called(
+        "reproduce",
+        "toy",
+        "--out",
+        "here",
+        "--quick",
+        "--seeds",
+        "3",
+        "--demand",
+        "a.csv",
+        "--json",
+    )
     called("reproduce")
     assert asked[0] == (("toy", Path("here"), True, 3, ("a.csv",)), {"quiet": True})
     assert asked[1] == (("all", Path("reproduction"), False, 10, ()), {"quiet": False})

@@ -44,7 +44,16 @@ def called(*words, fails=False):
     return str(result.exception) if fails else result.output
 
 
-RUN = ("run", "problem.py:game", "--learner", "clipped-ogd", "--data", "costs.csv", "--out", "out.nc")
+RUN = (
+    "run",
+    "problem.py:game",
+    "--learner",
+    "clipped-ogd",
+    "--data",
+    "costs.csv",
+    "--out",
+    "out.nc",
+)
 
 
 def test_run_certify_and_plot(folder):
@@ -58,7 +67,10 @@ def test_run_certify_and_plot(folder):
     said = json.loads(called("certify", "out.nc", "--json"))
     assert said == json.loads(json.dumps(expected.certificate().to_dict()))
     assert called("plot", "out.nc", "-q", "violation").strip() == "saved to out.png"
-    assert called("plot", "out.nc", "-q", "regret", "-o", "regret.png").strip() == "saved to regret.png"
+    assert (
+        called("plot", "out.nc", "-q", "regret", "-o", "regret.png").strip()
+        == "saved to regret.png"
+    )
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -72,7 +84,18 @@ def test_a_run_knows_where_its_data_were_and_notices_a_change(folder):
 
 def test_seeds_on_the_command_line_are_those_of_the_library(folder):
     np.save("costs.npy", np.stack([COSTS, COSTS[::-1]]))
-    called("run", "problem.py:game", "-l", "clipped-ogd", "-d", "costs.npy", "--seeds", "2", "-o", "two.nc")
+    called(
+        "run",
+        "problem.py:game",
+        "-l",
+        "clipped-ogd",
+        "-d",
+        "costs.npy",
+        "--seeds",
+        "2",
+        "-o",
+        "two.nc",
+    )
     run = taut.Run.load("two.nc")
     assert (run.seeds, run.horizon) == (2, 40)
     rows = json.loads(called("certify", "two.nc", "--json"))
@@ -119,7 +142,13 @@ def test_data_in_many_formats(folder, suffix):
         pytest.importorskip("pyarrow")
         frame.to_parquet(path)
     found = commands.read_data(path)
-    found = found["c"] if suffix == "npz" else np.stack([found["a"], found["b"]], 1) if suffix == "nc" else found
+    found = (
+        found["c"]
+        if suffix == "npz"
+        else np.stack([found["a"], found["b"]], 1)
+        if suffix == "nc"
+        else found
+    )
     np.testing.assert_allclose(np.asarray(found), COSTS)
 
 
@@ -161,11 +190,19 @@ def test_bench_names_its_parts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "stamp", ["24.04.2018 00:{:02d}", "2018/04/24 00:{:02d}", "04/24/2018 00:{:02d}:00", "2018-04-24T00:{:02d}"]
+    "stamp",
+    [
+        "24.04.2018 00:{:02d}",
+        "2018/04/24 00:{:02d}",
+        "04/24/2018 00:{:02d}:00",
+        "2018-04-24T00:{:02d}",
+    ],
 )
 def test_demand_with_more_columns_and_other_dates(tmp_path, stamp):
     rows = [f"CA,{stamp.format(minute)},{12000 + minute},7" for minute in range(0, 60, 5)]
     path = tmp_path / "demand.csv"
     path.write_text("\n".join(["region,interval start time,load (MW),wind", *rows]))
     series = demand.read([str(path)])
-    assert np.asarray(series.values if hasattr(series, "values") else series).ravel()[:2].tolist() == [12000.0, 12005.0]
+    assert np.asarray(series.values if hasattr(series, "values") else series).ravel()[
+        :2
+    ].tolist() == [12000.0, 12005.0]

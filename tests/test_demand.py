@@ -1,4 +1,5 @@
-"""Demand series: every trap of the formats ends in a repair that is reported or an error that says where."""
+"""Demand series: every trap of the formats ends in a repair that is reported or an error that says
+where."""
 
 import csv
 from datetime import UTC, datetime, timedelta
@@ -41,14 +42,17 @@ def wave(count, seed=0):
 
 
 def report(path, times, native, *, extra=0, quote=True, unit="MW", count=None, names=None):
-    """Write an ISO-NE five-minute report; total load is native plus pumping, so the columns differ."""
+    """Write an ISO-NE five-minute report; total load is native plus pumping, so the columns
+    differ."""
     names = names or ["Date/Time", "Total Load", "Native Load", "Asset Related Load"]
     solar = ["Total Load With Estimated Solar", "Native Load With Estimated Solar"][:extra]
     rows = [["C", f"comment {i}"] for i in range(4)]
     rows += [["H", *names, *solar], ["H", "Date/Time", *[unit] * (3 + extra)]]
     for time, value in zip(times, native, strict=True):
         more = [float(value) + 900] * extra
-        rows.append(["D", f"{time:%m/%d/%Y %H:%M:%S}", float(value) + 250, float(value), 250.0, *more])
+        rows.append(
+            ["D", f"{time:%m/%d/%Y %H:%M:%S}", float(value) + 250, float(value), 250.0, *more]
+        )
     rows.append(["T", f"{len(times) if count is None else count} lines"])
     with path.open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL if quote else csv.QUOTE_MINIMAL).writerows(rows)
@@ -56,7 +60,9 @@ def report(path, times, native, *, extra=0, quote=True, unit="MW", count=None, n
 
 
 def plain(path, times, values, header="time,demand_mw\n"):
-    path.write_text(header + "".join(f"{t:%Y-%m-%d %H:%M},{v}\n" for t, v in zip(times, values, strict=True)))
+    path.write_text(
+        header + "".join(f"{t:%Y-%m-%d %H:%M},{v}\n" for t, v in zip(times, values, strict=True))
+    )
     return path
 
 
@@ -84,7 +90,9 @@ def test_packaged_series_is_the_file_interpolated_and_says_so():
     assert str(demand.times[-1]) == "2018-05-03T23:55:00"
     assert "California ISO" in demand.source
     assert "interpolated" in demand.source
-    assert demand.repairs == ("the last 11 steps hold the last row's value, of 2018-05-03 23:00:00",)
+    assert demand.repairs == (
+        "the last 11 steps hold the last row's value, of 2018-05-03 23:00:00",
+    )
 
 
 def test_packaged_series_has_its_attribution_beside_it():
@@ -137,7 +145,9 @@ def test_bom_crlf_blank_lines_quotes_seconds_and_us_dates(tmp_path):
     expect_times(demand, steps(3))
 
 
-@pytest.mark.parametrize(("minutes", "name"), [(15, "15-minute"), (30, "30-minute"), (60, "hourly")])
+@pytest.mark.parametrize(
+    ("minutes", "name"), [(15, "15-minute"), (30, "30-minute"), (60, "hourly")]
+)
 def test_coarser_data_are_interpolated_and_labelled(tmp_path, minutes, name):
     values = wave(30)
     demand = read([plain(tmp_path / "load.csv", steps(30, minutes), values)])
@@ -170,7 +180,9 @@ def test_arrays_are_read_only():
 @pytest.mark.parametrize("gone", [1, 2, 12])
 def test_short_gaps_are_interpolated_and_reported(tmp_path, gone):
     times, values = steps(100), wave(100)
-    path = plain(tmp_path / "a.csv", times[:40] + times[40 + gone :], [*values[:40], *values[40 + gone :]])
+    path = plain(
+        tmp_path / "a.csv", times[:40] + times[40 + gone :], [*values[:40], *values[40 + gone :]]
+    )
     demand = read([path])
     assert len(demand.values) == 100
     known = np.r_[0:40, 40 + gone : 100]
@@ -187,7 +199,9 @@ def test_short_gaps_are_interpolated_and_reported(tmp_path, gone):
 def test_long_gap_is_an_error_that_says_where(tmp_path):
     times, values = steps(100), wave(100)
     path = plain(tmp_path / "a.csv", times[:40] + times[53:], [*values[:40], *values[53:]])
-    pattern = r"a\.csv: got a gap of 13 .* between 2018-04-24 03:15:00 and 2018-04-24 04:25:00; expected"
+    pattern = (
+        r"a\.csv: got a gap of 13 .* between 2018-04-24 03:15:00 and 2018-04-24 04:25:00; expected"
+    )
     with pytest.raises(ValueError, match=pattern):
         read([path])
 
@@ -207,13 +221,17 @@ def test_identical_duplicates_are_dropped_and_reported(tmp_path):
     path = plain(tmp_path / "a.csv", [times[i] for i in again], values[again])
     demand = read([path])
     np.testing.assert_array_equal(demand.values, values)
-    assert demand.repairs == ("repeated rows of a.csv dropped: 1, the first at 2018-04-24 00:45:00",)
+    assert demand.repairs == (
+        "repeated rows of a.csv dropped: 1, the first at 2018-04-24 00:45:00",
+    )
 
 
 def test_conflicting_duplicates_name_the_time_and_both_values(tmp_path):
     times, values = steps(50), wave(50)
     path = plain(tmp_path / "a.csv", [*times, times[9]], [*values, 12345.0])
-    with pytest.raises(ValueError, match=r"a\.csv: got 12345\.0 at 2018-04-24 00:45:00; expected 12"):
+    with pytest.raises(
+        ValueError, match=r"a\.csv: got 12345\.0 at 2018-04-24 00:45:00; expected 12"
+    ):
         read([path])
 
 
@@ -228,7 +246,9 @@ def test_rows_and_files_out_of_order_and_overlapping(tmp_path):
         "files were not given in time order and were sorted",
         "repeated rows of early.csv dropped: 10, the first at 2018-04-24 07:30:00",
     )
-    with pytest.raises(ValueError, match=r"late\.csv: got .* at 2018-04-24 07:30:00; expected .*early\.csv"):
+    with pytest.raises(
+        ValueError, match=r"late\.csv: got .* at 2018-04-24 07:30:00; expected .*early\.csv"
+    ):
         read([early, plain(late, times[90:], values[90:] + 1)])
 
 
@@ -255,7 +275,9 @@ def test_clock_change_days_keep_every_row_once_in_elapsed_order(tmp_path, day, c
     values = wave(len(times))
     write = report if kind == "report" else plain
     bounds = [0, 288, 288 + count, 576 + count]
-    demand = read([write(tmp_path / f"{a}.csv", times[a:b], values[a:b]) for a, b in pairwise(bounds)])
+    demand = read(
+        [write(tmp_path / f"{a}.csv", times[a:b], values[a:b]) for a, b in pairwise(bounds)]
+    )
     np.testing.assert_array_equal(demand.values, values)
     expect_times(demand, times)
     assert np.all(np.diff(demand.elapsed) > 0)
@@ -294,9 +316,14 @@ def test_gaps_next_to_a_clock_change_are_still_gaps(tmp_path):
     path = report(tmp_path / "a.csv", np.delete(np.array(times), gone), np.delete(values, gone))
     demand = read([path])
     expect_times(demand, times)
-    assert "2 missing five-minute rows between 2018-03-11 01:50:00 and 2018-03-11 03:05" in demand.repairs[1]
+    assert (
+        "2 missing five-minute rows between 2018-03-11 01:50:00 and 2018-03-11 03:05"
+        in demand.repairs[1]
+    )
     times, values = eastern_day(AUTUMN), wave(300)
-    path = report(tmp_path / "b.csv", np.delete(np.array(times), 30), np.delete(values, 30))  # second 01:30
+    path = report(
+        tmp_path / "b.csv", np.delete(np.array(times), 30), np.delete(values, 30)
+    )  # second 01:30
     demand = read([path])
     expect_times(demand, times)
     assert demand.values[30] == pytest.approx((values[29] + values[31]) / 2)
@@ -309,7 +336,9 @@ def test_duplicate_on_an_autumn_day_is_still_a_duplicate(tmp_path):
     np.testing.assert_array_equal(demand.values, values)
     assert any("no clock change in the rows of 2018-11-04" in word for word in demand.repairs)
     assert any("repeated rows of a.csv dropped: 1" in word for word in demand.repairs)
-    path = plain(tmp_path / "b.csv", [*times[:14], times[13], *times[14:]], [*values[:14], 1e4, *values[14:]])
+    path = plain(
+        tmp_path / "b.csv", [*times[:14], times[13], *times[14:]], [*values[:14], 1e4, *values[14:]]
+    )
     with pytest.raises(ValueError, match=r"got 10000\.0 at 2018-11-04 01:05:00"):
         read([path])
 
@@ -318,7 +347,10 @@ def test_duplicate_on_an_autumn_day_is_still_a_duplicate(tmp_path):
     ("order", "word"),
     [
         (np.r_[:13, 14, 13, 15:288], "not in time order"),  # 01:10 before 01:05: no second pass
-        (np.r_[:288, 12:24], "repeated rows of a.csv dropped: 12"),  # the hour pasted again at the end
+        (
+            np.r_[:288, 12:24],
+            "repeated rows of a.csv dropped: 12",
+        ),  # the hour pasted again at the end
         (np.r_[:13, 12], "repeated rows of a.csv dropped: 1,"),  # ends on a repeated 01:00
     ],
 )
@@ -347,7 +379,9 @@ def test_report_without_the_second_autumn_hour_lacks_it(tmp_path):
 
 def test_report_with_the_spring_hour_is_refused_and_a_fixed_clock_is_not(tmp_path):
     times, values = steps(288, start=SPRING), wave(288)
-    with pytest.raises(ValueError, match=r"a\.csv: got rows after 02:00 on 2018-03-11; expected none"):
+    with pytest.raises(
+        ValueError, match=r"a\.csv: got rows after 02:00 on 2018-03-11; expected none"
+    ):
         read([report(tmp_path / "a.csv", times, values)])
     demand = read([plain(tmp_path / "b.csv", times, values)])
     np.testing.assert_array_equal(demand.values, values)
@@ -378,19 +412,25 @@ def test_mixed_units_in_one_series(tmp_path):
     small = wave(50) / 20  # a small grid: its kW stay below the limit for one file
     mw = plain(tmp_path / "mw.csv", steps(50), small)
     kw = plain(tmp_path / "kw.csv", steps(100)[50:], small * 1000)
-    with pytest.raises(ValueError, match=r"mw\.csv: got 600 at 2018-04-24 00:00:00; expected a unit in line"):
+    with pytest.raises(
+        ValueError, match=r"mw\.csv: got 600 at 2018-04-24 00:00:00; expected a unit in line"
+    ):
         read([mw, kw])
 
 
 @pytest.mark.parametrize("text", ["nan", "", "inf", "n/a", "12,3"])
 def test_values_that_are_not_numbers(tmp_path, text):
     path = tmp_path / "a.csv"
-    path.write_text(f'time,mw\n2018-04-24 00:00,12000\n2018-04-24 00:05,"{text}"\n2018-04-24 00:10,12000\n')
+    path.write_text(
+        f'time,mw\n2018-04-24 00:00,12000\n2018-04-24 00:05,"{text}"\n2018-04-24 00:10,12000\n'
+    )
     with pytest.raises(ValueError, match=r"a\.csv line 3: got value .*; expected a number of MW"):
         read([path])
 
 
-@pytest.mark.parametrize("text", ["24/04/2018 00:05", "2018-04-24 00:05Z", "2018-04-24 00:05:00.5", "noon"])
+@pytest.mark.parametrize(
+    "text", ["24/04/2018 00:05", "2018-04-24 00:05Z", "2018-04-24 00:05:00.5", "noon"]
+)
 def test_times_that_cannot_be_read(tmp_path, text):
     path = tmp_path / "a.csv"
     path.write_text(f"2018-04-24 00:00,12000\n{text},12000\n")
@@ -416,7 +456,10 @@ def test_header_with_another_unit(tmp_path, name):
         (b"2018-04-24 00:00;12000\n", "line 1: got 1 columns; expected two"),
         (b"2018-04-24 00:00,1,12000\n", "line 1: got 3 columns; expected two"),
         (b"2018-04-24 00:00,12000\n", "got a single time"),
-        (b"2018-04-24 00:00,12000\n2018-04-24 00:10,12000\n", "got rows 10 minutes apart; expected"),
+        (
+            b"2018-04-24 00:00,12000\n2018-04-24 00:10,12000\n",
+            "got rows 10 minutes apart; expected",
+        ),
         (b"2018-04-24,12000\n2018-04-25,12000\n", "got rows 1440 minutes apart"),
     ],
 )
@@ -439,17 +482,25 @@ def test_missing_file_directory_and_no_file(tmp_path):
 def test_files_of_different_resolution_or_phase(tmp_path):
     five = plain(tmp_path / "five.csv", steps(288), wave(288))
     hour = plain(tmp_path / "hour.csv", steps(24, 60, PLAIN_DAY + DAY), wave(24))
-    with pytest.raises(ValueError, match=r"hour\.csv: got hourly rows; expected five-minute as in .*five"):
+    with pytest.raises(
+        ValueError, match=r"hour\.csv: got hourly rows; expected five-minute as in .*five"
+    ):
         read([five, hour])
-    late = plain(tmp_path / "late.csv", steps(9, start=PLAIN_DAY + timedelta(days=1, minutes=2)), wave(9))
-    with pytest.raises(ValueError, match=r"late\.csv: got a row at 2018-04-25 00:02:00 after one at"):
+    late = plain(
+        tmp_path / "late.csv", steps(9, start=PLAIN_DAY + timedelta(days=1, minutes=2)), wave(9)
+    )
+    with pytest.raises(
+        ValueError, match=r"late\.csv: got a row at 2018-04-25 00:02:00 after one at"
+    ):
         read([five, late])
 
 
 def test_missing_day_between_reports_is_named(tmp_path):
     days = [PLAIN_DAY, PLAIN_DAY + 2 * DAY]
     paths = [report(tmp_path / f"{day:%d}.csv", steps(288, start=day), wave(288)) for day in days]
-    with pytest.raises(ValueError, match=r"gap of 288 .* between 2018-04-24 23:55:00 and 2018-04-26 00:00"):
+    with pytest.raises(
+        ValueError, match=r"gap of 288 .* between 2018-04-24 23:55:00 and 2018-04-26 00:00"
+    ):
         read(paths)
 
 
@@ -458,8 +509,14 @@ def test_missing_day_between_reports_is_named(tmp_path):
     [
         ({"unit": "kW"}, r"got units \['Date/Time', 'kW'.*; expected MW for Native Load"),
         ({"count": 287}, r"got 20 D rows; expected 287, the count in the T row"),
-        ({"names": ["Date/Time", "Total Load", "Load", "Asset"]}, "expected one called 'Native Load'"),
-        ({"names": ["Date", "Total Load", "Native Load", "Asset"]}, "expected one called 'Date/Time'"),
+        (
+            {"names": ["Date/Time", "Total Load", "Load", "Asset"]},
+            "expected one called 'Native Load'",
+        ),
+        (
+            {"names": ["Date", "Total Load", "Native Load", "Asset"]},
+            "expected one called 'Date/Time'",
+        ),
     ],
 )
 def test_reports_that_are_not_as_described(tmp_path, change, pattern):
@@ -476,8 +533,14 @@ def test_reports_that_are_not_as_described(tmp_path, change, pattern):
         (lambda rows: [*rows, rows[-1]], "no closing T row or several"),
         (lambda rows: [r for i, r in enumerate(rows) if i != 5], "got 1 H rows"),
         (lambda rows: [*rows[:9], "X,1,2", *rows[9:]], "line 10: got row code 'X'"),
-        (lambda rows: [*rows[:9], rows[9].rsplit(",", 1)[0], *rows[10:]], "line 10: got 2 values; expected"),
-        (lambda rows: [*rows[:9], rows[9] + ",1,2,3", *rows[10:]], "line 10: got 6 values; expected"),
+        (
+            lambda rows: [*rows[:9], rows[9].rsplit(",", 1)[0], *rows[10:]],
+            "line 10: got 2 values; expected",
+        ),
+        (
+            lambda rows: [*rows[:9], rows[9] + ",1,2,3", *rows[10:]],
+            "line 10: got 6 values; expected",
+        ),
     ],
 )
 def test_damaged_reports(tmp_path, cut, pattern):
@@ -500,7 +563,9 @@ def shared(name):
 def test_real_five_minute_series():
     path = shared("caiso_5min_demand_20190424_20190503.csv")
     demand = read([path])
-    np.testing.assert_array_equal(demand.values, np.loadtxt(path, delimiter=",", skiprows=1, usecols=1))
+    np.testing.assert_array_equal(
+        demand.values, np.loadtxt(path, delimiter=",", skiprows=1, usecols=1)
+    )
     expect_times(demand, steps(2880, start=datetime(2019, 4, 24)))
     assert demand.repairs == ()
     assert "interpolated" not in demand.source
@@ -512,7 +577,9 @@ def test_real_three_column_series_is_read_by_the_names_of_its_columns(tmp_path):
     two = tmp_path / "two.csv"
     two.write_text("".join(f"{row[0]},{row[2]}\n" for row in rows))
     demand = read([two])
-    np.testing.assert_array_equal(read([path]).values, demand.values)  # the second column is the hour, not MW
+    np.testing.assert_array_equal(
+        read([path]).values, demand.values
+    )  # the second column is the hour, not MW
     np.testing.assert_array_equal(demand.values[::12], [float(row[2]) for row in rows[1:]])
     assert len(demand.values) == 2880
     assert "interpolated" in demand.source

@@ -1,4 +1,5 @@
-"""How objects print: short and aligned in a terminal, escaped HTML in a notebook; and what the package announces."""
+"""How objects print: short and aligned in a terminal, escaped HTML in a notebook; and what the
+package announces."""
 
 import logging
 import subprocess
@@ -25,7 +26,9 @@ def shown():
         "player": player,
         "rates": taut.rates("clipped-ogd", (GAME, targets(seeds=2)), [20, 40], seeds=2),
         "recommendation": taut.recommend(GAME, 1000),
-        "comparison": taut.compare(["clipped-ogd", "ogd"], GAME, targets(seeds=2), seeds=2, timing=False),
+        "comparison": taut.compare(
+            ["clipped-ogd", "ogd"], GAME, targets(seeds=2), seeds=2, timing=False
+        ),
     }
 
 
@@ -34,7 +37,9 @@ def objects():
     return shown()
 
 
-@pytest.mark.parametrize("name", ["problem", "run", "player", "rates", "recommendation", "comparison"])
+@pytest.mark.parametrize(
+    "name", ["problem", "run", "player", "rates", "recommendation", "comparison"]
+)
 def test_short_and_readable(objects, name):
     value = objects[name]
     for text in (repr(value), str(value)):
@@ -55,7 +60,12 @@ def test_what_a_run_says(objects):
 
 def test_columns_are_aligned():
     text = Grid(("name", "value"), (("a", "1"), ("longer", "12345678")), left=("name",)).text()
-    assert text.splitlines() == ["name       value", "------  --------", "a              1", "longer  12345678"]
+    assert text.splitlines() == [
+        "name       value",
+        "------  --------",
+        "a              1",
+        "longer  12345678",
+    ]
     lines = Summary("T", [("a", "1"), ("long", "2")]).text().splitlines()
     assert lines == ["T", "  a     1", "  long  2"]
 
@@ -76,9 +86,17 @@ def test_large_arrays_are_cut():
 
 def test_the_logger_is_silent_until_configured_and_then_tells(caplog, tmp_path):
     silent = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "import logging, taut; logging.getLogger('taut').info('x')"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "import logging, taut; logging.getLogger('taut').info('x')",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert silent.stderr == ""
     with caplog.at_level(logging.DEBUG, logger="taut"):
         taut.simulate(LEARNER, GAME, targets())

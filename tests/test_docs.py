@@ -1,4 +1,5 @@
-"""Documentation: links resolve, names of code exist and are called as described, and the glossary is complete."""
+"""Documentation: links resolve, names of code exist and are called as described, and the glossary
+is complete."""
 
 import importlib
 import inspect
@@ -13,7 +14,9 @@ import pytest
 import taut
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md")]
+)
 GENERATED = {"chart.svg", "../learners/index.md"}
 """Links to what `make docs` makes; tests/test_site.py checks them on the site."""
 FENCE = re.compile(r"```.*?```", re.S)
@@ -36,7 +39,9 @@ def broken_links(path, text):
             continue
         file, _, anchor = target.partition("#")
         there = (path.parent / file).resolve() if file else path
-        if not there.exists() or (anchor and there.suffix == ".md" and anchor not in anchors(there)):
+        if not there.exists() or (
+            anchor and there.suffix == ".md" and anchor not in anchors(there)
+        ):
             found.append(target)
     return found
 
@@ -92,7 +97,9 @@ def test_links_resolve_and_names_exist(path):
 
 def test_the_checks_see_what_they_look_for():
     page = ROOT / "docs" / "theory.md"
-    assert broken_links(page, "[a](missing.md) [b](glossary.md#nothing) [c](glossary.md) [d](#noise)") == [
+    assert broken_links(
+        page, "[a](missing.md) [b](glossary.md#nothing) [c](glossary.md) [d](#noise)"
+    ) == [
         "missing.md",
         "glossary.md#nothing",
     ]
@@ -100,14 +107,26 @@ def test_the_checks_see_what_they_look_for():
     assert not exists("taut.referee")
     assert exists("taut.Player.observe")
     assert exists("taut.Constants.radius")  # a field without a default has no class attribute
-    assert files("`src/taut/cli.py` and `src/taut/gone.py`") == {"src/taut/cli.py", "src/taut/gone.py"}
+    assert files("`src/taut/cli.py` and `src/taut/gone.py`") == {
+        "src/taut/cli.py",
+        "src/taut/gone.py",
+    }
 
 
 def test_the_glossary_is_sorted_and_linked_from_every_page():
     terms = re.findall(r"^\*\*(.+?)\.\*\*", (ROOT / "docs" / "glossary.md").read_text(), re.M)
     assert terms == sorted(terms, key=str.lower)
     assert len(terms) == len(set(terms))
-    for word in ("beta", "clipped", "error bound", "excess", "hindsight", "pull-back", "scale-aware", "Slater point"):
+    for word in (
+        "beta",
+        "clipped",
+        "error bound",
+        "excess",
+        "hindsight",
+        "pull-back",
+        "scale-aware",
+        "Slater point",
+    ):
         assert word in terms
     for path in PAGES:
         if path.name not in ("CHANGELOG.md", "glossary.md"):
@@ -144,7 +163,9 @@ def test_the_architecture_page_describes_what_is_called(tmp_path):
         return player.decision
 
     run, simulated = entered(lambda: taut.simulate(learner, problem, costs, chunk=4))
-    _, saved = entered(lambda: taut.simulate(learner, problem, costs, chunk=4, checkpoint=tmp_path / "run"))
+    _, saved = entered(
+        lambda: taut.simulate(learner, problem, costs, chunk=4, checkpoint=tmp_path / "run")
+    )
     calls = {
         "`taut.simulate(learner, problem, stream)`": simulated | saved,
         "`taut.Player.observe(z)`": entered(live)[1],
@@ -158,7 +179,9 @@ def test_the_architecture_page_describes_what_is_called(tmp_path):
     for title, codes in calls.items():
         named = {name: code_of(name) for name in names(sections[title]) - elsewhere}
         assert sum(code is not None for code in named.values()) >= 5
-        assert [name for name, code in named.items() if code is not None and code not in codes] == [], title
+        assert [
+            name for name, code in named.items() if code is not None and code not in codes
+        ] == [], title
 
 
 def test_every_package_says_what_is_inside_and_in_which_order_to_read_it():

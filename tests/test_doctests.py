@@ -12,7 +12,11 @@ import taut
 HEAVY = ("taut.cli", "taut.paper")
 """Front ends, tested where they are used."""
 
-MODULES = [found.name for found in pkgutil.walk_packages(taut.__path__, "taut.") if not found.name.startswith(HEAVY)]
+MODULES = [
+    found.name
+    for found in pkgutil.walk_packages(taut.__path__, "taut.")
+    if not found.name.startswith(HEAVY)
+]
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 
@@ -21,7 +25,9 @@ class Nearly(doctest.OutputChecker):
 
     def check_output(self, want, got, optionflags):
         def rounded(text):
-            return re.sub(r"-?\d+\.\d+(e[-+]?\d+)?", lambda number: f"{float(number.group()):.6g}", text)
+            return re.sub(
+                r"-?\d+\.\d+(e[-+]?\d+)?", lambda number: f"{float(number.group()):.6g}", text
+            )
 
         return super().check_output(rounded(want), rounded(got), optionflags)
 
@@ -40,9 +46,14 @@ def test_examples(name):
 
 
 FIRST = (
-    "taut.play.simulate", "taut.play.player", "taut.problem.problem", "taut.learners.clipped_ogd",
-    "taut.learners.saddle_point", "taut.learners.drift_plus_penalty", "taut.learners.projected_ogd",
-)  # fmt: skip
+    "taut.play.simulate",
+    "taut.play.player",
+    "taut.problem.problem",
+    "taut.learners.clipped_ogd",
+    "taut.learners.saddle_point",
+    "taut.learners.drift_plus_penalty",
+    "taut.learners.projected_ogd",
+)
 
 
 @pytest.mark.parametrize("name", FIRST)

@@ -12,8 +12,11 @@ from drills.children import Tries
 def test_nothing_is_lost_in_a_short_crash_drill():
     done = subprocess.run(
         [sys.executable, "-m", "drills.crash", "--kills", "2"],
-        cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("nothing was lost\n")
     assert done.stderr == ""
@@ -32,7 +35,9 @@ def test_wrong_arguments_get_clear_errors():
 
 
 def test_the_fuzzer_notices_an_unclear_error(monkeypatch):
-    monkeypatch.setattr(fuzz, "targets", lambda: {"int": (lambda text: int(text) + 1, {"text": "3"})})
+    monkeypatch.setattr(
+        fuzz, "targets", lambda: {"int": (lambda text: int(text) + 1, {"text": "3"})}
+    )
     clear, unclear = fuzz.fuzz(50, seed=0)
     assert clear == 0
     assert unclear.total() > 20
@@ -52,10 +57,16 @@ def test_every_dependency_declares_its_lowest_version():
         ([("failed", "a"), ("passed", None)], ["failed"], (False, "passed")),
         ([("failed", "a"), ("failed", "b")], ["failed", "passed"], (True, "b")),
         ([("undecided", "a")], [], (False, "undecided")),
-        ([("failed", None)], ["failed"], (False, "its tests cannot be loaded without the change either")),
+        (
+            [("failed", None)],
+            ["failed"],
+            (False, "its tests cannot be loaded without the change either"),
+        ),
     ],
 )
-def test_a_change_is_noticed_only_by_tests_that_pass_without_it(tmp_path, monkeypatch, with_change, without, noticed):
+def test_a_change_is_noticed_only_by_tests_that_pass_without_it(
+    tmp_path, monkeypatch, with_change, without, noticed
+):
     source = tmp_path / "src" / "taut" / "a.py"
     source.parent.mkdir(parents=True)
     source.write_text("original")
@@ -84,10 +95,15 @@ for function in (
 def test_children_say_how_they_ended():
     """In a process without JAX, which must not be forked."""
     root = Path(__file__).parent.parent
-    done = subprocess.run([sys.executable, "-c", CHILDREN], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CHILDREN], cwd=root, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["passed", "failed", "passed", "hangs", "hangs", "undecided"]
 
 
 def test_lines_belong_to_their_innermost_function():
-    code = "class A:\n    def f(self):\n        def g():\n            return 1\n        return g\nx = 1\n"
+    code = (
+        "class A:\n    def f(self):\n        def g():\n            return 1\n        return g\nx "
+        "= 1\n"
+    )
     assert mutant_tests.functions_by_line(code) == {3: "A.f", 4: "A.f.g", 5: "A.f"}

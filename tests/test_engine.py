@@ -1,4 +1,5 @@
-"""The engine: its one flag never overrides the user's; importing taut stays light; 32 bits work without a warning."""
+"""The engine: its one flag never overrides the user's; importing taut stays light; 32 bits work
+without a warning."""
 
 import json
 import os
@@ -38,7 +39,9 @@ print(json.dumps(out))
 @pytest.fixture(scope="module")
 def fresh():
     """What a fresh process with JAX's own settings sees."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))
+    }
     command = [sys.executable, "-c", FRESH, *HEAVY]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
@@ -59,7 +62,8 @@ def test_import_sets_the_flag(fresh):
 
 
 def test_32_bits_are_the_users_choice(fresh):
-    """Whole numbers, a 64-bit first decision and a sweep: nothing warns, nothing is promoted, totals have 64 bits."""
+    """Whole numbers, a 64-bit first decision and a sweep: nothing warns, nothing is promoted,
+    totals have 64 bits."""
     assert fresh["types"] == ["float32", "float64", "float32"]
     assert fresh["apart"] < 1e-6
 
@@ -120,7 +124,8 @@ print(loss().dtype)
 
 
 def test_programs_of_one_float_width_are_not_used_in_the_other():
-    """JAX keeps NumPy constants of a function in the width they were first seen in, so its caches must be cleared."""
+    """JAX keeps NumPy constants of a function in the width they were first seen in, so its caches
+    must be cleared."""
     assert run_in_single_precision(WIDTHS).split() == ["float32", "float64", "True", "float32"]
 
 
@@ -142,9 +147,17 @@ sys.argv = ["taut", "recommend", "-R", "1", "-f", "1", "-g", "1"]
 taut.cli.main()
 """
     environment = {**os.environ, "JAX_PLATFORMS": "cuda"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     sentence = "JAX_PLATFORMS: got 'cuda', on which JAX cannot compute here"
-    assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 5, done.stdout + done.stderr
+    assert [line.startswith(sentence) for line in done.stdout.splitlines()] == [True] * 5, (
+        done.stdout + done.stderr
+    )
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1].startswith(f"taut: {sentence}")
 
@@ -179,7 +192,8 @@ print(*wide[:3], wide[3:] == first[3:], all_of_it() == first)
 
 
 def test_single_precision_keeps_its_programs_through_hindsight_and_certificates():
-    """Hindsight computes in double precision; the simulation is not compiled again after it, and nothing mixes."""
+    """Hindsight computes in double precision; the simulation is not compiled again after it, and
+    nothing mixes."""
     alone, switched = run_in_single_precision(SINGLE).splitlines()
     assert alone.split() == ["float32", "float32", "float64", "True", "0"]
     assert switched.split() == ["float64", "float64", "float64", "False", "True"]
@@ -188,7 +202,12 @@ def test_single_precision_keeps_its_programs_through_hindsight_and_certificates(
 def test_programs_that_a_killed_process_left_half_written_are_removed(tmp_path):
     content = zlib.compress(bytes(range(256)) * 50)
     long_ago = time.time() - 1000
-    for name, part in (("whole", content), ("torn", content[:-30]), ("empty", b""), ("foreign", b"\x28\xb5\x2f\xfd??")):
+    for name, part in (
+        ("whole", content),
+        ("torn", content[:-30]),
+        ("empty", b""),
+        ("foreign", b"\x28\xb5\x2f\xfd??"),
+    ):
         (tmp_path / f"{name}-cache").write_bytes(part)
         os.utime(tmp_path / f"{name}-cache", (long_ago, long_ago))
     (tmp_path / "now-cache").write_bytes(content[:30])  # another process may be writing it

@@ -39,7 +39,9 @@ def test_the_examples_are_there():
     assert [path.stem for path in EXAMPLES] == sorted(SHORTER)
 
 
-def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(tmp_path, capsys, monkeypatch):
+def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(
+    tmp_path, capsys, monkeypatch
+):
     example = loaded(ROOT / "examples" / "ramps.py")
     monkeypatch.setattr(example, "DAYS", 2)
     example.main(tmp_path / "figure.png")
@@ -80,12 +82,19 @@ def test_the_modelling_guide_runs_as_printed(capsys):
     assert not names["problem"].constants.estimated
     assert names["certificate"].holds
     assert not names["certificate"].refuted
-    assert printed.count("do not prove convexity") == printed.count("is infinite") == printed.count("an unbounded") == 1
+    assert (
+        printed.count("do not prove convexity")
+        == printed.count("is infinite")
+        == printed.count("an unbounded")
+        == 1
+    )
     decision = names["player"].decision
     assert set(decision) == {"slope", "offset"}
     assert decision["slope"] == pytest.approx([1.0, -0.5], abs=0.25)
     assert decision["offset"] == pytest.approx(0.5, abs=0.25)
     assert "the model's own program" in names["best"].solver
     assert names["run"].loss.mean() < 2  # of the ramped generators; 1.5 for the best fixed decision
-    assert names["dispatch"].recourse_values([4, 3], {"demand": 12.0})["units"] == pytest.approx([2, 2, 1], abs=1e-6)
+    assert names["dispatch"].recourse_values([4, 3], {"demand": 12.0})["units"] == pytest.approx(
+        [2, 2, 1], abs=1e-6
+    )
     assert names["market"].recourse_values(4.0, {"wind": 1.0})["short"] == pytest.approx(3.0)

@@ -25,7 +25,9 @@ def verdicts(experiment, *datasets):
 
 
 def swapped(contestants, prefix, make):
-    return tuple(one.with_learner(make) if one.name.startswith(prefix) else one for one in contestants)
+    return tuple(
+        one.with_learner(make) if one.name.startswith(prefix) else one for one in contestants
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +47,25 @@ def test_toy_costs_are_those_of_the_paper():
 def test_toy_verdicts(toy_data):
     found = verdicts("toy", toy_data)
     assert found["toy-violates"] == found["toy-buys"] == "holds"
-    assert found["toy-cancels"] == "holds in part"  # OGD's signed sum is as large as Clipped-OGD's clipped one
+    assert (
+        found["toy-cancels"] == "holds in part"
+    )  # OGD's signed sum is as large as Clipped-OGD's clipped one
     assert found["toy-outer-ball"] == "holds in part"  # as a share of rounds; not for beta = 2/3
     assert found["toy-follows"] in ("holds", "holds in part")
 
 
 def test_a_learner_that_ignores_its_constraint_flips_the_toy_verdicts(toy_data):
-    blind = swapped(for_convex_losses(), "clipped", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
+    blind = swapped(
+        for_convex_losses(), "clipped", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12)
+    )
     broken = verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=blind))
     assert broken["toy-follows"] == "fails"
     assert verdicts("toy", toy_data)["toy-follows"] != "fails"
     lazy = swapped(for_convex_losses(), "ogd", lambda c, T: taut.SaddlePoint(1e-9, 1e-9, 1.0))
-    assert verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=lazy))["toy-oscillates"] == "fails"
+    assert (
+        verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=lazy))["toy-oscillates"]
+        == "fails"
+    )
     tame = swapped(for_convex_losses(), "a-ogd", lambda c, T: taut.ClippedOGD(eta=1e-4, sigma=4.0))
     data = toy.play(toy.Choice(), GRID, SEEDS, contestants=tame)
     assert verdicts("toy", data)["toy-buys"] == "fails"
@@ -67,11 +76,17 @@ def test_doubly_stochastic_verdicts_and_a_broken_learner():
     choice = doubly_stochastic.Choice(4)
     data = doubly_stochastic.play(choice, (500, 2000), SEEDS)
     found = verdicts("doubly-stochastic", data)
-    assert found["doubly-best"] == "holds in part"  # close to the best regret, but not to the least violation
-    assert (data["excess"] < data["largest_excess"] - 1e-9).any()  # single constraints cancel, their maximum cannot
+    assert (
+        found["doubly-best"] == "holds in part"
+    )  # close to the best regret, but not to the least violation
+    assert (
+        data["excess"] < data["largest_excess"] - 1e-9
+    ).any()  # single constraints cancel, their maximum cannot
     np.testing.assert_allclose(data["violation"], data["largest_excess"])
     assert found["doubly-flattens"] in ("holds", "holds in part")
-    blind = swapped(for_strongly_convex_losses(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9))
+    blind = swapped(
+        for_strongly_convex_losses(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9)
+    )
     broken = doubly_stochastic.play(choice, (500, 2000), SEEDS, contestants=blind)
     assert verdicts("doubly-stochastic", broken)["doubly-best"] == "fails"
 
@@ -88,16 +103,21 @@ def test_permutations_are_permutations_and_their_mean_is_the_best_decision():
 def test_dispatch_verdicts_for_both_rules_and_a_broken_learner():
     data = dispatch.play(dispatch.Choice())
     found = verdicts("dispatch", data)
-    # The paper's literal step never reaches the cap: its claim about cost fails, and obeying the cap is no merit.
+    # The paper's literal step never reaches the cap: its claim about cost fails, and obeying the
+    # cap is no merit.
     assert found["dispatch-cost"] == "fails"
     assert found["dispatch-violations"] == "holds in part"
     assert found["dispatch-violations-scaled"] == "holds"
     assert found["dispatch-cost-scaled"] in ("holds", "holds in part")
     assert "interpolated" in data.attrs["source"]
     assert float(data["demand"].mean()) == pytest.approx(33)
-    blind = swapped(for_convex_losses(), "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
+    blind = swapped(
+        for_convex_losses(), "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12)
+    )
     assert (
-        verdicts("dispatch", dispatch.play(dispatch.Choice(), contestants=blind))["dispatch-violations-scaled"]
+        verdicts("dispatch", dispatch.play(dispatch.Choice(), contestants=blind))[
+            "dispatch-violations-scaled"
+        ]
         != "holds"
     )
 
@@ -105,7 +125,9 @@ def test_dispatch_verdicts_for_both_rules_and_a_broken_learner():
 def test_dispatch_constants_are_not_refuted():
     for choice in (dispatch.CHOICES[0], dispatch.CHOICES[-1]):
         game = dispatch.problem(choice, 50.0)
-        run = taut.simulate(taut.ClippedOGD.tuned(game.constants, 50), game, np.linspace(20.0, 50.0, 50))
+        run = taut.simulate(
+            taut.ClippedOGD.tuned(game.constants, 50), game, np.linspace(20.0, 50.0, 50)
+        )
         refuted = {one.name for one in run.certificate().refuted}
         assert refuted <= {"centre feasible"}, (choice, refuted)
 
@@ -117,14 +139,18 @@ def test_theory_keeps_every_value_below_its_bound():
         assert np.nanmax(ratio) <= 1 + 1e-9, name
     useful = (data["bound_regret"] < data["trivial_regret"]).sel(case="worst-case-0.5")
     assert useful.all()
-    assert float((data["regret"].min("seed") / data["bound_regret"]).sel(case="worst-case-0.5").min()) > 0.7  # attained
+    assert (
+        float((data["regret"].min("seed") / data["bound_regret"]).sel(case="worst-case-0.5").min())
+        > 0.7
+    )  # attained
     assert float(data["literal_log_sum_exp"]) == pytest.approx(np.log(4) - 1, abs=1e-6)
     assert np.isfinite(data["bound_peak"].sel(case="lemma-1-0.5")).all()
     assert data["regret"].sel(case="theorem-2-inside").min() > 0
 
 
 def growing(data, case, quantity, exponents):
-    """The dataset with a quantity of one case that grows with the given exponents from horizon to horizon."""
+    """The dataset with a quantity of one case that grows with the given exponents from horizon to
+    horizon."""
     changed = data.copy(deep=True)
     steps = np.concatenate([[0.0], exponents * np.diff(np.log(data["horizon"].values))])
     changed[quantity].loc[{"case": case}] = np.exp(np.cumsum(steps))[None]
@@ -144,11 +170,18 @@ def test_rates_are_judged_at_the_longest_horizons_and_never_by_trivial_bounds():
     found = theory_criteria.theorem_1_regret(falling)
     assert found.verdict == NOT_YET
     assert found.figures[f"{case}: exponent at the end"] == pytest.approx(0.7)
-    assert theory_criteria.theorem_1_regret(growing(data, case, "regret", np.array([0.7, 0.8, 0.9]))).verdict == PART
+    assert (
+        theory_criteria.theorem_1_regret(
+            growing(data, case, "regret", np.array([0.7, 0.8, 0.9]))
+        ).verdict
+        == PART
+    )
     exceeded = data.copy(deep=True)
     exceeded["bound_regret"].loc[{"case": case}] = 1.2
     assert theory_criteria.theorem_1_regret(exceeded).verdict == FAILS
-    exceeded["trivial_regret"].loc[{"case": case}] = 1.1  # a bound that says nothing decides nothing
+    exceeded["trivial_regret"].loc[{"case": case}] = (
+        1.1  # a bound that says nothing decides nothing
+    )
     assert theory_criteria.theorem_1_regret(exceeded).verdict == HOLDS
     negative = data.copy(deep=True)
     negative["regret"].loc[{"case": case}] = -1.0
@@ -172,15 +205,22 @@ def test_lemma_1_allows_temperatures_of_the_order_of_the_sixth_root():
         tau = theory.largest_temperature(corners, horizon)
         for factor, covered in ((1.0, True), (1.001, False)):
             played = taut.log_sum_exp(corners, tau * factor)
-            found = taut.ClippedOGD.tuned(played.constants, horizon).guarantees(setting_of(played), horizon)
+            found = taut.ClippedOGD.tuned(played.constants, horizon).guarantees(
+                setting_of(played), horizon
+            )
             assert any(g.source == "Lemma 1" and g.bound is not None for g in found) is covered
     growth = theory.largest_temperature(corners, 10**9) / theory.largest_temperature(corners, 10**6)
     assert growth == pytest.approx(1000 ** (1 / 6), rel=0.02)
     with pytest.raises(ValueError, match="constraint_smoothness"):  # sqrt(T) is never covered
         taut.bounds.log_sum_exp_peak_violation(
-            eta=1e-3, sigma=4.0, radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_smoothness=0.0,
+            eta=1e-3,
+            sigma=4.0,
+            radius=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=2**0.5,
+            constraint_smoothness=0.0,
             temperature=700.0,
-        )  # fmt: skip
+        )
 
 
 def test_a_claim_survives_only_if_all_other_choices_agree(toy_data):
@@ -208,10 +248,18 @@ def test_reproduction_is_deterministic_resumable_and_complete(tmp_path, monkeypa
     (tmp_path / "a/dispatch/choice-2.nc").unlink()  # as if interrupted there
     reproduce(["toy", "dispatch"], tmp_path / "a", options, progress=False)
     assert (tmp_path / "a/toy/results.nc").stat().st_mtime_ns == stamp
-    steps = {step["step"]: step["kept"] for step in json.loads((tmp_path / "a/timing.json").read_text())["steps"]}
+    steps = {
+        step["step"]: step["kept"]
+        for step in json.loads((tmp_path / "a/timing.json").read_text())["steps"]
+    }
     assert steps["toy/results.nc"]
     assert not steps["dispatch/choice-2.nc"]
-    assert {claim.experiment for claim in CLAIMS} == {"toy", "doubly-stochastic", "dispatch", "theory"}
+    assert {claim.experiment for claim in CLAIMS} == {
+        "toy",
+        "doubly-stochastic",
+        "dispatch",
+        "theory",
+    }
     assert all(set(row) == {"what", "chosen", "others"} for row in OPEN)
 
 
@@ -225,7 +273,9 @@ def test_results_of_other_options_are_not_reused(tmp_path):
 def test_results_of_another_version_are_not_reused(tmp_path, monkeypatch):
     options = Options(seeds=1, quick=True)
     path = tmp_path / "dispatch/results.nc"
-    stored = xr.Dataset(attrs={"options": json.dumps(dataclasses.asdict(options)), "taut": version("taut")})
+    stored = xr.Dataset(
+        attrs={"options": json.dumps(dataclasses.asdict(options)), "taut": version("taut")}
+    )
     path.parent.mkdir()
     stored.to_netcdf(path, engine="h5netcdf")
     assert _finished(path, options)

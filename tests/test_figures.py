@@ -1,4 +1,5 @@
-"""The painter: every figure shows the numbers of its dataset, in the same colours everywhere, without simulating."""
+"""The painter: every figure shows the numbers of its dataset, in the same colours everywhere,
+without simulating."""
 
 import itertools
 import subprocess
@@ -30,7 +31,9 @@ def line(axes, label):
 def test_every_figure_can_be_drawn_and_leaves_no_settings_behind(picture, narrow):
     before = dict(mpl.rcParams)
     figure = picture.draw(DATA[picture.experiment], narrow=narrow)
-    figure.set_layout_engine("none")  # placing labels takes half of the time and is looked at elsewhere
+    figure.set_layout_engine(
+        "none"
+    )  # placing labels takes half of the time and is looked at elsewhere
     figure.draw_without_rendering()
     assert dict(mpl.rcParams) == before
     columns = {axes.get_subplotspec().colspan.start for axes in figure.axes}
@@ -44,11 +47,19 @@ def test_trajectories_show_each_path_in_its_panel_with_star_and_outer_ball():
         ("paper", "clipped", "Clipped-OGD"),
         ("scale-aware", "scaled", "Clipped-OGD, scale-aware"),
     ):
-        for axes, beta in zip(paper.trajectories(data, rule).axes, ("half", "two-thirds"), strict=True):
-            for name, text in ((f"{ours}-{beta}", label), (f"a-ogd-{beta}", "A-OGD"), ("ogd", "OGD")):
+        for axes, beta in zip(
+            paper.trajectories(data, rule).axes, ("half", "two-thirds"), strict=True
+        ):
+            for name, text in (
+                (f"{ours}-{beta}", label),
+                (f"a-ogd-{beta}", "A-OGD"),
+                ("ogd", "OGD"),
+            ):
                 shown = np.column_stack(line(axes, text).get_data())
                 np.testing.assert_array_equal(shown, data["trajectory"].sel(contestant=name))
-            np.testing.assert_array_equal(np.ravel(line(axes, "best fixed decision").get_data()), data["star"])
+            np.testing.assert_array_equal(
+                np.ravel(line(axes, "best fixed decision").get_data()), data["star"]
+            )
             (ball,) = [patch for patch in axes.patches if isinstance(patch, Circle)]
             assert ball.radius == data.attrs["radius"]
 
@@ -56,7 +67,9 @@ def test_trajectories_show_each_path_in_its_panel_with_star_and_outer_ball():
 def test_sums_show_the_mean_and_shade_the_range():
     data = DATA["doubly-stochastic"]
     figure = paper.sums(data)
-    for axes, quantity in zip(figure.axes, ("violation", "largest_excess", "excess", "regret"), strict=True):
+    for axes, quantity in zip(
+        figure.axes, ("violation", "largest_excess", "excess", "regret"), strict=True
+    ):
         values = data[quantity].sel(contestant="strong").values
         np.testing.assert_allclose(line(axes, "Our-strong").get_ydata(), values.mean(axis=0))
         ranges = [band.get_paths()[0].get_extents() for band in axes.collections]
@@ -65,7 +78,11 @@ def test_sums_show_the_mean_and_shade_the_range():
     labels = {one.get_label() for one in figure.axes[0].lines}
     assert not any("scale-aware" in label for label in labels)
     beside = {one.get_label() for one in paper.sums(data, "scale-aware").axes[0].lines}
-    assert {"Clipped-OGD, \u03b2 = 1/2", "Clipped-OGD, scale-aware, \u03b2 = 1/2", "Our-strong, scale-aware"} <= beside
+    assert {
+        "Clipped-OGD, \u03b2 = 1/2",
+        "Clipped-OGD, scale-aware, \u03b2 = 1/2",
+        "Our-strong, scale-aware",
+    } <= beside
 
 
 def test_an_axis_is_logarithmic_only_where_every_value_is_positive():
@@ -77,8 +94,12 @@ def test_dispatch_shows_running_means_and_says_when_nothing_is_violated():
     data = DATA["dispatch"]
     _, everyone, ours, cost = paper.dispatch(data).axes
     label = "Clipped-OGD, \u03b2 = 1/2"
-    assert line(cost, label).get_ydata()[-1] == pytest.approx(float(data["cost"].sel(contestant="clipped-half").mean()))
-    assert line(cost, "best fixed strategy").get_ydata()[-1] == pytest.approx(float(data["best_cost"].mean()))
+    assert line(cost, label).get_ydata()[-1] == pytest.approx(
+        float(data["cost"].sel(contestant="clipped-half").mean())
+    )
+    assert line(cost, "best fixed strategy").get_ydata()[-1] == pytest.approx(
+        float(data["best_cost"].mean())
+    )
     shown = line(everyone, "OGD").get_ydata()
     np.testing.assert_array_equal(shown, np.maximum(data["excess"].sel(contestant="ogd"), 0))
     assert len(ours.lines) == 2
@@ -99,7 +120,9 @@ def test_bounds_are_dashed_in_the_colour_of_what_they_bound():
 
 def test_exponents_are_hollow_exactly_where_theory_is_exceeded():
     data = DATA["theory"]
-    drawn = [one for axes in theory.exponents(data).axes for one in axes.lines if one.get_marker() == "o"]
+    drawn = [
+        one for axes in theory.exponents(data).axes for one in axes.lines if one.get_marker() == "o"
+    ]
     hollow = sum(one.get_markerfacecolor() == "white" for one in drawn)
     above = known = 0
     for quantity in ("regret", "violation", "squared", "peak"):
@@ -107,7 +130,9 @@ def test_exponents_are_hollow_exactly_where_theory_is_exceeded():
         known += int(np.isfinite(measured).sum())
         above += int(np.nansum(measured > allowed + 0.02))
     assert (len(drawn), hollow) == (known, above)
-    assert f"{above} of {known}" in next(one for one in GALLERY if one.name == "theory-exponents").caption(data)
+    assert f"{above} of {known}" in next(
+        one for one in GALLERY if one.name == "theory-exponents"
+    ).caption(data)
 
 
 def test_a_learner_has_one_colour_in_all_figures():
@@ -122,20 +147,31 @@ def test_a_learner_has_one_colour_in_all_figures():
 # Machado, Oliveira & Fernandes 2009, severity 1: protanopia and deuteranopia, on linear RGB.
 BLINDNESS = {
     "none": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
 }
 
 
 @pytest.mark.parametrize("kind", BLINDNESS)
 def test_families_can_be_told_apart_by_colour_blind_readers(kind):
-    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
 
     def lab(colour):
         rgb = np.asarray(to_rgb(colour))
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
         x, y, z = np.cbrt(
-            np.maximum(to_xyz @ np.clip(np.asarray(BLINDNESS[kind]) @ linear, 0, 1), 1e-4) / to_xyz.sum(axis=1)
+            np.maximum(to_xyz @ np.clip(np.asarray(BLINDNESS[kind]) @ linear, 0, 1), 1e-4)
+            / to_xyz.sum(axis=1)
         )
         return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
@@ -144,7 +180,9 @@ def test_families_can_be_told_apart_by_colour_blind_readers(kind):
 
 
 def test_files_are_the_same_bytes_every_time(tmp_path):
-    first, second = (save(paper.trajectories(DATA["toy"]), tmp_path / name / "one") for name in "ab")
+    first, second = (
+        save(paper.trajectories(DATA["toy"]), tmp_path / name / "one") for name in "ab"
+    )
     assert [path.name for path in first] == ["one.png", "one.pdf"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert first[0].read_bytes().startswith(b"\x89PNG")
@@ -158,17 +196,22 @@ def test_only_what_is_there_is_drawn(tmp_path):
     stored.write(tmp_path, ("dispatch",))
     found = draw_all(tmp_path)
     both = ("figure-3-dispatch", "figure-3-dispatch-scale-aware")
-    assert {path.name for path in found} == {f"{n}{kind}" for n in both for kind in (".png", ".pdf", "-narrow.png")}
+    assert {path.name for path in found} == {
+        f"{n}{kind}" for n in both for kind in (".png", ".pdf", "-narrow.png")
+    }
     assert all(path.parent == tmp_path / "figures" for path in found)
     assert all(path.stat().st_size > 5000 for path in found)
 
 
 def test_matplotlib_waits_until_it_is_needed_and_pyplot_is_never_loaded():
     code = (
-        "import sys, taut.paper.figures, stored; assert 'matplotlib' not in sys.modules;"
-        "taut.paper.figures.paper.sums(stored.toy()).draw_without_rendering(); assert 'matplotlib.pyplot' not in sys.modules"
+        "import sys, taut.paper.figures, stored; assert 'matplotlib' not in "
+        "sys.modules;taut.paper.figures.paper.sums(stored.toy()).draw_without_rendering(); "
+        "assert 'matplotlib.pyplot' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=stored.Path(stored.__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, cwd=stored.Path(stored.__file__).parent
+    )
 
 
 def test_a_wrong_rule_is_named():
@@ -185,7 +228,9 @@ def run():
         taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1.0),
     )
     costs = np.random.default_rng(0).uniform(-1, 0, size=(2, 50, 2)) / 2**0.5
-    return taut.simulate(taut.ClippedOGD.tuned(problem.constants, horizon=50), problem, costs, seeds=2)
+    return taut.simulate(
+        taut.ClippedOGD.tuned(problem.constants, horizon=50), problem, costs, seeds=2
+    )
 
 
 def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
@@ -199,7 +244,9 @@ def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
     )
     certificate = Certificate("ClippedOGD", run.horizon, run.seeds, lines, (), None)
     loss, violation, excess = run_figure(run, certificate).axes
-    np.testing.assert_allclose(line(loss, "ClippedOGD").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0))
+    np.testing.assert_allclose(
+        line(loss, "ClippedOGD").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0)
+    )
     clipped = np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0)
     np.testing.assert_allclose(line(violation, "ClippedOGD").get_ydata(), clipped)
     assert line(violation, "bound at the last round").get_ydata()[0] == near
@@ -208,7 +255,9 @@ def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
 
     best = np.full((2, 50), 7.0)
     regret = run_figure({"mine": run}, {"mine": certificate}, best=best, narrow=True).axes[0]
-    np.testing.assert_allclose(line(regret, "mine").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0) - 7)
+    np.testing.assert_allclose(
+        line(regret, "mine").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0) - 7
+    )
 
 
 def test_runs_that_cannot_be_drawn_say_why(run):

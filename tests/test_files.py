@@ -1,4 +1,5 @@
-"""Classes in files: a user's and ours of the same name are kept apart, and files of before still load."""
+"""Classes in files: a user's and ours of the same name are kept apart, and files of before still
+load."""
 
 import json
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ def test_a_script_that_is_imported_later_and_one_that_is_run_later():
     packed = files.pack(own(0.1, 5.0))
     files._classes.remove(("parameters", own))
     with pytest.raises(
-        ValueError, match=r"file: got a learner of kind '__main__:ClippedOGD'; expected one of .*ClippedOGD"
+        ValueError,
+        match=r"file: got a learner of kind '__main__:ClippedOGD'; expected one of .*ClippedOGD",
     ):
         files.unpack(packed)
 
@@ -112,7 +114,8 @@ def test_names_that_say_too_little_are_refused():
     packed = files.pack(learner("Mirror")(0.1, 5.0))
     learner("Mirror", "studio")
     with pytest.raises(
-        ValueError, match="file: got the class name 'Mirror', which could be lab:Mirror or studio:Mirror"
+        ValueError,
+        match="file: got the class name 'Mirror', which could be lab:Mirror or studio:Mirror",
     ):
         files.unpack(packed | {"kind": "Mirror"})
     with pytest.raises(ValueError, match="file: got a learner of kind 'attic:Mirror'"):

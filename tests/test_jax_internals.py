@@ -22,12 +22,15 @@ def test_no_other_module_uses_internals_of_jax():
 
 
 def new_problem():
-    """A new problem, so that its program is compiled anew: several axes, an inner product, a maximum of two uses."""
+    """A new problem, so that its program is compiled anew: several axes, an inner product, a
+    maximum of two uses."""
 
     def loss(x, z):
         return jnp.sum((x - z) ** 2) + jnp.vdot(x, z)
 
-    return taut.Problem(loss, lambda x: (jnp.sum(x, axis=1) - 0.3, jnp.max(x) - 0.5), taut.Ball(1.5, shape=(2, 3)))
+    return taut.Problem(
+        loss, lambda x: (jnp.sum(x, axis=1) - 0.3, jnp.max(x) - 0.5), taut.Ball(1.5, shape=(2, 3))
+    )
 
 
 def played():
@@ -44,7 +47,9 @@ def broken(*arguments):
 
 
 @pytest.mark.filterwarnings("ignore:jax.core.get_opaque_trace_state:DeprecationWarning")
-@pytest.mark.parametrize("way", ["forced", "programs that cannot be evaluated", "no state of traces", "nothing"])
+@pytest.mark.parametrize(
+    "way", ["forced", "programs that cannot be evaluated", "no state of traces", "nothing"]
+)
 def test_the_fall_backs_compute_the_same(way, monkeypatch):
     wanted, decision = played()
     if way == "forced":
@@ -57,7 +62,9 @@ def test_the_fall_backs_compute_the_same(way, monkeypatch):
         monkeypatch.delattr(core, "get_opaque_trace_state")
     found, again = played()
     for name in (*ALL, "final"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-11, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-11, atol=1e-12, err_msg=name
+        )
     np.testing.assert_allclose(again, decision, rtol=1e-11)
 
 
@@ -71,6 +78,8 @@ def test_the_fall_back_is_really_taken(monkeypatch):
 
 
 def test_a_users_error_is_not_taken_for_one_of_jax():
-    problem = taut.Problem(lambda x, z: x @ z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(
+        lambda x, z: x @ z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
     with pytest.raises(ValueError, match="loss"):
         taut.simulate(taut.ClippedOGD(0.1, 5.0), problem, targets(rounds=5)[:, :1])

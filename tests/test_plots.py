@@ -1,4 +1,5 @@
-"""`plot()` of runs, players, certificates and rates: Matplotlib axes with the right numbers, on given axes or on new ones."""
+"""`plot()` of runs, players, certificates and rates: Matplotlib axes with the right numbers, on
+given axes or on new ones."""
 
 import dataclasses
 
@@ -24,14 +25,18 @@ def close():
 
 @pytest.fixture(scope="module")
 def run():
-    return taut.simulate(LEARNER, FOUR, targets(seeds=3), seeds=3, record=("loss", "excess", "decisions"), every=4)
+    return taut.simulate(
+        LEARNER, FOUR, targets(seeds=3), seeds=3, record=("loss", "excess", "decisions"), every=4
+    )
 
 
 def test_a_run_in_three_panels(run):
     panels = run.plot()
     assert panels.shape == (3,)
     for axes, values in zip(panels, (run.loss, np.maximum(run.excess, 0), run.excess), strict=True):
-        np.testing.assert_allclose(axes.lines[0].get_ydata(), np.cumsum(values, axis=1).mean(axis=0))
+        np.testing.assert_allclose(
+            axes.lines[0].get_ydata(), np.cumsum(values, axis=1).mean(axis=0)
+        )
         assert axes.get_xlabel() == "round"
         assert len(axes.collections) == 1  # the band over the seeds
 
@@ -78,7 +83,9 @@ def test_a_certificate_draws_shares_of_its_bounds():
     drawn = [line.get_xdata()[1] for line in ax.lines[:-1]]
     shares = [row.ratio for row in reversed(certificate.rows) if row.ratio is not None]
     np.testing.assert_allclose(drawn, np.maximum(shares, 1e-6))
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == [row.quantity for row in reversed(certificate.rows)]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [
+        row.quantity for row in reversed(certificate.rows)
+    ]
 
 
 def test_rates_are_drawn_on_logarithmic_axes():
@@ -104,7 +111,10 @@ def test_regret_ends_at_the_regret_of_the_run_and_has_the_losses_of_the_best_dec
     drawn = ax.lines[0].get_ydata()
     assert drawn[-1] == pytest.approx(taut.metrics.regret(run, best).mean(), rel=1e-6)
     fixed = np.array(
-        [[FOUR.loss(x, z) for z in rounds] for x, rounds in zip(best.decision, targets(seeds=3), strict=True)]
+        [
+            [FOUR.loss(x, z) for z in rounds]
+            for x, rounds in zip(best.decision, targets(seeds=3), strict=True)
+        ]
     )
     np.testing.assert_allclose(drawn, np.cumsum(run.loss - fixed, axis=1).mean(axis=0), atol=1e-6)
     np.testing.assert_array_equal(run.plot("regret", best=best).lines[0].get_ydata(), drawn)
@@ -112,9 +122,13 @@ def test_regret_ends_at_the_regret_of_the_run_and_has_the_losses_of_the_best_dec
 
 def test_regret_needs_what_it_is_measured_with(run, tmp_path):
     run.save(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match=r"run: got a run without problem and stream.*taut\.certify"):
+    with pytest.raises(
+        ValueError, match=r"run: got a run without problem and stream.*taut\.certify"
+    ):
         taut.Run.load(tmp_path / "run.nc").plot("regret")
-    with pytest.raises(ValueError, match=r'best: got Hindsight with quantity=.loss.; expected quantity="regret"'):
+    with pytest.raises(
+        ValueError, match=r'best: got Hindsight with quantity=.loss.; expected quantity="regret"'
+    ):
         run.plot("loss", best=taut.hindsight(FOUR, targets(seeds=3), seeds=3))
     with pytest.raises(ValueError, match=r"best: got decisions for prefixes"):
         run.plot("regret", best=taut.hindsight(FOUR, targets(seeds=3), seeds=3, prefixes=[5]))

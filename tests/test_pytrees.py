@@ -39,7 +39,9 @@ def test_trees_are_rebuilt_from_any_leaves(made):
     assert jax.tree.structure(again) == structure
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, 3 * b, rtol=1e-15), again, made)
     for field in dataclasses.fields(made):
-        assert type(getattr(again, field.name)) is type(getattr(made, field.name)) or not field.metadata.get("static")
+        assert type(getattr(again, field.name)) is type(
+            getattr(made, field.name)
+        ) or not field.metadata.get("static")
     assert hash(structure) == hash(jax.tree.structure(again))
 
 
@@ -78,7 +80,11 @@ def test_parameters_that_are_traced_or_on_a_device_are_schedules_too():
     t = jnp.asarray(4)
 
     def value(eta):
-        return taut.ClippedOGD(eta, 4.0).eta(t, float), Reciprocal(eta, 1.0)(t, float), InverseRoot(eta, eta)(t, float)
+        return (
+            taut.ClippedOGD(eta, 4.0).eta(t, float),
+            Reciprocal(eta, 1.0)(t, float),
+            InverseRoot(eta, eta)(t, float),
+        )
 
     for take in (value, jax.jit(value)):
         got = [float(one) for one in take(jnp.asarray(0.5))]
@@ -96,4 +102,6 @@ def test_a_class_that_jax_itself_rebuilds_takes_placeholders():
     for fill in (object(), jax.ShapeDtypeStruct((), float)):
         filled = jax.tree.unflatten(jax.tree.structure(made), [fill] * len(jax.tree.leaves(made)))
         assert filled.eta.of.exponent is filled.sigma is fill
-    assert float(jax.jit(lambda own: own.eta(jnp.asarray(1), float))(made)) == pytest.approx(2**0.7 / 0.1)
+    assert float(jax.jit(lambda own: own.eta(jnp.asarray(1), float))(made)) == pytest.approx(
+        2**0.7 / 0.1
+    )

@@ -37,5 +37,9 @@ def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
 
 def test_the_table_of_learners_is_the_registry():
     table = README.split("<!-- learners: begin -->\n")[1].split("\n<!-- learners: end -->")[0]
-    assert table == learners_markdown(card for family in FAMILIES for card in family.CARDS), "run make readme"
-    assert "O(T^(-b/3)) if there is one smooth fixed constraint" in table  # growth is shown with its conditions
+    assert table == learners_markdown(card for family in FAMILIES for card in family.CARDS), (
+        "run make readme"
+    )
+    assert (
+        "O(T^(-b/3)) if there is one smooth fixed constraint" in table
+    )  # growth is shown with its conditions

@@ -1,4 +1,5 @@
-"""The report: one page, complete, self-contained, and fit for a phone; and the pipeline that ends in it."""
+"""The report: one page, complete, self-contained, and fit for a phone; and the pipeline that ends
+in it."""
 
 import base64
 import html
@@ -36,8 +37,18 @@ def test_the_page_holds_everything(folder, page):
         assert f'id="claim-{one["id"]}"' in page
         assert one["criterion"] in text
     assert "Of 4 claims, 1 holds, 1 is not asymptotic yet, 1 holds in part and 1 fails." in text
-    assert text.index("Of 4 claims") < text.index('id="figure-1-trajectories"') < text.index("What was run</h2>")
-    for word in ("scale-aware", "Our-strong", "ball, box", "<dt>e</dt>", "<dt>\u03b2</dt>"):  # explained
+    assert (
+        text.index("Of 4 claims")
+        < text.index('id="figure-1-trajectories"')
+        < text.index("What was run</h2>")
+    )
+    for word in (
+        "scale-aware",
+        "Our-strong",
+        "ball, box",
+        "<dt>e</dt>",
+        "<dt>\u03b2</dt>",
+    ):  # explained
         assert word in text.split("<h2>What was run</h2>")[1].split("</dl>")[0]
     assert "same verdict under other choices" in text
     assert "survives" not in text
@@ -93,13 +104,16 @@ window.addEventListener("load", () => {
   }), "*");
 });
 """
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # the page's own: it may fetch nothing
+# the page's own: it may fetch nothing
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def browse(page, width, folder):
     """What the browser makes of a page that may run the probe, but still may fetch nothing."""
     assert page.count(POLICY) == 1
-    return chromium.browse_framed(page.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'"), PROBE, width, folder)
+    return chromium.browse_framed(
+        page.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'"), PROBE, width, folder
+    )
 
 
 @pytest.mark.browser
@@ -109,7 +123,9 @@ def test_the_page_renders_on_a_phone_and_on_a_desk(page, tmp_path, width):
     assert seen["width"] == width
     assert seen["page"] <= width
     assert (seen["images"], seen["broken"]) == (len(GALLERY), 0)
-    assert seen["tall"] == (len(GALLERY) if width == 390 else 0)  # stacked panels on the phone alone
+    assert seen["tall"] == (
+        len(GALLERY) if width == 390 else 0
+    )  # stacked panels on the phone alone
     assert seen["text"] > 2000
     assert console == []
 
@@ -118,7 +134,10 @@ def test_the_page_renders_on_a_phone_and_on_a_desk(page, tmp_path, width):
 def test_the_browser_test_sees_what_it_looks_for(folder, tmp_path):
     shutil.copy(folder / "figures" / "figure-1-trajectories.png", tmp_path / "there.png")
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    planted = '<img src="there.png"><div style="width: 900px">wide</div><script>console.error("planted")</script>'
+    planted = (
+        '<img src="there.png"><div style="width: '
+        '900px">wide</div><script>console.error("planted")</script>'
+    )
     seen, console = browse(f"<!DOCTYPE html>{policy}<body>{planted}</body>", 390, tmp_path)
     assert seen["page"] > 390
     assert (seen["images"], seen["broken"]) == (1, 1)  # fetching it is not allowed
@@ -148,11 +167,18 @@ def staged(monkeypatch):
 
 def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-    result = pipeline.run_all("all", tmp_path, quick=True, seeds=3, demand=("file.csv",), quiet=False)
+    result = pipeline.run_all(
+        "all", tmp_path, quick=True, seeds=3, demand=("file.csv",), quiet=False
+    )
     (names, options, progress), drawn = staged
     assert drawn == tmp_path
     assert names == ("toy", "doubly-stochastic", "dispatch", "theory")
-    assert (options.quick, options.seeds, options.demand, progress) == (True, 3, ("file.csv",), True)
+    assert (options.quick, options.seeds, options.demand, progress) == (
+        True,
+        3,
+        ("file.csv",),
+        True,
+    )
     assert result["report"] == str(tmp_path / "report.html")
     assert [one["id"] for one in result["claims"]] == ["one", "two", "three", "four"]
     timing = json.loads((tmp_path / "timing.json").read_text())
@@ -163,7 +189,9 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
         "report",
     ]
     assert timing["total"] == pytest.approx(sum(step["seconds"] for step in timing["steps"]))
-    assert "figures" in (tmp_path / "report.html").read_text("utf-8").split("Versions and timing")[-1]
+    assert (
+        "figures" in (tmp_path / "report.html").read_text("utf-8").split("Versions and timing")[-1]
+    )
     told = capsys.readouterr().out
     for word in (
         "Beyond the paper",

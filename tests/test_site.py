@@ -1,4 +1,5 @@
-"""The documentation site: it builds without warnings, links resolve, mathematics is rendered, and browsers show it well."""
+"""The documentation site: it builds without warnings, links resolve, mathematics is rendered, and
+browsers show it well."""
 
 import functools
 import http.server
@@ -29,7 +30,10 @@ ROOT = Path(__file__).parent.parent
     [
         ("lambda_t = [g(x_t)]_+ / (sigma eta_t)", r"\lambda _t &= [g(x_t)]_+ / (\sigma  \eta _t)"),
         ("H_t = {u : v_t <= 0}", r"H_t &= \{u : v_t \le  0\}"),
-        ("x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) )", r"x_{t+1} &= \Pi _B( x_t - \eta _t \nabla f_t(x_t) )"),
+        (
+            "x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) )",
+            r"x_{t+1} &= \Pi _B( x_t - \eta _t \nabla f_t(x_t) )",
+        ),
         ("eta_t = R / sqrt(t)", r"\eta _t &= R / \sqrt{t}"),
         ("Q_t = sqrt(2 (1 + Q_{t-1}))", r"Q_t &= \sqrt{2 (1 + Q_{t-1})}"),
     ],
@@ -39,12 +43,16 @@ def test_ascii_becomes_latex(text, expected):
 
 
 def to_rows(text):
-    return equations.to_latex([text]).removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}")
+    return (
+        equations.to_latex([text]).removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}")
+    )
 
 
 def test_mathematics_is_marked_outside_code():
     text = equations.mark("a $x^2$ `$y$` and\n```\n$z$\n```\n$$ w $$ costs $5 and $6")
-    assert '<span class="tex">x&#94;2</span>' in text  # Markdown must not see signs that mean something to it
+    assert (
+        '<span class="tex">x&#94;2</span>' in text
+    )  # Markdown must not see signs that mean something to it
     assert "`$y$`" in text
     assert "```\n$z$\n```" in text
     assert '<div class="tex">w</div>' in text
@@ -54,17 +62,26 @@ def test_mathematics_is_marked_outside_code():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("H_t contains every decision (with margin rho), so", r"$H_t$ contains every decision (with margin $\rho$), so"),
+        (
+            "H_t contains every decision (with margin rho), so",
+            r"$H_t$ contains every decision (with margin $\rho$), so",
+        ),
         ("G_b bounds |g|, D is the diameter", "$G_b$ bounds $|g|$, $D$ is the diameter"),
         ("The scales are b_f = 1 / (2 G_f D) and", "The scales are $b_f = 1 / (2 G_f D)$ and"),
-        ("steps on V f_t + Phi'(Q_t) [g_t]_+, where", r"steps on $V f_t + \Phi '(Q_t) [g_t]_+$, where"),
+        (
+            "steps on V f_t + Phi'(Q_t) [g_t]_+, where",
+            r"steps on $V f_t + \Phi '(Q_t) [g_t]_+$, where",
+        ),
         ("constraints A x <= b.", r"constraints $A x \le  b$."),
-        ("A cut is a set: see `cuts.py` and [a_b](c_d.md).", "A cut is a set: see `cuts.py` and [a_b](c_d.md)."),
+        (
+            "A cut is a set: see `cuts.py` and [a_b](c_d.md).",
+            "A cut is a set: see `cuts.py` and [a_b](c_d.md).",
+        ),
         ("regret is O(T^max(beta, 1-beta)).", r"regret is $O(T^{\max (\beta , 1-\beta )})$."),
         ("m constraint values, 1 projection", "$m$ constraint values, 1 projection"),
         ("eta_t = 1 / (2 alpha_t (1 + t))", r"$\eta _t = 1 / (2 \alpha _t (1 + t))$"),
     ],
-)  # fmt: skip
+)
 def test_formulas_in_sentences_become_latex(text, expected):
     assert with_formulas(text) == expected
 
@@ -94,7 +111,12 @@ def test_pages_are_there_and_mathematics_is_rendered(site):
     assert 'class="katex"' in start
     assert "Run: 10 seeds x 2000 rounds" in start  # code was executed
     assert (site / "assets" / "katex" / "fonts").is_dir()
-    for page in ("index.html", "learners/half-space/index.html", "reference/playing/index.html", "glossary/index.html"):
+    for page in (
+        "index.html",
+        "learners/half-space/index.html",
+        "reference/playing/index.html",
+        "glossary/index.html",
+    ):
         text = (site / page).read_text()
         assert 'class="tex"' not in text
         assert "cdn" not in re.sub(r"<code.*?</code>", "", text, flags=re.S).lower()
@@ -103,7 +125,10 @@ def test_pages_are_there_and_mathematics_is_rendered(site):
 def test_every_page_and_every_public_name_has_a_place():
     guides = guide_pages()
     assert len(guides) == len(set(guides))
-    everywhere = {path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("guides/*.md"))}
+    everywhere = {
+        path.relative_to(DOCS).as_posix()
+        for path in (*DOCS.glob("*.md"), *DOCS.glob("guides/*.md"))
+    }
     assert {*guides, *PLACED} == everywhere
     names = [name for page in reference_pages().values() for name in page]
     assert len(names) == len(set(names))
@@ -157,12 +182,23 @@ def test_the_equations_of_all_learners_are_understood(site):
         for kind, text in _paragraphs(_source(card).__doc__ or ""):
             if kind == "equations":
                 blocks[text] = card.name
-    results = equations.rendered([(equations.to_latex(text.splitlines()), True) for text in blocks], folder)
+    results = equations.rendered(
+        [(equations.to_latex(text.splitlines()), True) for text in blocks], folder
+    )
     assert len(blocks) > 5
-    assert [name for name, result in zip(blocks.values(), results, strict=True) if result is None] == []
+    assert [
+        name for name, result in zip(blocks.values(), results, strict=True) if result is None
+    ] == []
 
 
-SHOWN = ("/", "/start/", "/learners/clipped-ogd/", "/guides/choosing/", "/reference/playing/", "/theory/")
+SHOWN = (
+    "/",
+    "/start/",
+    "/learners/clipped-ogd/",
+    "/guides/choosing/",
+    "/reference/playing/",
+    "/theory/",
+)
 WIDTHS = (390, 1280)
 PATIENCE = 150
 """Seconds that the browser has for loading all pages and for searching; usually it needs few."""
@@ -206,7 +242,8 @@ setTimeout(look, 1000);
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves the site; an image at /wait is answered after /done, so that the browser does not stop before the probe."""
+    """Serves the site; an image at /wait is answered after /done, so that the browser does not stop
+    before the probe."""
 
     def do_GET(self):
         if self.path == "/wait":
@@ -224,11 +261,16 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def browse(folder, frames, profile, patience=PATIENCE):
-    """Show pages in frames of given widths; return what is seen in each, and what the console says."""
+    """Show pages in frames of given widths; return what is seen in each, and what the console
+    says."""
     chromium.require()
-    shown = "".join(f'<iframe src="{page}" width="{width}" height="900"></iframe>' for page, width in frames)
+    shown = "".join(
+        f'<iframe src="{page}" width="{width}" height="900"></iframe>' for page, width in frames
+    )
     (folder / "frames.html").write_text(FRAMES.format(frames=shown, patience=patience * 1000))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
+    )
     server.done = threading.Event()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}/frames.html"
@@ -254,7 +296,8 @@ def test_pages_fit_a_phone_and_a_desk_and_search_works(site, tmp_path):
 @pytest.mark.browser
 def test_the_browser_test_sees_what_it_looks_for(tmp_path):
     planted = (
-        '<main><div style="width:900px">wide</div><img src="gone.png"></main><script>console.error("planted")</script>'
+        '<main><div style="width:900px">wide</div><img '
+        'src="gone.png"></main><script>console.error("planted")</script>'
     )
     search = '<input id="__search" type="checkbox"><input class="md-search__input">'
     (tmp_path / "bad.html").write_text(f"<!DOCTYPE html><body>{planted}{search}</body>")

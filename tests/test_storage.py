@@ -1,4 +1,5 @@
-"""Storage: writes are atomic and keep what they should, damaged and hostile array files are refused."""
+"""Storage: writes are atomic and keep what they should, damaged and hostile array files are
+refused."""
 
 import io
 import json
@@ -71,7 +72,11 @@ def npy(array, shape=None):
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, allow_pickle=True)
     content = buffer.getvalue()
-    return content if shape is None else content.replace(str(array.shape).encode(), str(shape).encode())
+    return (
+        content
+        if shape is None
+        else content.replace(str(array.shape).encode(), str(shape).encode())
+    )
 
 
 HEADER = ("header.npy", npy(np.frombuffer(b"{}", np.uint8)))
@@ -82,8 +87,16 @@ HEADER = ("header.npy", npy(np.frombuffer(b"{}", np.uint8)))
     [
         ([HEADER, ("array/a.npy", npy(np.zeros(10**6)))], zipfile.ZIP_DEFLATED, "compressed"),
         ([HEADER, ("array/a.npy", npy(np.zeros(3), "(9,)"))], zipfile.ZIP_STORED, "another shape"),
-        ([HEADER, ("array/a.npy", npy(np.zeros(3), "(99999999999,)"))], zipfile.ZIP_STORED, "another shape|damaged"),
-        ([HEADER, ("array/a.npy", npy(np.array([print], object)))], zipfile.ZIP_STORED, "type object"),
+        (
+            [HEADER, ("array/a.npy", npy(np.zeros(3), "(99999999999,)"))],
+            zipfile.ZIP_STORED,
+            "another shape|damaged",
+        ),
+        (
+            [HEADER, ("array/a.npy", npy(np.array([print], object)))],
+            zipfile.ZIP_STORED,
+            "type object",
+        ),
         ([HEADER, ("array/a.npy", npy(np.array(["text"])))], zipfile.ZIP_STORED, "type <U4"),
         ([("array/a.npy", npy(np.zeros(3)))], zipfile.ZIP_STORED, "header"),
         ([HEADER, ("array/a.npy", b"nonsense")], zipfile.ZIP_STORED, "damaged"),
@@ -128,7 +141,9 @@ def test_the_folder_is_synchronised(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda handle: (synced.append(stat.S_ISDIR(os.fstat(handle).st_mode)), fsync(handle))
+        os,
+        "fsync",
+        lambda handle: (synced.append(stat.S_ISDIR(os.fstat(handle).st_mode)), fsync(handle)),
     )
     storage.write_atomically(tmp_path / "x", b"")
     assert synced == [False, True]

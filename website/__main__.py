@@ -1,4 +1,5 @@
-"""Build the site: python -m website [--small] [--out site]. Warnings, broken links and code that fails are errors."""
+"""Build the site: python -m website [--small] [--out site]. Warnings, broken links and code that
+fails are errors."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class _Count(logging.Handler):
 
 
 def build(out: Path, work: Path, small: bool = False) -> list[str]:
-    """Build the site and return what is wrong with it; an empty list means that it can be published."""
+    """Build the site and return what is wrong with it; an empty list means that it can be
+    published."""
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config
 
@@ -43,26 +45,47 @@ def build(out: Path, work: Path, small: bool = False) -> list[str]:
     (assets / "katex").mkdir(parents=True)
     shutil.copy(katex / "dist" / "katex.min.css", assets / "katex")
     shutil.copytree(
-        katex / "dist" / "fonts", assets / "katex" / "fonts", ignore=shutil.ignore_patterns("*.ttf", "*.woff")
+        katex / "dist" / "fonts",
+        assets / "katex" / "fonts",
+        ignore=shutil.ignore_patterns("*.ttf", "*.woff"),
     )
     shutil.copy(HERE / "taut.css", assets)
     settings = yaml.safe_load((HERE / "mkdocs.yml").read_text())
     settings |= {
-        "docs_dir": str(source), "site_dir": str(out), "nav": navigation,
+        "docs_dir": str(source),
+        "site_dir": str(out),
+        "nav": navigation,
         "plugins": [
             "search",
-            {"mkdocstrings": {"handlers": {"python": {
-                "paths": [str(ROOT / "src")],
-                "options": {
-                    "docstring_style": "google", "show_source": False, "show_root_heading": True, "show_root_full_path": False,
-                    "heading_level": 2, "members_order": "source", "filters": ["!^_"], "separate_signature": True,
-                    "show_signature_annotations": True,
-                    "docstring_options": {"warn_unknown_params": False, "warn_missing_types": False},
-                    "show_if_no_docstring": False, "docstring_section_style": "list", "allow_inspection": False,
-                },
-            }}}},
+            {
+                "mkdocstrings": {
+                    "handlers": {
+                        "python": {
+                            "paths": [str(ROOT / "src")],
+                            "options": {
+                                "docstring_style": "google",
+                                "show_source": False,
+                                "show_root_heading": True,
+                                "show_root_full_path": False,
+                                "heading_level": 2,
+                                "members_order": "source",
+                                "filters": ["!^_"],
+                                "separate_signature": True,
+                                "show_signature_annotations": True,
+                                "docstring_options": {
+                                    "warn_unknown_params": False,
+                                    "warn_missing_types": False,
+                                },
+                                "show_if_no_docstring": False,
+                                "docstring_section_style": "list",
+                                "allow_inspection": False,
+                            },
+                        }
+                    }
+                }
+            },
         ],
-    }  # fmt: skip
+    }
     path = work / "mkdocs.yml"
     path.write_text(yaml.safe_dump(settings))
     counted = _Count()
@@ -72,7 +95,11 @@ def build(out: Path, work: Path, small: bool = False) -> list[str]:
     finally:
         logging.getLogger("mkdocs").removeHandler(counted)
     failed = equations.render_site(out, katex)
-    return [*counted.lines, *(f"KaTeX does not understand {one}" for one in failed), *check.problems(out)]
+    return [
+        *counted.lines,
+        *(f"KaTeX does not understand {one}" for one in failed),
+        *check.problems(out),
+    ]
 
 
 def main() -> int:
@@ -81,10 +108,15 @@ def main() -> int:
     words.add_argument("--small", action="store_true", help="few pages of each kind")
     words.add_argument("--out", type=Path, default=ROOT / "site")
     asked = words.parse_args()
-    found = build(asked.out.resolve(), ROOT / ".site" / ("small" if asked.small else "full"), asked.small)
+    found = build(
+        asked.out.resolve(), ROOT / ".site" / ("small" if asked.small else "full"), asked.small
+    )
     for line in found:
         print(line, file=sys.stderr)
-    print(f"{'not published, ' if found else ''}{len(list(asked.out.rglob('*.html')))} pages in {asked.out}")
+    print(
+        f"{'not published, ' if found else ''}{len(list(asked.out.rglob('*.html')))} pages in "
+        f"{asked.out}"
+    )
     return 1 if found else 0
 
 

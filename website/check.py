@@ -16,7 +16,10 @@ LOADED = re.compile(
 def problems(site: Path) -> list[str]:
     """Return one line per broken link, missing anchor, or asset from another host."""
     pages = {page: page.read_text() for page in site.rglob("*.html")}
-    anchors = {page: set(re.findall(r"""\b(?:id|name)=["']?([^"'\s>]+)""", text)) for page, text in pages.items()}
+    anchors = {
+        page: set(re.findall(r"""\b(?:id|name)=["']?([^"'\s>]+)""", text))
+        for page, text in pages.items()
+    }
     found = []
     for page, text in pages.items():
         if LOADED.search(text):
@@ -28,10 +31,18 @@ def problems(site: Path) -> list[str]:
             if parts.scheme or parts.netloc or target.startswith(("data:", "#__")):
                 continue
             path = unquote(parts.path)
-            there = page if not path else (site / path.lstrip("/") if path.startswith("/") else base / path).resolve()
+            there = (
+                page
+                if not path
+                else (site / path.lstrip("/") if path.startswith("/") else base / path).resolve()
+            )
             there = there / "index.html" if there.is_dir() else there
             if not there.exists():
                 found.append(f"{page.relative_to(site)}: {target} does not exist")
-            elif parts.fragment and there in anchors and unquote(parts.fragment) not in anchors[there]:
+            elif (
+                parts.fragment
+                and there in anchors
+                and unquote(parts.fragment) not in anchors[there]
+            ):
                 found.append(f"{page.relative_to(site)}: {target} has no such anchor")
     return sorted(set(found))

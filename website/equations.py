@@ -1,4 +1,5 @@
-"""Equations as docstrings write them (ASCII), converted to LaTeX; and LaTeX rendered by KaTeX when the site is built.
+"""Equations as docstrings write them (ASCII), converted to LaTeX; and LaTeX rendered by KaTeX when
+the site is built.
 
 No JavaScript is needed to read the mathematics: pages hold the finished HTML and MathML.
 """
@@ -39,13 +40,34 @@ GREEK = [
     "Lambda",
     "Delta",
 ]
-FUNCTIONS = {"max": r"\max", "min": r"\min", "argmin": r"\arg\min", "argmax": r"\arg\max", "log": r"\log", "exp": r"\exp",
-             "sum": r"\sum", "prod": r"\prod", "inf": r"\inf", "sign": r"\operatorname{sign}"}  # fmt: skip
+FUNCTIONS = {
+    "max": r"\max",
+    "min": r"\min",
+    "argmin": r"\arg\min",
+    "argmax": r"\arg\max",
+    "log": r"\log",
+    "exp": r"\exp",
+    "sum": r"\sum",
+    "prod": r"\prod",
+    "inf": r"\inf",
+    "sign": r"\operatorname{sign}",
+}
 SIGNS = (
-    ("<=", r"\le "), (">=", r"\ge "), ("<-", r"\leftarrow "), ("->", r"\to "), ("...", r"\dots "), ("||", r"\|"),
-    (".(", r" \cdot ("), ("*", r"\cdot "), (" in ", r" \in "), ("~", r"\propto "), (" .. ", r" \dots "),
-    ("#", r"\#"), ("%", r"\%"), ("&", r"\&"),
-)  # fmt: skip
+    ("<=", r"\le "),
+    (">=", r"\ge "),
+    ("<-", r"\leftarrow "),
+    ("->", r"\to "),
+    ("...", r"\dots "),
+    ("||", r"\|"),
+    (".(", r" \cdot ("),
+    ("*", r"\cdot "),
+    (" in ", r" \in "),
+    ("~", r"\propto "),
+    (" .. ", r" \dots "),
+    ("#", r"\#"),
+    ("%", r"\%"),
+    ("&", r"\&"),
+)
 RENDER = """
 const katex = require(process.argv[1]);
 const items = JSON.parse(require('fs').readFileSync(0, 'utf8'));
@@ -130,9 +152,15 @@ def katex(cache: Path) -> Path:
     if not (folder / "dist" / "katex.min.js").is_file():
         cache.mkdir(parents=True, exist_ok=True)
         if shutil.which("npm") is None:
-            raise RuntimeError("npm was not found; the site needs it to fetch KaTeX, which renders the mathematics")
+            raise RuntimeError(
+                "npm was not found; the site needs it to fetch KaTeX, which renders the mathematics"
+            )
         done = subprocess.run(
-            ["npm", "pack", f"katex@{KATEX}", "--silent"], cwd=cache, check=False, capture_output=True, text=True
+            ["npm", "pack", f"katex@{KATEX}", "--silent"],
+            cwd=cache,
+            check=False,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             raise RuntimeError(f"npm could not fetch KaTeX: {done.stderr.strip()}")
@@ -148,7 +176,11 @@ def rendered(items: list[tuple[str, bool]], folder: Path) -> list[str | None]:
         return []
     script = str((folder / "dist" / "katex.min.js").resolve())
     done = subprocess.run(
-        ["node", "-e", RENDER, script], input=json.dumps(items), capture_output=True, text=True, check=True
+        ["node", "-e", RENDER, script],
+        input=json.dumps(items),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found: list[str | None] = json.loads(done.stdout)
     return found
@@ -162,7 +194,10 @@ def mark(text: str) -> str:
 
     def outside(part: str) -> str:
         part = re.sub(
-            r"\$\$(.+?)\$\$", lambda m: f'\n<div class="tex">{_hidden(m[1].strip())}</div>\n', part, flags=re.S
+            r"\$\$(.+?)\$\$",
+            lambda m: f'\n<div class="tex">{_hidden(m[1].strip())}</div>\n',
+            part,
+            flags=re.S,
         )
         return re.sub(
             r"(?<![\\$\w])\$(?!\s)([^$`]+?)(?<!\s)\$(?![\w$])",
@@ -175,9 +210,12 @@ def mark(text: str) -> str:
 
 
 def _hidden(tex: str) -> str:
-    """Return LaTeX with all signs as character references, so that Markdown does not take them for its own."""
+    """Return LaTeX with all signs as character references, so that Markdown does not take them for
+    its own."""
     flat = re.sub(r"\s+", " ", tex)
-    return "".join(letter if letter.isalnum() or letter == " " else f"&#{ord(letter)};" for letter in flat)
+    return "".join(
+        letter if letter.isalnum() or letter == " " else f"&#{ord(letter)};" for letter in flat
+    )
 
 
 def render_site(site: Path, folder: Path) -> list[str]:
@@ -190,10 +228,14 @@ def render_site(site: Path, folder: Path) -> list[str]:
             continue
         sources = [(html.unescape(found[2]), found[1] == "div") for found in marks]
         parts, end = [], 0
-        for found, (source, _), result in zip(marks, sources, rendered(sources, folder), strict=True):
+        for found, (source, _), result in zip(
+            marks, sources, rendered(sources, folder), strict=True
+        ):
             if result is None:
                 failed.append(f"{page.relative_to(site)}: {source}")
-            shown = found[0] if result is None else f'<{found[1]} class="math">{result}</{found[1]}>'
+            shown = (
+                found[0] if result is None else f'<{found[1]} class="math">{result}</{found[1]}>'
+            )
             parts += [text[end : found.start()], shown]
             end = found.end()
         page.write_text("".join([*parts, text[end:]]))

@@ -22,7 +22,8 @@ FENCE = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
 
 
 class Session:
-    """A namespace in which the blocks of one page run, as in a notebook. Figures are saved beside the page."""
+    """A namespace in which the blocks of one page run, as in a notebook. Figures are saved beside
+    the page."""
 
     def __init__(self, page: Path) -> None:
         self.page, self.names, self.figures = page, {"__name__": "__main__"}, 0
@@ -43,7 +44,11 @@ class Session:
         if printed.getvalue().strip():
             parts.append(_text(printed.getvalue()))
         figures = self._figures()
-        if value is not None and not (figures and "Axes" in repr(value)) and not code.rstrip().endswith(";"):
+        if (
+            value is not None
+            and not (figures and "Axes" in repr(value))
+            and not code.rstrip().endswith(";")
+        ):
             parts.append(_shown(value))
         return parts + figures
 
@@ -71,7 +76,10 @@ def execute_page(text: str, page: Path) -> str:
 
 def notebook_cells(path: Path) -> list[tuple[str, str]]:
     """Return the cells of a notebook as (kind, source)."""
-    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"]]
+    return [
+        (cell["cell_type"], "".join(cell["source"]))
+        for cell in json.loads(path.read_text())["cells"]
+    ]
 
 
 def execute_notebook(path: Path, page: Path, run: bool = True) -> str:
@@ -82,7 +90,10 @@ def execute_notebook(path: Path, page: Path, run: bool = True) -> str:
             parts.append(source)
         else:
             parts += [f"```python\n{source}\n```", *(session.run(source) if run else [])]
-    link = f'<p class="download"><a href="../{path.name}" download>Download this page as a notebook</a></p>'
+    link = (
+        f'<p class="download"><a href="../{path.name}" download>Download this page as a '
+        "notebook</a></p>"
+    )
     parts.insert(1, link)
     return "\n\n".join(parts) + "\n"
 
@@ -96,4 +107,6 @@ def _shown(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    return f'<pre class="output"><code>{html.escape(text.rstrip())}</code></pre>'.replace("\n\n", "\n&#8203;\n")
+    return f'<pre class="output"><code>{html.escape(text.rstrip())}</code></pre>'.replace(
+        "\n\n", "\n&#8203;\n"
+    )

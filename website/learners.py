@@ -1,4 +1,5 @@
-"""A page per learner, generated from its card and the docstring of its file, with a figure on the same two streams."""
+"""A page per learner, generated from its card and the docstring of its file, with a figure on the
+same two streams."""
 
 from __future__ import annotations
 
@@ -22,8 +23,17 @@ from .pictures import adaptive
 from .prose import with_formulas
 
 ROUNDS, SEEDS = 1000, 5
-NEEDS = {"radius": "R", "loss_lipschitz": "G_f", "constraint_lipschitz": "G_g", "constraint_range": "D", "loss_range": "F",
-         "strong_convexity": "H", "constraint_count": "m", "slater": "\\varepsilon", "error_bound": "\\kappa"}  # fmt: skip
+NEEDS = {
+    "radius": "R",
+    "loss_lipschitz": "G_f",
+    "constraint_lipschitz": "G_g",
+    "constraint_range": "D",
+    "loss_range": "F",
+    "strong_convexity": "H",
+    "constraint_count": "m",
+    "slater": "\\varepsilon",
+    "error_bound": "\\kappa",
+}
 
 
 def _linear(x: Any, c: Any) -> Any:
@@ -40,16 +50,24 @@ def _diamond(x: Any) -> Any:
 
 @cache
 def streams() -> list[tuple[str, taut.Problem, Any, Any]]:
-    """Return the two streams of all figures: (title, problem, data, loss of the best fixed decision in each round)."""
+    """Return the two streams of all figures: (title, problem, data, loss of the best fixed decision
+    in each round)."""
     rng = np.random.default_rng(1)
     known = taut.Constants(constraint_lipschitz=2**0.5, error_bound=1.0, slater=1.0)
     costs = rng.uniform(size=(SEEDS, ROUNDS, 2)) / 2**0.5
-    linear = taut.Problem(_linear, _diamond, taut.Ball(1.0, shape=2), known.with_values(loss_lipschitz=1.0))
-    centres = np.array([[1.2, 0.2], [-0.4, 1.0], [0.9, -0.8], [0.2, 1.3]])[np.arange(ROUNDS) * 4 // ROUNDS]
+    linear = taut.Problem(
+        _linear, _diamond, taut.Ball(1.0, shape=2), known.with_values(loss_lipschitz=1.0)
+    )
+    centres = np.array([[1.2, 0.2], [-0.4, 1.0], [0.9, -0.8], [0.2, 1.3]])[
+        np.arange(ROUNDS) * 4 // ROUNDS
+    ]
     targets = centres + rng.normal(scale=0.2, size=(SEEDS, ROUNDS, 2))
     targets /= np.maximum(1, np.linalg.norm(targets, axis=-1, keepdims=True) / 2)
     moving = taut.Problem(
-        _distance, _diamond, taut.Ball(1.5, shape=2), known.with_values(loss_lipschitz=3.5, strong_convexity=1.0)
+        _distance,
+        _diamond,
+        taut.Ball(1.5, shape=2),
+        known.with_values(loss_lipschitz=3.5, strong_convexity=1.0),
     )
     found = []
     for title, problem, data in (
@@ -57,24 +75,32 @@ def streams() -> list[tuple[str, taut.Problem, Any, Any]]:
         ("targets that jump three times", moving, targets),
     ):
         best = taut.hindsight(problem, data, seeds=SEEDS).decision
-        each = jax.vmap(jax.vmap(problem.loss, in_axes=(None, 0)))(jnp.asarray(best), jnp.asarray(data))
+        each = jax.vmap(jax.vmap(problem.loss, in_axes=(None, 0)))(
+            jnp.asarray(best), jnp.asarray(data)
+        )
         found.append((title, problem, data, np.asarray(each)))
     return found
 
 
 def figure(card: Card, folder: Path) -> dict[str, str]:
-    """Draw regret and violation of a learner on the streams that it can play; return the reasons why it cannot play others.
+    """Draw regret and violation of a learner on the streams that it can play; return the reasons
+    why it cannot play others.
 
     A second figure, for narrow screens, has its panels one below the other.
     """
     runs: list[tuple[str, taut.Run, Any]] = []
     reasons: dict[str, str] = {}
     if card.request_first:
-        reason = "it decides after the data of a round are revealed, and they have no budget for all rounds"
+        reason = (
+            "it decides after the data of a round are revealed, and they have no budget for all "
+            "rounds"
+        )
         return {title: reason for title, *_ in streams()}
     for title, problem, data, best in streams():
         try:
-            learner = card.build(problem, ROUNDS if card.needs_horizon else None, feasible=taut.L1Ball(1.0, shape=2))
+            learner = card.build(
+                problem, ROUNDS if card.needs_horizon else None, feasible=taut.L1Ball(1.0, shape=2)
+            )
             runs.append((title, taut.simulate(learner, problem, data, seeds=SEEDS), best))
         except (TypeError, ValueError) as error:
             reasons[title] = str(error).split("; expected")[0].split(". ")[0]
@@ -82,8 +108,12 @@ def figure(card: Card, folder: Path) -> dict[str, str]:
         count = len(runs)
         rows, columns = (2 * count, 1) if narrow else (2, count)
         size = (3.9, 2.1 * rows) if narrow else (3.6 * columns, 4.6)
-        made, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-        for (title, run, best), column in zip(runs, panels.reshape(count, 2) if narrow else panels.T, strict=True):
+        made, panels = plt.subplots(
+            rows, columns, figsize=size, layout="constrained", squeeze=False
+        )
+        for (title, run, best), column in zip(
+            runs, panels.reshape(count, 2) if narrow else panels.T, strict=True
+        ):
             _panels(column, title, run, best)
         made.savefig(folder / f"{card.name}{'-narrow' if narrow else ''}.png", dpi=140)
         plt.close(made)
@@ -95,7 +125,9 @@ def _panels(column: Any, title: str, run: taut.Run, best: Any) -> None:
     regret = np.cumsum(run.loss - best, axis=1)
     rounds = np.arange(1, ROUNDS + 1)
     column[0].plot(rounds, regret.mean(axis=0), color="#0072B2")
-    column[0].fill_between(rounds, regret.min(axis=0), regret.max(axis=0), color="#0072B2", alpha=0.16)
+    column[0].fill_between(
+        rounds, regret.min(axis=0), regret.max(axis=0), color="#0072B2", alpha=0.16
+    )
     column[0].set(title=title, ylabel="regret")
     column[0].axhline(0, color="#999999", linewidth=0.7)
     run.plot("violation", ax=column[1])
@@ -105,22 +137,30 @@ def _panels(column: Any, title: str, run: taut.Run, best: Any) -> None:
 
 
 def _on_streams(card: Card, folder: Path) -> list[str]:
-    """Return the section with the figure, and what is to be said about streams that the learner cannot play."""
+    """Return the section with the figure, and what is to be said about streams that the learner
+    cannot play."""
     reasons = figure(card, folder)
     lines = ["## On two streams", ""]
     if len(reasons) < len(streams()):
         text = f"Regret and cumulative clipped violation of {card.title}"
         lines += [
-            adaptive(f"../{card.name}.png", f"../{card.name}-narrow.png", text), "",
+            adaptive(f"../{card.name}.png", f"../{card.name}-narrow.png", text),
+            "",
             rf"Mean and range over {SEEDS} seeds with {ROUNDS} rounds each. The constraint is "
             r"$\lvert x_1 \rvert + \lvert x_2 \rvert \le 1$. All learners are shown on the same two streams, with their default "
-            "parameters.", "",
-        ]  # fmt: skip
+            "parameters.",
+            "",
+        ]
     if len(set(reasons.values())) == 1 and len(reasons) == len(streams()):
         (reason,) = set(reasons.values())
-        lines += [f"It cannot play the two streams that the pages of other learners show: {reason}.", ""]
+        lines += [
+            f"It cannot play the two streams that the pages of other learners show: {reason}.",
+            "",
+        ]
     else:
-        lines += [f'It cannot play the stream "{title}": {reason}.\n' for title, reason in reasons.items()]
+        lines += [
+            f'It cannot play the stream "{title}": {reason}.\n' for title, reason in reasons.items()
+        ]
     return lines
 
 
@@ -133,7 +173,10 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     about = _paragraphs(source.__doc__ or "")
     lines += ["## Update", ""]
     for kind, text in about:
-        lines += [f"$$ {to_latex(text.splitlines())} $$" if kind == "equations" else with_formulas(text), ""]
+        lines += [
+            f"$$ {to_latex(text.splitlines())} $$" if kind == "equations" else with_formulas(text),
+            "",
+        ]
     lines += [
         "## Guarantee",
         "",
@@ -157,7 +200,12 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
         "",
     ]
     if card.needs:
-        lines += ["Constants it needs: " + ", ".join(f"`{n}` (${NEEDS.get(n, n)}$)" for n in card.needs) + ".", ""]
+        lines += [
+            "Constants it needs: "
+            + ", ".join(f"`{n}` (${NEEDS.get(n, n)}$)" for n in card.needs)
+            + ".",
+            "",
+        ]
     if card.options:
         lines += ["| option | default |", "|---|---|"]
         lines += [
@@ -174,7 +222,8 @@ def overview(cards: list[Card]) -> str:
     """Return the list of all learners."""
     rows = ["| learner | losses | regret | violation |", "|---|---|---|---|"]
     rows += [
-        f"| [{card.name}]({card.name}.md) | {card.losses} | {with_formulas(card.regret)} | {with_formulas(card.violation)} |"
+        f"| [{card.name}]({card.name}.md) | {card.losses} | {with_formulas(card.regret)} | "
+        f"{with_formulas(card.violation)} |"
         for card in cards
     ]
     return "\n".join(
@@ -199,7 +248,9 @@ def _call(card: Card) -> str:
 
 def _source(card: Card) -> Any:
     owner = getattr(card.make, "__self__", None) or card.make
-    return sys.modules[inspect.unwrap(owner).__module__ if not inspect.isclass(owner) else owner.__module__]
+    return sys.modules[
+        inspect.unwrap(owner).__module__ if not inspect.isclass(owner) else owner.__module__
+    ]
 
 
 def _paragraphs(doc: str) -> list[tuple[str, str]]:
@@ -207,7 +258,9 @@ def _paragraphs(doc: str) -> list[tuple[str, str]]:
     found = []
     for part in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
         indented = all(line.startswith("    ") for line in part.splitlines())
-        found.append(("equations", inspect.cleandoc(part)) if indented else ("text", part.replace("\n", " ")))
+        found.append(
+            ("equations", inspect.cleandoc(part)) if indented else ("text", part.replace("\n", " "))
+        )
     return found
 
 
@@ -215,21 +268,33 @@ def _advice(card: Card) -> list[str]:
     advice = []
     if card.needs_horizon:
         advice.append(
-            "Use it if the number of rounds is known in advance. Otherwise take an anytime method or a doubling one."
+            "Use it if the number of rounds is known in advance. Otherwise take an anytime "
+            "method or a doubling one."
         )
     else:
-        advice.append("Use it if the number of rounds is not known: its parameters do not depend on it.")
+        advice.append(
+            "Use it if the number of rounds is not known: its parameters do not depend on it."
+        )
     if card.losses == "strongly convex":
-        advice.append("It needs losses with a known modulus of strong convexity. Do not use it for linear losses.")
+        advice.append(
+            "It needs losses with a known modulus of strong convexity. Do not use it for linear "
+            "losses."
+        )
     clipped = [q for q in ("violation", "squared violation", "peak violation") if q in card.growth]
     if clipped:
         advice.append(
-            f"It bounds the {' and the '.join(clipped)}: slack in one round does not offset a violation in another."
+            f"It bounds the {' and the '.join(clipped)}: slack in one round does not offset a "
+            "violation in another."
         )
     else:
-        advice.append("It does not bound the clipped violation. Do not use it if every round must hold.")
+        advice.append(
+            "It does not bound the clipped violation. Do not use it if every round must hold."
+        )
     if card.needs_feasible:
-        advice.append("It projects onto the feasible set in every round. Use it only if that projection is cheap.")
+        advice.append(
+            "It projects onto the feasible set in every round. Use it only if that projection is "
+            "cheap."
+        )
     if card.aggregated:
         advice.append("It plays one constraint; join several with `taut.max_of(problem)`.")
     if card.fixed_constraints:

@@ -1,4 +1,5 @@
-"""Formulas in sentences of docstrings and cards, which are ASCII, marked as LaTeX: H_t becomes $H_t$."""
+"""Formulas in sentences of docstrings and cards, which are ASCII, marked as LaTeX: H_t becomes
+$H_t$."""
 
 from __future__ import annotations
 
@@ -9,9 +10,13 @@ from .equations import GREEK, line
 __all__ = ["with_formulas"]
 
 OPERATORS = frozenset(("=", "<=", ">=", "<", ">", "+", "-", "*", "/", "->", "in"))
-STRONG = re.compile(r"[A-Za-z\])}]_[A-Za-z{+\d]|\^|^O\(|sqrt\(|\blog2?\(|^\|.*\|$|'\(|[<>]=|^[a-zA-Z]\.[a-zA-Z]$")
+STRONG = re.compile(
+    r"[A-Za-z\])}]_[A-Za-z{+\d]|\^|^O\(|sqrt\(|\blog2?\(|^\|.*\|$|'\(|[<>]=|^[a-zA-Z]\.[a-zA-Z]$"
+)
 """What is certainly a part of a formula."""
-WEAK = re.compile(r"^[([{|]*(?:-?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]|\.\.\.?|log|ln|sqrt|max|min|exp|sum)[)\]}|]*$")
+WEAK = re.compile(
+    r"^[([{|]*(?:-?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]|\.\.\.?|log|ln|sqrt|max|min|exp|sum)[)\]}|]*$"
+)
 """What is a part of a formula if its neighbours are: numbers, letters, names of functions."""
 ARTICLES = ("a", "A", "I")
 LETTERS = re.compile(r"^[B-HJ-Zb-z]$")
@@ -19,7 +24,8 @@ LETTERS = re.compile(r"^[B-HJ-Zb-z]$")
 
 
 def with_formulas(text: str) -> str:
-    """Return the text with its formulas between dollar signs; code in backticks and text in dollars stay as they are."""
+    """Return the text with its formulas between dollar signs; code in backticks and text in dollars
+    stay as they are."""
     pieces = re.split(r"(`[^`]*`|\$[^$]*\$|\[[^\]]*\]\([^)]*\))", text)
     return "".join(piece if i % 2 else _marked(piece) for i, piece in enumerate(pieces))
 
@@ -32,7 +38,9 @@ def _marked(text: str) -> str:
         while run and (run[-1][0] in OPERATORS or run[-1][0] in ARTICLES):
             spare.insert(0, run.pop())
         formula = any(word in OPERATORS for word, _ in run)
-        while run and (run[0][0] in OPERATORS or run[0][0] == "a" or (run[0][0] in ARTICLES and not formula)):
+        while run and (
+            run[0][0] in OPERATORS or run[0][0] == "a" or (run[0][0] in ARTICLES and not formula)
+        ):
             out.append("".join(run.pop(0)))
         if run and any(_strong(word) for word, _ in run):
             words = "".join(word + space for word, space in run[:-1]) + run[-1][0]
@@ -63,7 +71,8 @@ def _marked(text: str) -> str:
 
 
 def _peeled(word: str, run: list[tuple[str, str]]) -> tuple[str, str, str]:
-    """Return a word without the punctuation around it: an opening bracket that is not closed, a final comma or stop."""
+    """Return a word without the punctuation around it: an opening bracket that is not closed, a
+    final comma or stop."""
     found = re.match(r"^(.*?)([.,;:]*)$", word)
     core, tail = (found[1], found[2]) if found else (word, "")
     lead = ""

@@ -1,7 +1,8 @@
 """taut: online decisions under constraints that must really hold.
 
-Define a problem once (loss, constraints, domain). Run any learner on it, in a compiled simulation or live, one round at a
-time. A certificate compares regret and all kinds of violation with the bounds that theory gives.
+Define a problem once (loss, constraints, domain). Run any learner on it, in a compiled simulation
+or live, one round at a time. A certificate compares regret and all kinds of violation with the
+bounds that theory gives.
 """
 
 import logging as _logging
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import engine as _engine
 
-_logging.getLogger("taut").addHandler(_logging.NullHandler())  # silent until an application configures logging
+_logging.getLogger("taut").addHandler(
+    _logging.NullHandler()
+)  # silent until an application configures logging
 _engine.prepare()  # before the first JAX array starts XLA
 
 from . import bounds, metrics  # noqa: E402
@@ -47,7 +50,17 @@ from .play.simulate import simulate  # noqa: E402
 from .play.sweeps import Cell, Sweep, sweep  # noqa: E402
 from .play.threads import simulate_all  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
-from .problem.domains import AffineBox, Ball, Blocks, Box, Domain, L1Ball, Product, Simplex, Spectral  # noqa: E402
+from .problem.domains import (  # noqa: E402
+    AffineBox,
+    Ball,
+    Blocks,
+    Box,
+    Domain,
+    L1Ball,
+    Product,
+    Simplex,
+    Spectral,
+)
 from .problem.feasibility import NoFeasibleDecision  # noqa: E402
 from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy  # noqa: E402
 from .problem.memory import steady  # noqa: E402
@@ -122,7 +135,7 @@ __all__ = [
     "steady",
     "sweep",
     "tightened",
-]  # fmt: skip
+]
 
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy
@@ -135,7 +148,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import `taut.from_cvxpy` and `taut.recourse`, which need CVXPY, and `taut.testing` when they are first used."""
+    """Import `taut.from_cvxpy` and `taut.recourse`, which need CVXPY, and `taut.testing` when they
+    are first used."""
     if name == "from_cvxpy":
         from .modelling.model import from_cvxpy
 

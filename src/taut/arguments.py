@@ -14,9 +14,21 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = [
-    "as_array", "count", "did_you_mean", "finite", "flag", "fraction", "instance", "native", "non_negative", "one_of", "path",
-    "positive", "real", "shown",
-]  # fmt: skip
+    "as_array",
+    "count",
+    "did_you_mean",
+    "finite",
+    "flag",
+    "fraction",
+    "instance",
+    "native",
+    "non_negative",
+    "one_of",
+    "path",
+    "positive",
+    "real",
+    "shown",
+]
 
 T = TypeVar("T")
 LONGEST = 100
@@ -61,14 +73,16 @@ def fraction(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value`, which must be True or False: other values, such as the text "no", have a truth value too."""
+    """Return `value`, which must be True or False: other values, such as the text "no", have a
+    truth value too."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: got {shown(value)}; expected True or False")
     return bool(value)
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return `value` as an integer; it must be at least `least`, and at most `most` if that is given."""
+    """Return `value` as an integer; it must be at least `least`, and at most `most` if that is
+    given."""
     if isinstance(value, bool) or not isinstance(value, (numbers.Integral, np.integer)):
         whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
         if not whole:
@@ -85,18 +99,24 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value`, which must be one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         hint = did_you_mean(value, choices)
-        raise ValueError(f"{name}: got {shown(value)}; expected one of {', '.join(map(repr, choices))}{hint}")
+        raise ValueError(
+            f"{name}: got {shown(value)}; expected one of {', '.join(map(repr, choices))}{hint}"
+        )
     return value
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """Return a suggestion for a name that is nearly one of `choices`, to be put at the end of a message; else nothing."""
-    found = difflib.get_close_matches(value, list(choices), 1, 0.75) if isinstance(value, str) else []
+    """Return a suggestion for a name that is nearly one of `choices`, to be put at the end of a
+    message; else nothing."""
+    found = (
+        difflib.get_close_matches(value, list(choices), 1, 0.75) if isinstance(value, str) else []
+    )
     return f". Did you mean {found[0]!r}?" if found else ""
 
 
 def shown(value: Any) -> str:
-    """Return what came in few words: the shape of an array, the name of a function or a class, a short `repr`."""
+    """Return what came in few words: the shape of an array, the name of a function or a class, a
+    short `repr`."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
@@ -113,7 +133,8 @@ def shown(value: Any) -> str:
 
 
 def instance(name: str, value: Any, kind: type[T], expected: str) -> T:
-    """Return `value`, which must be an instance of `kind`; `expected` says what is expected and how to get it."""
+    """Return `value`, which must be an instance of `kind`; `expected` says what is expected and how
+    to get it."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: got {shown(value)}; expected {expected}")
     return value
@@ -130,17 +151,24 @@ def path(name: str, value: Any) -> Path:
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Return `value` as a NumPy array. Masked entries are refused, because NumPy would use the numbers behind the mask."""
+    """Return `value` as a NumPy array. Masked entries are refused, because NumPy would use the
+    numbers behind the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise TypeError(f"{name}: got a masked array; expected numbers everywhere: fill them in with .filled(value)")
+        raise TypeError(
+            f"{name}: got a masked array; expected numbers everywhere: fill them in with "
+            ".filled(value)"
+        )
     try:
         return native(np.asarray(value))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: got a value that is not an array ({error}); expected real numbers") from None
+        raise TypeError(
+            f"{name}: got a value that is not an array ({error}); expected real numbers"
+        ) from None
 
 
 def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array in the machine's order of bytes and with floats of at most 64 bits; JAX knows no others."""
+    """Return an array in the machine's order of bytes and with floats of at most 64 bits; JAX knows
+    no others."""
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(float)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -149,11 +177,15 @@ def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def finite(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return `value` as a NumPy array; all its entries must be finite real numbers."""
     array = as_array(name, value)
-    if array.dtype == object or not (np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)):
+    if array.dtype == object or not (
+        np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)
+    ):
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
     if np.issubdtype(array.dtype, np.complexfloating):
         raise TypeError(f"{name}: got complex numbers; expected real ones")
     if np.issubdtype(array.dtype, np.floating) and not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}: got {array[where]} at index {where}; expected finite numbers only")
+        raise ValueError(
+            f"{name}: got {array[where]} at index {where}; expected finite numbers only"
+        )
     return array

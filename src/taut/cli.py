@@ -1,4 +1,5 @@
-"""The command line. Every command calls one function of the library and has --json. Errors are one sentence."""
+"""The command line. Every command calls one function of the library and has --json. Errors are one
+sentence."""
 
 from __future__ import annotations
 
@@ -30,14 +31,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def main() -> None:
-    """Run the command line with float64 and a persistent compilation cache. Errors print one sentence and exit with 1."""
+    """Run the command line with float64 and a persistent compilation cache. Errors print one
+    sentence and exit with 1."""
     debug = "--debug" in sys.argv
-    sys.argv[:] = [word for word in sys.argv if word != "--debug"]  # accepted before and after the command
+    sys.argv[:] = [
+        word for word in sys.argv if word != "--debug"
+    ]  # accepted before and after the command
     try:
         _prepare()
         app()
     except KeyboardInterrupt:
-        _complain("interrupted; finished experiments are kept, run the same command again to continue")
+        _complain(
+            "interrupted; finished experiments are kept, run the same command again to continue"
+        )
         sys.exit(130)
     except Exception as error:
         if debug:
@@ -47,7 +53,8 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Say why an error without a text was raised: JAX raises one where it has no device to compute on."""
+    """Say why an error without a text was raised: JAX raises one where it has no device to compute
+    on."""
     from .engine import require_jax
 
     try:
@@ -65,7 +72,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_Version = Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)]
+_Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+]
 
 
 @app.callback()
@@ -78,7 +87,9 @@ def _root(
 
 @app.command()
 def learners(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")
+    ] = False,
     json_out: Json = False,
 ) -> None:
     """List all learners with their guarantees.
@@ -98,20 +109,37 @@ def learners(
 
         wide = Console().width >= 160
         shown = _COLUMNS if wide else ("learner", "losses", "regret", "violation")
-        rest = None if wide else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
-        table = Table(title="Learners (b: the parameter beta; m: number of constraints)", caption=rest)
+        rest = (
+            None
+            if wide
+            else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
+        )
+        table = Table(
+            title="Learners (b: the parameter beta; m: number of constraints)", caption=rest
+        )
         for column in shown:
             table.add_column(column, overflow="fold", no_wrap=column == "learner")
         for card in cards:
-            table.add_row(*(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown))
+            table.add_row(
+                *(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown)
+            )
         _print(table)
 
 
-_COLUMNS = ("learner", "losses", "regret", "violation", "cost per round", "needs horizon", "reference")
+_COLUMNS = (
+    "learner",
+    "losses",
+    "regret",
+    "violation",
+    "cost per round",
+    "needs horizon",
+    "reference",
+)
 
 
 def learners_markdown(cards: Iterable[Card]) -> str:
-    """Return a table of learners in Markdown, with one row per card. Growth rates are shown with their conditions."""
+    """Return a table of learners in Markdown, with one row per card. Growth rates are shown with
+    their conditions."""
     rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
     rows += [(f"`{name}`", *rest) for name, *rest in map(_cells, cards)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -123,14 +151,28 @@ def _cells(card: Card) -> tuple[str, ...]:
 
 
 def _described(card: Card) -> dict[str, Any]:
-    plain = ("name", "title", "losses", "regret", "violation", "cost", "reference", "needs_horizon", "aggregated")
+    plain = (
+        "name",
+        "title",
+        "losses",
+        "regret",
+        "violation",
+        "cost",
+        "reference",
+        "needs_horizon",
+        "aggregated",
+    )
     return {
         **{name: getattr(card, name) for name in plain},
         "assumptions": list(card.assumptions),
         "oracles": sorted(card.oracles),
         "needs": list(card.needs),
         "growth": {
-            quantity: {"order": growth.text, "exponent": growth.exponent, "condition": growth.condition}
+            quantity: {
+                "order": growth.text,
+                "exponent": growth.exponent,
+                "condition": growth.condition,
+            }
             for quantity, growth in card.growth.items()
         },
     }
@@ -138,23 +180,40 @@ def _described(card: Card) -> dict[str, Any]:
 
 _Radius = Annotated[float, typer.Option("--radius", "-R", help="R, the radius of the domain.")]
 _LossSlope = Annotated[
-    float, typer.Option("--loss-lipschitz", "-f", help="G_f, a bound on the norm of the loss gradients.")
+    float,
+    typer.Option("--loss-lipschitz", "-f", help="G_f, a bound on the norm of the loss gradients."),
 ]
 _Slope = Annotated[
-    float, typer.Option("--constraint-lipschitz", "-g", help="G_g, a bound on the norm of the constraint gradients.")
+    float,
+    typer.Option(
+        "--constraint-lipschitz", "-g", help="G_g, a bound on the norm of the constraint gradients."
+    ),
 ]
 _Count = Annotated[int, typer.Option("--constraints", "-m", help="m, the number of constraints.")]
-_Reach = Annotated[float | None, typer.Option("--constraint-range", help="D, a bound on |g|. The default is 2 R G_g.")]
+_Reach = Annotated[
+    float | None,
+    typer.Option("--constraint-range", help="D, a bound on |g|. The default is 2 R G_g."),
+]
 _LossReach = Annotated[
-    float | None, typer.Option("--loss-range", help="F, the range of a loss. The default is 2 R G_f.")
+    float | None,
+    typer.Option("--loss-range", help="F, the range of a loss. The default is 2 R G_f."),
 ]
 _Modulus = Annotated[
-    float, typer.Option("--strong-convexity", "-H", help="H, the modulus of strong convexity of the losses.")
+    float,
+    typer.Option(
+        "--strong-convexity", "-H", help="H, the modulus of strong convexity of the losses."
+    ),
 ]
-_Slater = Annotated[float | None, typer.Option("--slater", help="epsilon, such that some decision has g <= -epsilon.")]
+_Slater = Annotated[
+    float | None,
+    typer.Option("--slater", help="epsilon, such that some decision has g <= -epsilon."),
+]
 _Error = Annotated[
     float | None,
-    typer.Option("--error-bound", help="kappa, such that max(g, 0) >= kappa times the distance to the feasible set."),
+    typer.Option(
+        "--error-bound",
+        help="kappa, such that max(g, 0) >= kappa times the distance to the feasible set.",
+    ),
 ]
 
 
@@ -164,7 +223,9 @@ def bound(
     radius: _Radius,
     loss_lipschitz: _LossSlope,
     constraint_lipschitz: _Slope,
-    learner: Annotated[str, typer.Argument(help="Name of a learner (see `taut learners`).")] = "half-space",
+    learner: Annotated[
+        str, typer.Argument(help="Name of a learner (see `taut learners`).")
+    ] = "half-space",
     constraints: _Count = 1,
     constraint_range: _Reach = None,
     loss_range: _LossReach = None,
@@ -187,7 +248,9 @@ def bound(
         loss_lipschitz=loss_lipschitz,
         constraint_lipschitz=constraint_lipschitz,
         constraint_count=constraints,
-        constraint_range=2 * radius * constraint_lipschitz if constraint_range is None else constraint_range,
+        constraint_range=2 * radius * constraint_lipschitz
+        if constraint_range is None
+        else constraint_range,
         loss_range=2 * radius * loss_lipschitz if loss_range is None else loss_range,
         strong_convexity=strong_convexity,
         slater=slater,
@@ -196,11 +259,18 @@ def bound(
     made = LEARNERS[learner].build(known, horizon, feasible=Ball(radius, shape=1))
     found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
     if json_out:
-        _say({"learner": repr(made), "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found}})
+        _say(
+            {
+                "learner": repr(made),
+                "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found},
+            }
+        )
         return
     from rich.table import Table
 
-    table = Table("quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made))
+    table = Table(
+        "quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made)
+    )
     for one in found:
         table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
     _print(table)
@@ -212,7 +282,9 @@ def recommend(
     loss_lipschitz: _LossSlope,
     constraint_lipschitz: _Slope,
     constraints: _Count = 1,
-    horizon: Annotated[int | None, typer.Option("--horizon", "-T", help="Number of rounds, if known.")] = None,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", "-T", help="Number of rounds, if known.")
+    ] = None,
     strong_convexity: _Modulus = 0.0,
     slater: _Slater = None,
     error_bound: _Error = None,
@@ -233,12 +305,18 @@ def recommend(
     from .problem.problem import Problem
 
     known = Constants(
-        radius=radius, loss_lipschitz=loss_lipschitz, constraint_lipschitz=constraint_lipschitz,
-        constraint_range=2 * radius * constraint_lipschitz, strong_convexity=strong_convexity, slater=slater,
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_range=2 * radius * constraint_lipschitz,
+        strong_convexity=strong_convexity,
+        slater=slater,
         error_bound=error_bound,
-    )  # fmt: skip
+    )
     count = arguments.count("constraints", constraints)
-    problem = Problem(lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(count) - 1.0, Ball(radius, shape=1), known)
+    problem = Problem(
+        lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(count) - 1.0, Ball(radius, shape=1), known
+    )
     advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())
@@ -248,15 +326,22 @@ def recommend(
 
 @app.command()
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")] = "all",
-    out: Annotated[Path, typer.Option("--out", help="The folder for results, figures and report.")] = Path(
-        "reproduction"
-    ),
+    experiment: Annotated[
+        str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")
+    ] = "all",
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for results, figures and report.")
+    ] = Path("reproduction"),
     quick: Annotated[bool, typer.Option("--quick", help="Use fewer and shorter horizons.")] = False,
-    seeds: Annotated[int, typer.Option("--seeds", help="The number of random sequences to average over.")] = 10,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="The number of random sequences to average over.")
+    ] = 10,
     demand: Annotated[
         list[Path] | None,
-        typer.Option("--demand", help="A file with the demand for dispatch: an ISO-NE report or CSV. Can be repeated."),
+        typer.Option(
+            "--demand",
+            help="A file with the demand for dispatch: an ISO-NE report or CSV. Can be repeated.",
+        ),
     ] = None,
     json_out: Json = False,
 ) -> None:
@@ -273,7 +358,9 @@ def reproduce(
 
 @app.command()
 def figures(
-    folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path("reproduction"),
+    folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path(
+        "reproduction"
+    ),
     json_out: Json = False,
 ) -> None:
     """Draw the figures of stored results again.
@@ -294,7 +381,9 @@ def figures(
 @app.command()
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Run only the core.")] = False,
-    only: Annotated[str | None, typer.Option("--only", help="Run only this part of the suite.")] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Run only this part of the suite.")
+    ] = None,
     json_out: Json = False,
 ) -> None:
     """Compare the speed of taut with its alternatives.
@@ -305,12 +394,18 @@ def bench(
 
     suite = Path.cwd() / "benchmarks"
     if not (suite / "__main__.py").is_file():
-        raise FileNotFoundError("benchmarks/ was not found; run this command in a checkout of taut's repository")
+        raise FileNotFoundError(
+            "benchmarks/ was not found; run this command in a checkout of taut's repository"
+        )
     from . import arguments
 
     if only is not None:
         arguments.one_of("--only", only, _bench_parts(suite))
-    flags = [*(["--quick"] if quick else []), *(["--only", only] if only else []), *(["--json"] if json_out else [])]
+    flags = [
+        *(["--quick"] if quick else []),
+        *(["--only", only] if only else []),
+        *(["--json"] if json_out else []),
+    ]
     raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
 
 
@@ -330,7 +425,8 @@ app.add_typer(arena_commands.app)
 
 
 def _prepare() -> None:
-    """Enable float64, and a persistent compilation cache unless the user has configured one. Call before any JAX array."""
+    """Enable float64, and a persistent compilation cache unless the user has configured one. Call
+    before any JAX array."""
     import jax
 
     from .engine import remove_damaged_programs

@@ -1,4 +1,5 @@
-"""Commands on a user's own problem: run, compare, certify and plot. Each calls one function of the library."""
+"""Commands on a user's own problem: run, compare, certify and plot. Each calls one function of the
+library."""
 
 from __future__ import annotations
 
@@ -31,25 +32,42 @@ def learner_names(incomplete: str) -> list[str]:
 _Problem = Annotated[
     str,
     typer.Argument(
-        help="A Python file and a name in it, as in problem.py:game: a problem, or a function that returns one."
+        help="A Python file and a name in it, as in problem.py:game: a problem, or a function "
+        "that returns one."
     ),
 ]
 _Data = Annotated[
-    Path, typer.Option("--data", "-d", help="The stream: .csv, .parquet, .npy, .npz or .nc. Rows are rounds.")
+    Path,
+    typer.Option(
+        "--data", "-d", help="The stream: .csv, .parquet, .npy, .npz or .nc. Rows are rounds."
+    ),
 ]
-_Horizon = Annotated[int | None, typer.Option("--horizon", "-T", help="Number of rounds; by default all rows.")]
+_Horizon = Annotated[
+    int | None, typer.Option("--horizon", "-T", help="Number of rounds; by default all rows.")
+]
 _Seeds = Annotated[
-    int | None, typer.Option("--seeds", help="Number of seeds, if the leading axis of the arrays is the seed.")
+    int | None,
+    typer.Option("--seeds", help="Number of seeds, if the leading axis of the arrays is the seed."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 _Learner = Annotated[
-    str, typer.Option("--learner", "-l", help="Name of a learner (see taut learners).", autocompletion=learner_names)
+    str,
+    typer.Option(
+        "--learner",
+        "-l",
+        help="Name of a learner (see taut learners).",
+        autocompletion=learner_names,
+    ),
 ]
 _Learners = Annotated[
-    list[str], typer.Option("--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names)
+    list[str],
+    typer.Option(
+        "--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names
+    ),
 ]
 _Set = Annotated[
-    list[str] | None, typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated.")
+    list[str] | None,
+    typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
 ]
 
 
@@ -57,11 +75,15 @@ def run(
     problem: _Problem,
     data: _Data,
     learner: _Learner = DEFAULT,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file for the run.")] = Path("run.nc"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file for the run.")] = Path(
+        "run.nc"
+    ),
     horizon: _Horizon = None,
     seeds: _Seeds = None,
     options: _Set = None,
-    decisions: Annotated[bool, typer.Option("--decisions", help="Record the decisions too.")] = False,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="Record the decisions too.")
+    ] = False,
     json_out: _Json = False,
 ) -> None:
     """Play a learner on your problem and data, and save the run."""
@@ -74,16 +96,28 @@ def run(
     game = _with_constants(game, stream, rounds, seeds)
     made = build(learner, game, horizon=rounds, **_options(options))
     record = ("loss", "excess", "decisions") if decisions else ("loss", "excess")
-    found = simulate(made, game, stream, horizon=rounds, seeds=seeds, record=record, progress=sys.stderr.isatty())
+    found = simulate(
+        made, game, stream, horizon=rounds, seeds=seeds, record=record, progress=sys.stderr.isatty()
+    )
     found.save(out)
     _origin(out).write_text(
         json.dumps(
-            {"problem": _absolute(problem), "data": str(data.resolve()), "seeds": seeds, "sha256": _digest(data)}
+            {
+                "problem": _absolute(problem),
+                "data": str(data.resolve()),
+                "seeds": seeds,
+                "sha256": _digest(data),
+            }
         )
     )
     if json_out:
         totals = {name: _mean(value) for name, value in found.totals.to_dict().items()}
-        typer.echo(json.dumps({"run": str(out), "learner": repr(made), "rounds": rounds, "totals": totals}, indent=1))
+        typer.echo(
+            json.dumps(
+                {"run": str(out), "learner": repr(made), "rounds": rounds, "totals": totals},
+                indent=1,
+            )
+        )
     else:
         typer.echo(str(found))
         typer.echo(f"saved to {out}; see also: taut certify {out}, taut plot {out}")
@@ -96,7 +130,9 @@ def compare(
     horizon: _Horizon = None,
     seeds: _Seeds = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the table to this file.")] = None,
-    figure: Annotated[Path | None, typer.Option("--figure", help="Draw the curves into this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the curves into this file.")
+    ] = None,
     json_out: _Json = False,
 ) -> None:
     """Compare several learners on your problem and data.
@@ -107,7 +143,9 @@ def compare(
 
     game, stream = load_problem(problem), read_data(data)
     game = _with_constants(game, stream, horizon, seeds)
-    found = contest(learner, game, stream, horizon=horizon, seeds=seeds, progress=sys.stderr.isatty())
+    found = contest(
+        learner, game, stream, horizon=horizon, seeds=seeds, progress=sys.stderr.isatty()
+    )
     if csv is not None:
         found.to_csv(csv)
     if figure is not None:
@@ -120,8 +158,12 @@ def compare(
 
 def certify(
     run: Annotated[Path, typer.Argument(help="A run that taut run saved.")],
-    problem: Annotated[str | None, typer.Option("--problem", help="The problem, if it has moved.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")] = None,
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="The problem, if it has moved.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")
+    ] = None,
     seeds: _Seeds = None,
     json_out: _Json = False,
 ) -> None:
@@ -143,9 +185,15 @@ def plot(
     run: Annotated[Path, typer.Argument(help="A saved run.")],
     quantity: Annotated[
         str | None,
-        typer.Option("--quantity", "-q", help="loss, violation, excess, decision or regret; by default three panels."),
+        typer.Option(
+            "--quantity",
+            "-q",
+            help="loss, violation, excess, decision or regret; by default three panels.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")
+    ] = None,
     json_out: _Json = False,
 ) -> None:
     """Draw a saved run."""
@@ -170,15 +218,20 @@ def plot(
 
 
 def _origin_of(run: Path, problem: str | None, data: Path | None) -> tuple[str, Path, int | None]:
-    """Return problem, data and seeds of a saved run: those that are given, or those that `taut run` wrote down."""
+    """Return problem, data and seeds of a saved run: those that are given, or those that `taut run`
+    wrote down."""
     origin = _read_origin(run)
     where = problem or origin.get("problem")
     source = data or (Path(origin["data"]) if "data" in origin else None)
     if where is None or source is None:
-        raise ValueError(f"{run}: got a run without a record of its problem and data; expected --problem and --data")
+        raise ValueError(
+            f"{run}: got a run without a record of its problem and data; expected --problem and "
+            "--data"
+        )
     if data is None and _digest(source) != origin.get("sha256"):
         raise ValueError(
-            f"--data: {source} has changed since the run; expected the same data, or --data with the right file"
+            f"--data: {source} has changed since the run; expected the same data, or --data with "
+            "the right file"
         )
     return where, source, origin.get("seeds")
 
@@ -190,9 +243,13 @@ def load_problem(where: str) -> Problem:
     file, colon, name = where.rpartition(":")
     path = Path(file)
     if not colon or not name.isidentifier():
-        raise ValueError(f"problem: got {where!r}; expected a file and a name in it, as in problem.py:game")
+        raise ValueError(
+            f"problem: got {where!r}; expected a file and a name in it, as in problem.py:game"
+        )
     if not path.is_file():
-        raise FileNotFoundError(f"problem: got {where!r}, but there is no file {file!r}; expected a Python file")
+        raise FileNotFoundError(
+            f"problem: got {where!r}, but there is no file {file!r}; expected a Python file"
+        )
     spec = importlib.util.spec_from_file_location(f"taut_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"problem: got {where!r}; expected a file whose name ends with .py")
@@ -206,11 +263,15 @@ def load_problem(where: str) -> Problem:
     if found is None:
         names = [n for n, value in vars(module).items() if isinstance(value, Problem)]
         raise ValueError(
-            f"problem: got {where!r}, but {file} has no {name!r}; expected one of {', '.join(names) or 'none'}"
+            f"problem: got {where!r}, but {file} has no {name!r}; expected one of "
+            f"{', '.join(names) or 'none'}"
         )
     found = found() if callable(found) and not isinstance(found, Problem) else found
     if not isinstance(found, Problem):
-        raise TypeError(f"problem: got {where!r}, which is of class {type(found).__name__}; expected a taut.Problem")
+        raise TypeError(
+            f"problem: got {where!r}, which is of class {type(found).__name__}; expected a "
+            "taut.Problem"
+        )
     return found
 
 
@@ -220,12 +281,14 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def read_data(path: Path) -> Any:
-    """Return the stream in a file. The first column of a CSV file is its index if it holds no numbers."""
+    """Return the stream in a file. The first column of a CSV file is its index if it holds no
+    numbers."""
     import numpy as np
 
     if not path.is_file():
         raise FileNotFoundError(
-            f"--data: got {path}, where there is no file; expected .csv, .parquet, .npy, .npz or .nc"
+            f"--data: got {path}, where there is no file; expected .csv, .parquet, .npy, .npz or "
+            ".nc"
         )
     if path.suffix == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -241,7 +304,9 @@ def read_data(path: Path) -> Any:
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     if path.suffix != ".csv":
-        raise ValueError(f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc")
+        raise ValueError(
+            f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc"
+        )
     exact: Any = (
         {} if _version(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
     )  # all digits, as later ones do
@@ -255,12 +320,15 @@ def read_data(path: Path) -> Any:
 
 
 def _with_constants(game: Problem, stream: Any, horizon: int | None, seeds: int | None) -> Problem:
-    """Return the problem with unknown constants estimated from the data; a certificate marks them."""
+    """Return the problem with unknown constants estimated from the data; a certificate marks
+    them."""
     import jax
 
     if None not in (game.constants.loss_lipschitz, game.constants.constraint_lipschitz):
         return game
-    typer.echo("taut: constants that the problem does not state are estimated from the data", err=True)
+    typer.echo(
+        "taut: constants that the problem does not state are estimated from the data", err=True
+    )
     known = game.estimate_constants(stream, jax.random.key(0), horizon=horizon, seeds=seeds)
     return game.with_constants(known)
 

@@ -1,4 +1,5 @@
-"""How results print: a title, aligned facts and small tables, as text in a terminal and as HTML in a notebook."""
+"""How results print: a title, aligned facts and small tables, as text in a terminal and as HTML in
+a notebook."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LINES = 4
 
 
 def number(value: Any) -> str:
-    """Return four significant digits; an empty text for `None`, which means that there is no number."""
+    """Return four significant digits; an empty text for `None`, which means that there is no
+    number."""
     return "" if value is None else f"{float(value):.4g}"
 
 
@@ -33,11 +35,16 @@ def numbers(values: Any, most: int = 6) -> str:
     if array.ndim == 0:
         return number(array)
     shown = " ".join(number(value) for value in array.ravel()[:most])
-    return f"[{shown}]" if array.ndim == 1 and array.size <= most else f"[{shown} ...] of shape {array.shape}"
+    return (
+        f"[{shown}]"
+        if array.ndim == 1 and array.size <= most
+        else f"[{shown} ...] of shape {array.shape}"
+    )
 
 
 def brief(value: Any) -> str:
-    """Return a learner or another dataclass in few words: parameters that differ from their defaults, rounded."""
+    """Return a learner or another dataclass in few words: parameters that differ from their
+    defaults, rounded."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return rounded(repr(value))
     parts = []
@@ -54,7 +61,11 @@ def rounded(text: str) -> str:
 
 
 def _is_default(entry: Any, default: Any) -> bool:
-    return isinstance(default, bool | int | float | str | None) and type(entry) is type(default) and entry == default
+    return (
+        isinstance(default, bool | int | float | str | None)
+        and type(entry) is type(default)
+        and entry == default
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,10 @@ class Grid:
 
     def html(self) -> str:
         """Return the table as HTML."""
-        head = "".join(f'<th style="text-align:{self._side(name)}">{html.escape(name)}</th>' for name in self.columns)
+        head = "".join(
+            f'<th style="text-align:{self._side(name)}">{html.escape(name)}</th>'
+            for name in self.columns
+        )
         body = ""
         for row in self.rows:
             cells = (

@@ -1,4 +1,5 @@
-"""JAX set-up: the XLA flag, the compilation cache, the precision of floats, dataclasses as pytrees; taut's version."""
+"""JAX set-up: the XLA flag, the compilation cache, the precision of floats, dataclasses as pytrees;
+taut's version."""
 
 from __future__ import annotations
 
@@ -18,10 +19,25 @@ from jax.tree_util import GetAttrKey
 from .jax_internals import backend_started, forget_traces
 
 __all__ = [
-    "COMPILER_OPTIONS", "FLAG", "VERSION", "Array", "cache", "cache_folder", "compiles_whole_loops", "default_float",
-    "double_precision", "first_key", "notice_precision", "prepare", "random_key", "register_dataclass", "remove_damaged_programs",
-    "require_jax", "unless_chosen", "wrapped_key",
-]  # fmt: skip
+    "COMPILER_OPTIONS",
+    "FLAG",
+    "VERSION",
+    "Array",
+    "cache",
+    "cache_folder",
+    "compiles_whole_loops",
+    "default_float",
+    "double_precision",
+    "first_key",
+    "notice_precision",
+    "prepare",
+    "random_key",
+    "register_dataclass",
+    "remove_damaged_programs",
+    "require_jax",
+    "unless_chosen",
+    "wrapped_key",
+]
 
 VERSION = "0.1.0"
 
@@ -33,7 +49,11 @@ OPTION = "xla_cpu_small_while_loop_byte_threshold"
 
 def unless_chosen(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of XLA's compiler without those that the user has chosen in `XLA_FLAGS`."""
-    return {name: value for name, value in options.items() if name not in os.environ.get("XLA_FLAGS", "")}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in os.environ.get("XLA_FLAGS", "")
+    }
 
 
 COMPILER_OPTIONS: dict[str, Any] = {
@@ -49,11 +69,13 @@ FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
 
 
 def prepare() -> bool:
-    """Set the flag that makes XLA's CPU backend compile whole loops. Return True if the flag was set.
+    """Set the flag that makes XLA's CPU backend compile whole loops. Return True if the flag was
+    set.
 
-    The backend compiles a `while` loop into one function only if the loop's buffers are small (1 KiB by default).
-    Otherwise it dispatches every operation of every round, which is up to seven times slower. The threshold is read when
-    the backend starts, so nothing is set if it is already running, or if `XLA_FLAGS` already has backend options.
+    The backend compiles a `while` loop into one function only if the loop's buffers are small (1
+    KiB by default). Otherwise it dispatches every operation of every round, which is up to seven
+    times slower. The threshold is read when the backend starts, so nothing is set if it is already
+    running, or if `XLA_FLAGS` already has backend options.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_backend_extra_options" in flags or backend_started():
@@ -65,12 +87,14 @@ def prepare() -> bool:
 
 
 def compiles_whole_loops() -> bool:
-    """Return whether XLA compiles whole loops in this process; False if it started before the flag was set."""
+    """Return whether XLA compiles whole loops in this process; False if it started before the flag
+    was set."""
     return _Process.whole_loops
 
 
 def cache(folder: str | Path) -> None:
-    """Keep compiled code in `folder`, so that the next process does not compile the same simulations again."""
+    """Keep compiled code in `folder`, so that the next process does not compile the same
+    simulations again."""
     from jax.experimental.compilation_cache import compilation_cache
 
     remove_damaged_programs(folder)
@@ -91,10 +115,11 @@ SETTLED = 60.0
 
 
 def remove_damaged_programs(folder: str | Path) -> int:
-    """Delete compiled programs that a process left half written when it was killed; return how many.
+    """Delete compiled programs that a process left half written when it was killed; return how
+    many.
 
-    JAX writes its files in place, never replaces one, and compiles again in every process that meets a damaged one. Only files
-    that are new since the last call are read.
+    JAX writes its files in place, never replaces one, and compiles again in every process that
+    meets a damaged one. Only files that are new since the last call are read.
     """
     folder, now = Path(folder), time.time()
     stamp = folder / ".taut-checked"
@@ -108,7 +133,9 @@ def remove_damaged_programs(folder: str | Path) -> int:
         if folder.is_dir():
             stamp.touch()
             os.utime(stamp, (now - SETTLED, now - SETTLED))
-    except OSError:  # somebody else's folder, or another process deletes files; the cache works without this
+    except (
+        OSError
+    ):  # somebody else's folder, or another process deletes files; the cache works without this
         return 0
     return removed
 
@@ -147,16 +174,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def require_jax(tracing: bool = True) -> None:
-    """Raise an error where JAX cannot compute; and trace functions anew if the precision was changed since the last call.
+    """Raise an error where JAX cannot compute; and trace functions anew if the precision was
+    changed since the last call.
 
-    These are processes that were forked after JAX had started, in which compiled code would wait forever, and those for
-    which the user chose a platform that this machine does not have. If nothing is traced, `tracing=False` saves a microsecond.
+    These are processes that were forked after JAX had started, in which compiled code would wait
+    forever, and those for which the user chose a platform that this machine does not have. If
+    nothing is traced, `tracing=False` saves a microsecond.
     """
     if tracing:
         notice_precision()
     if _Process.forked:
         raise RuntimeError(
-            "This process was forked from one in which JAX had already started, and JAX does not work in it. Start processes "
+            "This process was forked from one in which JAX had already started, and JAX does not "
+            "work in it. Start processes "
             'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
         )
     if not _Process.has_device:
@@ -170,14 +200,15 @@ def _require_device() -> None:
         chosen = os.environ.get("JAX_PLATFORMS") or jax.config.read("jax_platforms")
         why = str(error) or "it found no such device"
         raise RuntimeError(
-            f"JAX_PLATFORMS: got {chosen!r}, on which JAX cannot compute here ({why}); expected 'cpu', or no value, with which "
-            "JAX chooses a device that there is"
+            f"JAX_PLATFORMS: got {chosen!r}, on which JAX cannot compute here ({why}); expected "
+            "'cpu', or no value, with which JAX chooses a device that there is"
         ) from error
     _Process.has_device = True
 
 
 def first_key() -> jax.Array:
-    """Return `jax.random.key(0)`, of JAX's usual kind whatever kind the user has made the default."""
+    """Return `jax.random.key(0)`, of JAX's usual kind whatever kind the user has made the
+    default."""
     return jax.random.key(0, impl=KEYS)
 
 
@@ -192,19 +223,27 @@ def random_key(name: str, key: Any, usual: bool = False) -> jax.Array:
     Arguments:
         name: the name of the argument.
         key: what the user gave.
-        usual: whether only keys of JAX's usual kind are accepted, because states and files contain their two numbers.
+        usual: whether only keys of JAX's usual kind are accepted, because states and files contain
+            their two numbers.
     """
     if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         key = wrapped_key(key)
-    if not isinstance(key, jax.Array) or not jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key) or key.shape != ():
+    if (
+        not isinstance(key, jax.Array)
+        or not jax.numpy.issubdtype(key.dtype, jax.dtypes.prng_key)
+        or key.shape != ()
+    ):
         made = (
-            f"jax.random.key({key})" if isinstance(key, int) and not isinstance(key, bool) else "jax.random.key(seed)"
+            f"jax.random.key({key})"
+            if isinstance(key, int) and not isinstance(key, bool)
+            else "jax.random.key(seed)"
         )
         raise TypeError(f"{name}: got {key!r}; expected one key, as made by {made}")
     if usual and str(jax.random.key_impl(key)) != KEYS:
         raise ValueError(
-            f"{name}: got a key of the kind {str(jax.random.key_impl(key))!r}; expected one of the kind {KEYS!r} for feedback and "
-            f"learners that draw random numbers: jax.random.key(seed, impl={KEYS!r})"
+            f"{name}: got a key of the kind {str(jax.random.key_impl(key))!r}; expected one of "
+            f"the kind {KEYS!r} for feedback and learners that draw random numbers: "
+            f"jax.random.key(seed, impl={KEYS!r})"
         )
     return key
 
@@ -217,8 +256,8 @@ def default_float() -> jax.numpy.dtype:
 def notice_precision() -> None:
     """Trace functions anew if the precision changed.
 
-    JAX caches NumPy constants of a user's functions in the precision of their first use and would mix the two. Compiled
-    programs stay.
+    JAX caches NumPy constants of a user's functions in the precision of their first use and would
+    mix the two. Compiled programs stay.
     """
     now = bool(jax.config.read("jax_enable_x64"))
     if _Process.x64 not in (None, now):
@@ -255,16 +294,18 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def register_dataclass(kind: Kind) -> Kind:
-    """Register a dataclass as a pytree. Fields are leaves or subtrees, or static if their metadata say `{"static": True}`.
+    """Register a dataclass as a pytree. Fields are leaves or subtrees, or static if their metadata
+    say `{"static": True}`.
 
-    Use this function instead of `jax.tree_util.register_dataclass`. With the latter, the tree structures of two classes
-    with the same fields compare equal (jaxlib 0.10.2; only their hashes differ). `jax.jit` looks up a program by 7 bits of
-    the hash and then by equality, so one class in 128 silently runs the program of another, for example with steps of 1/t
-    instead of 1/sqrt(t).
+    Use this function instead of `jax.tree_util.register_dataclass`. With the latter, the tree
+    structures of two classes with the same fields compare equal (jaxlib 0.10.2; only their hashes
+    differ). `jax.jit` looks up a program by 7 bits of the hash and then by equality, so one class
+    in 128 silently runs the program of another, for example with steps of 1/t instead of 1/sqrt(t).
 
-    A value is rebuilt from its fields only, without calling `__init__` and `__post_init__`: its fields were checked when
-    the original was created, they can be tracers now, and every compiled call would be slower. Attributes that
-    `__post_init__` sets and that are not fields are lost; compute them on demand instead.
+    A value is rebuilt from its fields only, without calling `__init__` and `__post_init__`: its
+    fields were checked when the original was created, they can be tracers now, and every compiled
+    call would be slower. Attributes that `__post_init__` sets and that are not fields are lost;
+    compute them on demand instead.
     """
     static = tuple(f.name for f in fields(kind) if f.metadata.get("static"))
     names = tuple(f.name for f in fields(kind) if f.name not in static)
@@ -272,7 +313,9 @@ def register_dataclass(kind: Kind) -> Kind:
     put = object.__setattr__  # the dataclass can be frozen
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return tuple(getattr(value, name) for name in names), tuple(getattr(value, name) for name in static)
+        return tuple(getattr(value, name) for name in names), tuple(
+            getattr(value, name) for name in static
+        )
 
     def flatten_with_keys(value: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
         children, fixed = flatten(value)

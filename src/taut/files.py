@@ -1,8 +1,10 @@
-"""Files: classes by name, values as JSON, arrays as npz. Every write is atomic, and pickle is never used.
+"""Files: classes by name, values as JSON, arrays as npz. Every write is atomic, and pickle is never
+used.
 
-A class of taut is stored under its bare name, any other class under its module and qualified name, as in `lab:Mirror`. A
-module that runs as a script is named `__main__`, so that name matches every module. Files of earlier versions contain bare
-names for all classes; a bare name means taut's class if there is one, otherwise the only class with that name.
+A class of taut is stored under its bare name, any other class under its module and qualified name,
+as in `lab:Mirror`. A module that runs as a script is named `__main__`, so that name matches every
+module. Files of earlier versions contain bare names for all classes; a bare name means taut's class
+if there is one, otherwise the only class with that name.
 """
 
 from __future__ import annotations
@@ -21,12 +23,26 @@ from .engine import VERSION, Array
 from .storage import read_arrays, write_arrays, write_atomically
 
 __all__ = [
-    "add_class", "add_field", "add_format", "class_name", "class_names", "find_class", "flat", "like", "pack", "read_arrays",
-    "refuse_newer", "same", "unpack", "write_arrays", "write_atomically",
-]  # fmt: skip
+    "add_class",
+    "add_field",
+    "add_format",
+    "class_name",
+    "class_names",
+    "find_class",
+    "flat",
+    "like",
+    "pack",
+    "read_arrays",
+    "refuse_newer",
+    "same",
+    "unpack",
+    "write_arrays",
+    "write_atomically",
+]
 
 PARAMETERS = "parameters"
-"""The role of learners and schedules, which are dataclasses that a file describes by class name and fields."""
+"""The role of learners and schedules, which are dataclasses that a file describes by class name and
+fields."""
 SCRIPT = "__main__"
 
 _classes: list[tuple[str, type]] = []
@@ -39,7 +55,9 @@ def add_class(kind: type, role: str = PARAMETERS) -> None:
     _classes.append((role, kind))
 
 
-def add_format(tag: str, kind: type, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+def add_format(
+    tag: str, kind: type, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]
+) -> None:
     """Store values of `kind` as `{tag: pack(value)}`."""
     _formats[tag] = (kind, pack, unpack)
 
@@ -56,18 +74,29 @@ def class_name(kind: type) -> str:
 
 def class_names(role: str = PARAMETERS) -> tuple[str, ...]:
     """Return the names of all known classes of a role."""
-    return tuple(sorted({class_name(kind) for known, kind in _classes if known == role and kind.__name__[0] != "_"}))
+    return tuple(
+        sorted(
+            {
+                class_name(kind)
+                for known, kind in _classes
+                if known == role and kind.__name__[0] != "_"
+            }
+        )
+    )
 
 
 def find_class(name: str, role: str = PARAMETERS) -> Any:
-    """Return the class of a role that a file calls `name`, the newest if it was redefined, or None if there is none."""
+    """Return the class of a role that a file calls `name`, the newest if it was redefined, or None
+    if there is none."""
     found = {class_name(kind): kind for known, kind in _classes if known == role}
     if name in found:
         return found[name]
     possible = [kind for kind in found.values() if _could_be(kind, name)]
     if len(possible) > 1:
         listed = " or ".join(sorted(map(class_name, possible)))
-        raise ValueError(f"file: got the class name {name!r}, which could be {listed}; expected one of them")
+        raise ValueError(
+            f"file: got the class name {name!r}, which could be {listed}; expected one of them"
+        )
     return possible[0] if possible else None
 
 
@@ -85,7 +114,8 @@ def _could_be(kind: type, name: str) -> bool:
 
 
 def pack(value: Any) -> Any:
-    """Convert a learner, schedule, domain or constants to values for JSON. Floats keep their exact value."""
+    """Convert a learner, schedule, domain or constants to values for JSON. Floats keep their exact
+    value."""
     for tag, (known, describe, _) in _formats.items():
         if isinstance(value, known):
             return {tag: describe(value)}
@@ -94,14 +124,18 @@ def pack(value: Any) -> Any:
         return {"kind": class_name(type(value)), "fields": fields}
     if isinstance(value, (np.ndarray, jax.Array)):
         array = np.asarray(value)
-        return array.item() if array.ndim == 0 else {"array": array.tolist(), "dtype": str(array.dtype)}
+        return (
+            array.item()
+            if array.ndim == 0
+            else {"array": array.tolist(), "dtype": str(array.dtype)}
+        )
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(
-        f"learner: got a field of type {type(value).__name__}; expected numbers, arrays, schedules or domains, "
-        "which a file can hold"
+        f"learner: got a field of type {type(value).__name__}; expected numbers, arrays, "
+        "schedules or domains, which a file can hold"
     )
 
 
@@ -114,29 +148,39 @@ def unpack(packed: Any) -> Any:
             return restore(packed[tag])
     if "array" in packed:
         if np.dtype(packed["dtype"]).kind not in "fiub":
-            raise ValueError(f"file: got an array of type {packed['dtype']!r}; expected real numbers")
+            raise ValueError(
+                f"file: got an array of type {packed['dtype']!r}; expected real numbers"
+            )
         return np.asarray(packed["array"], packed["dtype"])
     kind = find_class(str(packed.get("kind")))
     if kind is None:
         known = ", ".join(class_names())
-        raise ValueError(f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}")
+        raise ValueError(
+            f"file: got a learner of kind {packed.get('kind')!r}; expected one of {known}"
+        )
     special = {name: restore for known, name, restore in _fields if issubclass(kind, known)}
-    return kind(**{name: special.get(name, unpack)(field) for name, field in packed["fields"].items()})
+    return kind(
+        **{name: special.get(name, unpack)(field) for name, field in packed["fields"].items()}
+    )
 
 
 def refuse_newer(version: Any) -> None:
-    """Raise an error if a file was written by a later version of taut, which may mean something else by it."""
+    """Raise an error if a file was written by a later version of taut, which may mean something
+    else by it."""
     if version == "":  # a run that was not made by a simulation
         return
     found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?.*", version) if isinstance(version, str) else None
     if found is None:
         raise ValueError(f"its version is {version!r}")
     if tuple(map(int, found.groups()[:2])) > tuple(map(int, VERSION.split(".")[:2])):
-        raise ValueError(f"it was written by taut {version}, this is taut {VERSION}: update taut to read it")
+        raise ValueError(
+            f"it was written by taut {version}, this is taut {VERSION}: update taut to read it"
+        )
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return True if two packed values are exactly equal. Files of earlier versions can use other names for a class."""
+    """Return True if two packed values are exactly equal. Files of earlier versions can use other
+    names for a class."""
     return json.dumps(_renamed(a), sort_keys=True) == json.dumps(_renamed(b), sort_keys=True)
 
 
@@ -149,7 +193,10 @@ def _renamed(packed: Any) -> Any:
     entries = {name: _renamed(entry) for name, entry in packed.items()}
     if isinstance(entries.get("kind"), str):
         roles = (PARAMETERS,) if "fields" in entries else tuple(_formats)
-        kind = next((found for role in roles if (found := find_class(entries["kind"], role)) is not None), None)
+        kind = next(
+            (found for role in roles if (found := find_class(entries["kind"], role)) is not None),
+            None,
+        )
         entries["kind"] = entries["kind"] if kind is None else class_name(kind)
     return entries
 
@@ -161,7 +208,8 @@ def flat(tree: Any) -> dict[str, Array]:
 
 
 def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
-    """Return a state with the structure of `tree` and the leaves that `flat` returned; ValueError if they do not match."""
+    """Return a state with the structure of `tree` and the leaves that `flat` returned; ValueError
+    if they do not match."""
     models, structure = jax.tree.flatten(tree)
     kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
     if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:

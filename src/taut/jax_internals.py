@@ -1,8 +1,9 @@
 """All parts of JAX that are not documented as stable. No other module of taut uses them.
 
-A new release of JAX may change them. Each has a fall-back in plain JAX, which is slower but computes the same: rounds are not
-rewritten for XLA, and loss and constraints are traced more than once. Setting `TAUT_PLAIN_JAX=1` in the environment before
-importing taut forces the fall-backs. The smoothing of constraints has none: it needs the traced program and raises an error.
+A new release of JAX may change them. Each has a fall-back in plain JAX, which is slower but
+computes the same: rounds are not rewritten for XLA, and loss and constraints are traced more than
+once. Setting `TAUT_PLAIN_JAX=1` in the environment before importing taut forces the fall-backs. The
+smoothing of constraints has none: it needs the traced program and raises an error.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ def plain() -> bool:
 
 
 def is_tracer(value: Any) -> bool:
-    """Return whether a value is not known yet, because JAX is tracing the function that computes it."""
+    """Return whether a value is not known yet, because JAX is tracing the function that computes
+    it."""
     return isinstance(value, jax.core.Tracer)
 
 
 def trace_state() -> Any:
-    """Return an identifier of the current JAX trace; as a fall-back, one that is equal to no other."""
+    """Return an identifier of the current JAX trace; as a fall-back, one that is equal to no
+    other."""
     if _forced:
         return object()
     try:
@@ -76,7 +79,8 @@ def backend_started() -> bool:
 def forget_traces() -> None:
     """Make JAX trace functions anew, but keep compiled programs; as a fall-back, discard those too.
 
-    JAX keeps NumPy constants of a function in the precision in which it was first traced, and would mix the two.
+    JAX keeps NumPy constants of a function in the precision in which it was first traced, and would
+    mix the two.
     """
     try:
         if _forced:
@@ -85,7 +89,11 @@ def forget_traces() -> None:
         from jax._src.interpreters import partial_eval
 
         # The second one has another name in JAX 0.8.
-        traced = pjit._create_pjit_jaxpr if hasattr(pjit, "_create_pjit_jaxpr") else partial_eval.trace_to_jaxpr
+        traced = (
+            pjit._create_pjit_jaxpr
+            if hasattr(pjit, "_create_pjit_jaxpr")
+            else partial_eval.trace_to_jaxpr
+        )
         for cached in (pjit._infer_params_cached, traced):
             cached.cache_clear()
     except (ImportError, AttributeError):
@@ -95,7 +103,9 @@ def forget_traces() -> None:
 def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     """Return the results of an equation of a traced program for other operands."""
     bound = equation.primitive.get_bind_params(equation.params)
-    functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # a pair before JAX 0.9.2
+    functions, parameters = (
+        bound if isinstance(bound, tuple) else ((), bound)
+    )  # a pair before JAX 0.9.2
     results = equation.primitive.bind(*functions, *operands, **parameters)
     return list(results) if equation.primitive.multiple_results else [results]
 
@@ -103,19 +113,23 @@ def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
 def marks_calls() -> bool:
     """Return whether `mark_call` has an effect.
 
-    It has none with versions of XLA in which this was not tested: an error in its compiler ends the process.
+    It has none with versions of XLA in which this was not tested: an error in its compiler ends the
+    process.
     """
     return not _forced and jax.__version__.startswith(ONE_KERNEL)
 
 
 def mark_call(results: list[jax.Array]) -> list[jax.Array]:
-    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a fall-back, do nothing."""
+    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a
+    fall-back, do nothing."""
     try:
         if not marks_calls() or not results:
             raise ImportError
         from jax.experimental.xla_metadata import set_xla_metadata
 
-        first: jax.Array = set_xla_metadata(results[0], xla_cpu_small_call="true", inlineable="false")
+        first: jax.Array = set_xla_metadata(
+            results[0], xla_cpu_small_call="true", inlineable="false"
+        )
     except (ImportError, AttributeError, TypeError):
         return results
     return [first, *results[1:]]

@@ -1,7 +1,8 @@
 """Reading and writing files: writes are atomic, reads trust nothing in the file.
 
-An array file is an uncompressed npz archive with a JSON header. The header contains a checksum of the arrays. Nothing is ever
-unpickled or decompressed, and no array is allocated before the file is known to contain its numbers.
+An array file is an uncompressed npz archive with a JSON header. The header contains a checksum of
+the arrays. Nothing is ever unpickled or decompressed, and no array is allocated before the file is
+known to contain its numbers.
 """
 
 from __future__ import annotations
@@ -30,15 +31,23 @@ except ImportError:  # Windows
     fcntl = None
 
 __all__ = [
-    "digest", "digest_of_file", "lock_folder", "read_arrays", "read_file",
-    "remove_stale_drafts", "write_arrays", "write_atomically",
-]  # fmt: skip
+    "digest",
+    "digest_of_file",
+    "lock_folder",
+    "read_arrays",
+    "read_file",
+    "remove_stale_drafts",
+    "write_arrays",
+    "write_atomically",
+]
 
 Array = np.ndarray[Any, Any]
 LARGEST = 2**34
 """Bytes of a file, at most, that is read into memory."""
 _DRAFT = re.compile(r"\.taut-(?P<name>.+)-(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}\.part")
-_HOST = hashlib.sha256(os.uname().nodename.encode() if hasattr(os, "uname") else b"").hexdigest()[:8]
+_HOST = hashlib.sha256(os.uname().nodename.encode() if hasattr(os, "uname") else b"").hexdigest()[
+    :8
+]
 _cleaned: set[Path] = set()
 
 
@@ -58,26 +67,38 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: str | Path, content: bytes, durable: bool = True, follow: bool = True) -> None:
-    """Write a file so that readers, also after a crash at any moment, find either the old content or the new one.
+def write_atomically(
+    path: str | Path, content: bytes, durable: bool = True, follow: bool = True
+) -> None:
+    """Write a file so that readers, also after a crash at any moment, find either the old content
+    or the new one.
 
-    The permissions of an existing file are kept. A device or pipe is refused, since it would be replaced by a file.
+    The permissions of an existing file are kept. A device or pipe is refused, since it would be
+    replaced by a file.
 
     Arguments:
         path: the file.
         content: what it will contain.
-        durable: whether to wait until the disk has stored it. Otherwise a power failure can lose or damage the file, but the
-            end of a process cannot; for one of many small files that have a checksum and can be computed again.
-        follow: whether a symbolic link is followed, as for a path that the user names. Otherwise it is replaced, so that a link
-            in a folder of results that came from elsewhere cannot lead to another file.
+        durable: whether to wait until the disk has stored it. Otherwise a power failure can lose or
+            damage the file, but the end of a process cannot; for one of many small files that have
+            a checksum and can be computed again.
+        follow: whether a symbolic link is followed, as for a path that the user names. Otherwise it
+            is replaced, so that a link in a folder of results that came from elsewhere cannot lead
+            to another file.
     """
     given = Path(path)
-    path = Path(os.path.realpath(given)) if follow else Path(os.path.realpath(given.parent)) / given.name
+    path = (
+        Path(os.path.realpath(given))
+        if follow
+        else Path(os.path.realpath(given.parent)) / given.name
+    )
     draft = path.with_name(f".taut-{path.name}-{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "it is a folder, a device or a pipe; expected the name of a file")
+            raise OSError(
+                errno.EINVAL, "it is a folder, a device or a pipe; expected the name of a file"
+            )
         if durable:
             _remove_stale_drafts(path)
         try:
@@ -95,7 +116,9 @@ def write_atomically(path: str | Path, content: bytes, durable: bool = True, fol
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
     except OSError as error:  # name the file that was asked for, not the draft
-        raise OSError(error.errno, f"{path} cannot be written: {error.strerror or error}") from error
+        raise OSError(
+            error.errno, f"{path} cannot be written: {error.strerror or error}"
+        ) from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -109,7 +132,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _remove_stale_drafts(path: Path) -> None:
-    """Remove drafts of this file whose process on this machine has ended. Done once per file and process."""
+    """Remove drafts of this file whose process on this machine has ended. Done once per file and
+    process."""
     if path in _cleaned:
         return
     _cleaned.add(path)
@@ -117,10 +141,16 @@ def _remove_stale_drafts(path: Path) -> None:
 
 
 def remove_stale_drafts(folder: Path, name: str | None = None) -> None:
-    """Remove drafts in a folder, of all files or of one, whose process on this machine has ended."""
+    """Remove drafts in a folder, of all files or of one, whose process on this machine has
+    ended."""
     for draft in folder.glob(".taut-*.part"):
         found = _DRAFT.fullmatch(draft.name)
-        if found and name in (None, found["name"]) and found["host"] == _HOST and not _alive(int(found["pid"])):
+        if (
+            found
+            and name in (None, found["name"])
+            and found["host"] == _HOST
+            and not _alive(int(found["pid"]))
+        ):
             with contextlib.suppress(OSError):
                 draft.unlink()
 
@@ -137,7 +167,8 @@ def _alive(pid: int) -> bool:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, name: str) -> Iterator[None]:
-    """Hold a lock on a folder, or raise an error if another process or thread holds it. The lock ends with its process.
+    """Hold a lock on a folder, or raise an error if another process or thread holds it. The lock
+    ends with its process.
 
     Arguments:
         folder: an existing folder.
@@ -152,7 +183,8 @@ def lock_folder(folder: Path, name: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RuntimeError(
-                f"{name}: {folder} is in use by another simulation. Wait until it has ended, or use another folder."
+                f"{name}: {folder} is in use by another simulation. Wait until it has ended, or "
+                "use another folder."
             ) from None
         except OSError:
             pass  # a file system without locks
@@ -174,14 +206,21 @@ def read_file(path: str | Path, name: str, expected: str) -> bytes:
         raise FileNotFoundError(f"{name}: got {path}, where there is no file; expected {expected}")
     size = path.stat().st_size
     if size > LARGEST:
-        raise ValueError(f"{name}: got {path} of {size} bytes; expected {expected}, of at most {LARGEST} bytes")
+        raise ValueError(
+            f"{name}: got {path} of {size} bytes; expected {expected}, of at most {LARGEST} bytes"
+        )
     return path.read_bytes()
 
 
 def write_arrays(
-    path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array], durable: bool = True, follow: bool = True
+    path: str | Path,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    durable: bool = True,
+    follow: bool = True,
 ) -> None:
-    """Write arrays with a JSON header to one npz file, atomically; `durable` and `follow` as in `write_atomically`."""
+    """Write arrays with a JSON header to one npz file, atomically; `durable` and `follow` as in
+    `write_atomically`."""
     buffer = io.BytesIO()
     described = json.dumps({**header, "digest": digest(arrays)})
     parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
@@ -202,7 +241,11 @@ def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], d
         header = json.loads(members.pop("header").tobytes().decode())
         if not isinstance(header, dict):
             raise ValueError("its header is not a dictionary")
-        arrays = {key.removeprefix("array/"): array for key, array in members.items() if key.startswith("array/")}
+        arrays = {
+            key.removeprefix("array/"): array
+            for key, array in members.items()
+            if key.startswith("array/")
+        }
         if header.pop("digest", None) not in (None, digest(arrays)):
             raise ValueError("its checksum is wrong")
     except Exception as error:  # a damaged file can raise anything
@@ -233,11 +276,18 @@ def _array(content: bytes) -> Array:
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"an array has the npy version {version}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
     shape, fortran, dtype = read(file)
     if dtype.kind not in "fiub":
         raise ValueError(f"an array has the type {dtype}")
-    if any(size < 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(content) - file.tell():
+    if (
+        any(size < 0 for size in shape)
+        or math.prod(shape) * dtype.itemsize != len(content) - file.tell()
+    ):
         raise ValueError("an array has another shape than its numbers")
     numbers = np.frombuffer(content, dtype, offset=file.tell()).copy()
     return numbers.reshape(shape[::-1]).T if fortran else numbers.reshape(shape)

@@ -5,7 +5,12 @@ import numpy as np
 from taut.arena import STREAMS, Result, results
 
 HORIZONS = (256, 512, 1024, 2048)
-LEARNERS = {"half-space": (20.0, 1.0), "clipped-ogd": (-5.0, 60.0), "mine": (8.0, 90.0), "poor": (40.0, 200.0)}
+LEARNERS = {
+    "half-space": (20.0, 1.0),
+    "clipped-ogd": (-5.0, 60.0),
+    "mine": (8.0, 90.0),
+    "poor": (40.0, 200.0),
+}
 """Regret and violation at T = 1024; they grow like sqrt(T)."""
 
 
@@ -14,13 +19,22 @@ def made(stream, learner, horizon, variant="theory", factor=1.0, seeds=4, **fact
     wobble = 1 + 0.02 * np.sin(np.arange(seeds) + len(learner))
     root = np.sqrt(horizon / 1024) * factor
     values = {
-        "regret": regret * root * wobble, "violation": violation * root * wobble, "squared violation": violation * wobble,
-        "peak violation": 0.1 * wobble, "excess": violation * root * wobble / 2,
-    }  # fmt: skip
+        "regret": regret * root * wobble,
+        "violation": violation * root * wobble,
+        "squared violation": violation * wobble,
+        "peak violation": 0.1 * wobble,
+        "excess": violation * root * wobble / 2,
+    }
     return Result(
-        stream=stream, stream_version=STREAMS[stream].version, learner=learner, variant=variant, horizon=horizon,
-        values={name: tuple(map(float, column)) for name, column in values.items()}, bounds={"regret": 1e6}, **facts,
-    )  # fmt: skip
+        stream=stream,
+        stream_version=STREAMS[stream].version,
+        learner=learner,
+        variant=variant,
+        horizon=horizon,
+        values={name: tuple(map(float, column)) for name, column in values.items()},
+        bounds={"regret": 1e6},
+        **facts,
+    )
 
 
 def write(folder):

@@ -1,4 +1,5 @@
-"""The standard streams: constants hold, data are reproducible, comparators agree with independent solutions."""
+"""The standard streams: constants hold, data are reproducible, comparators agree with independent
+solutions."""
 
 import importlib.metadata
 import json
@@ -17,9 +18,21 @@ from taut.problem.sampling import sample_decisions
 
 THERE = [name for name, stream in STREAMS.items() if not stream.missing()]
 ROUNDS = 40
-LIKE_OTHERS = {"polytope-thin", "polytope-flat", "high-dimension", "drifting-slow", "gradual-slater-0.1", "gradual-slater-0.3",
-               "gradual-slater-0.5", "ad-pacing-jump", "switching", "noisy-polytope", "fair-batches",
-               "bandit-toy", "bandit-pool"}  # fmt: skip
+LIKE_OTHERS = {
+    "polytope-thin",
+    "polytope-flat",
+    "high-dimension",
+    "drifting-slow",
+    "gradual-slater-0.1",
+    "gradual-slater-0.3",
+    "gradual-slater-0.5",
+    "ad-pacing-jump",
+    "switching",
+    "noisy-polytope",
+    "fair-batches",
+    "bandit-toy",
+    "bandit-pool",
+}
 """Streams that share the problem of another one, up to numbers."""
 
 
@@ -72,11 +85,16 @@ def test_data_are_the_same_on_every_call_and_for_every_number_of_rounds(name):
         np.testing.assert_array_equal(a, b)
         assert len(a) == 100
     short = stream.draw(0, 60)
-    equal = all(np.array_equal(a[:60], b) for a, b in zip(*map(jax.tree.leaves, (long, short)), strict=True))
+    equal = all(
+        np.array_equal(a[:60], b) for a, b in zip(*map(jax.tree.leaves, (long, short)), strict=True)
+    )
     assert equal == stream.cumulative
     if stream.seeds is None:
         other = stream.draw(1, 100)
-        assert any(not np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (long, other)), strict=True))
+        assert any(
+            not np.array_equal(a, b)
+            for a, b in zip(*map(jax.tree.leaves, (long, other)), strict=True)
+        )
 
 
 @pytest.mark.parametrize("name", ["nested-spheres", "portfolio"])
@@ -93,7 +111,9 @@ def test_offline_program_agrees_with_the_linear_program_itself():
     budgets = np.concatenate([row for row in z["use"]], axis=1)
     once = np.kron(np.eye(50), np.ones(5))
     right = np.append(np.full(3, 50 * ad_pacing.RATE), np.ones(50))
-    found = linprog(-z["reward"].ravel(), A_ub=np.vstack([budgets, once]), b_ub=right, bounds=[(0, 1)] * count)
+    found = linprog(
+        -z["reward"].ravel(), A_ub=np.vstack([budgets, once]), b_ub=right, bounds=[(0, 1)] * count
+    )
     assert ad_pacing.offline(z, 50) == pytest.approx(found.fun, rel=1e-8)
 
 
@@ -101,9 +121,12 @@ def test_the_mean_constraint_of_the_stochastic_stream_holds_and_binds():
     stream = gradual_slater.stream(0.3)
     z = stream.draw(0, 200)
     best = minimize(
-        lambda x: np.sum((x - z["centre"]) ** 2) / 2, np.full(5, 0.05), bounds=[(0, 1)] * 5,
-        constraints={"type": "ineq", "fun": lambda x: 0.3 - x.sum()}, method="SLSQP",
-    )  # fmt: skip
+        lambda x: np.sum((x - z["centre"]) ** 2) / 2,
+        np.full(5, 0.05),
+        bounds=[(0, 1)] * 5,
+        constraints={"type": "ineq", "fun": lambda x: 0.3 - x.sum()},
+        method="SLSQP",
+    )
     assert stream.best(z, 200) == pytest.approx(best.fun, rel=1e-7)
 
 
@@ -114,7 +137,9 @@ def test_the_moving_comparator_is_feasible_and_as_long_as_it_says():
     assert np.all(np.linalg.norm(path, axis=1) <= drifting.RADIUS + 1e-12)
     c = drifting.stream(0.5).draw(0, 1000)
     mean = np.mean(np.sum(c * path, axis=1))
-    assert mean == pytest.approx(-(drifting.RADIUS**2), abs=0.03)  # the noise averages out, the path does not
+    assert mean == pytest.approx(
+        -(drifting.RADIUS**2), abs=0.03
+    )  # the noise averages out, the path does not
 
 
 def test_the_most_violated_row_is_revealed():
@@ -148,10 +173,19 @@ def test_the_index_drifts_and_starts_again_every_quarter():
 
 
 def tiny(name="tiny", **facts):
-    problem = taut.Problem(lambda x, c: c * x[0], lambda x: x[0] - 0.5, taut.Box(-1.0, 1.0, shape=1), taut.Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0))  # fmt: skip
+    problem = taut.Problem(
+        lambda x, c: c * x[0],
+        lambda x: x[0] - 0.5,
+        taut.Box(-1.0, 1.0, shape=1),
+        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0),
+    )
     return Stream(
-        name, "a line", lambda: problem, lambda seed, rounds: np.cos(seed + np.arange(rounds)), "a test", **facts
+        name,
+        "a line",
+        lambda: problem,
+        lambda seed, rounds: np.cos(seed + np.arange(rounds)),
+        "a test",
+        **facts,
     )
 
 
@@ -197,8 +231,12 @@ def test_streams_of_others_are_found_by_entry_points(monkeypatch):
             return self.item
 
     points = [Point("tiny", tiny()), Point("toy", tiny("toy")), Point("wrong", 3)]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "taut.streams" else [])
-    found = registry.entry_points.Registry(registry._own(), Stream, registry.GROUP, "stream", "taut.arena.Stream")
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points if group == "taut.streams" else []
+    )
+    found = registry.entry_points.Registry(
+        registry._own(), Stream, registry.GROUP, "stream", "taut.arena.Stream"
+    )
     with pytest.warns(UserWarning, match="ignored") as warned:
         assert "tiny" in found
     assert len(warned) == 2
@@ -227,7 +265,9 @@ def test_a_package_that_is_installed_adds_its_stream(tmp_path, monkeypatch):
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: their-streams\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text("[taut.streams]\nline = their_streams:line\n")
     monkeypatch.syspath_prepend(tmp_path)
-    found = registry.entry_points.Registry(registry._own(), Stream, registry.GROUP, "stream", "taut.arena.Stream")
+    found = registry.entry_points.Registry(
+        registry._own(), Stream, registry.GROUP, "stream", "taut.arena.Stream"
+    )
     assert found["line"].source == "another package"
     assert found["line"].data(2, 5).shape == (2, 5)
     assert len(found) == len(STREAMS) + 1
@@ -238,15 +278,17 @@ def test_batches_are_unbiased_and_their_errors_are_as_large_as_learners_are_told
     np.testing.assert_allclose(people.shares.mean(axis=0), people.difference, atol=1e-12)
     batches = stream.draw(0, 4000)
     assert batches.shape == (4000, fairness.BATCH)
-    x = people.difference / np.linalg.norm(people.difference) * fairness.RADIUS  # where the score gap is largest
+    x = (
+        people.difference / np.linalg.norm(people.difference) * fairness.RADIUS
+    )  # where the score gap is largest
     errors = people.shares[batches].mean(axis=1) @ x - people.difference @ x
     assert abs(errors.mean()) < 4 * errors.std() / 4000**0.5
     assert errors.std() < stream.told["sigma"]
     slopes = people.shares[batches].mean(axis=1) - people.difference
     assert slopes.std(axis=0).max() < stream.told["gradient_sigma"]
-    seen = stream.feedback.seen(taut.problem.rounds.FullInformation(None, None, None, batches[0]), None, 1).constraints(
-        x
-    )
+    seen = stream.feedback.seen(
+        taut.problem.rounds.FullInformation(None, None, None, batches[0]), None, 1
+    ).constraints(x)
     gap = people.shares[batches[0]].mean(axis=0) @ x
     np.testing.assert_allclose(seen.values, [gap - fairness.GAP, -gap - fairness.GAP], rtol=1e-12)
 

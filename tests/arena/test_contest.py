@@ -1,4 +1,5 @@
-"""The contest: which learners play, results that do not depend on how they were computed, bounds, commands, others' learners."""
+"""The contest: which learners play, results that do not depend on how they were computed, bounds,
+commands, others' learners."""
 
 import json
 
@@ -29,7 +30,10 @@ def played(tmp_path_factory):
 
 
 def files(folder, kind="results"):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted((folder / kind).rglob("*.json"))}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted((folder / kind).rglob("*.json"))
+    }
 
 
 @pytest.mark.parametrize(
@@ -67,13 +71,18 @@ def test_every_learner_plays_somewhere_and_nothing_is_lost():
         name for name, card in taut.LEARNERS.items() if "full" in card.feedback
     }
     assert len({one.name for one in wanted}) == len(wanted)
-    played, reasons = {(one.stream.name, one.card.name) for one in wanted}, {(s, name) for s, name, _ in left_out}
-    assert played | reasons == {(stream.name, learner) for stream in streams for learner in taut.LEARNERS}
+    played, reasons = (
+        {(one.stream.name, one.card.name) for one in wanted},
+        {(s, name) for s, name, _ in left_out},
+    )
+    assert played | reasons == {
+        (stream.name, learner) for stream in streams for learner in taut.LEARNERS
+    }
     assert not played & reasons
     tuned, _ = entries(streams[:1], [taut.LEARNERS["clipped-ogd"]], (16, 32), 2, grid=True)
-    assert [(one.variant == "theory", one.horizon) for one in tuned] == [(True, 16), (True, 32)] + [(False, 32)] * len(
-        FACTORS
-    )
+    assert [(one.variant == "theory", one.horizon) for one in tuned] == [(True, 16), (True, 32)] + [
+        (False, 32)
+    ] * len(FACTORS)
 
 
 def test_a_method_that_takes_a_hundred_times_as_long_plays_only_if_it_is_named():
@@ -90,7 +99,9 @@ def test_the_grid_changes_one_number_that_the_learner_is_told():
     known = STREAMS["toy"].problem.constants
     told = known.with_values(loss_lipschitz=4 * known.loss_lipschitz)
     assert made["loss_lipschitz x 4"] == taut.ClippedOGD.tuned(told, 100)
-    assert "start_up x 4" in dict(variants(taut.LEARNERS["half-space"], STREAMS["toy"], 100, grid=True))
+    assert "start_up x 4" in dict(
+        variants(taut.LEARNERS["half-space"], STREAMS["toy"], 100, grid=True)
+    )
 
 
 def test_regret_and_violation_are_those_of_a_simulation(played):
@@ -101,7 +112,9 @@ def test_regret_and_violation_are_those_of_a_simulation(played):
     best = -np.abs(totals).max(axis=1)  # the best vertex of the l1 ball
     found = results.read_all(played.folder)["toy", "clipped-ogd", "theory", 64]
     np.testing.assert_allclose(found.values["regret"], single.loss.sum(axis=1) - best, rtol=1e-7)
-    np.testing.assert_allclose(found.values["violation"], np.maximum(single.excess, 0).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.values["violation"], np.maximum(single.excess, 0).sum(axis=1), rtol=1e-12
+    )
     assert found.bounds["regret"] >= max(found.values["regret"])
     assert played.broken == ()
     assert played.cells == 2 * 2 + 2 * len(FACTORS)
@@ -114,9 +127,11 @@ def test_the_same_call_continues_and_gives_the_same_files(played, tmp_path, monk
     first = files(played.folder)
     other = play(tmp_path / "other", **SMALL)
     assert files(other.folder) == first
-    # Interrupted: some runs and some results are missing, and one result was half written elsewhere.
+    # Interrupted: some runs and some results are missing, and one result was half written
+    # elsewhere.
     for path in (
-        sorted((other.folder / "runs").rglob("*.npz"))[::3] + sorted((other.folder / "results").rglob("*.json"))[::2]
+        sorted((other.folder / "runs").rglob("*.npz"))[::3]
+        + sorted((other.folder / "results").rglob("*.json"))[::2]
     ):
         path.unlink()
     resumed = play(other.folder, **SMALL)
@@ -154,7 +169,9 @@ def test_under_noise_everybody_plays_and_only_bounds_that_cover_noise_are_checke
     stream = STREAMS["noisy-polytope"]
     cards = [taut.LEARNERS[name] for name in ("averaged", "clipped-ogd")]
     (averaged, clipped), _ = entries([stream], cards, (64,), 1)
-    assert float(averaged.learner.sigma) == pytest.approx(0.3 / 3**0.5)  # the standard deviation of the errors
+    assert float(averaged.learner.sigma) == pytest.approx(
+        0.3 / 3**0.5
+    )  # the standard deviation of the errors
     assert {"regret", "violation"} <= set(run._bounds(averaged))
     assert run._bounds(clipped) == {}
     assert clipped.cell().feedback is stream.feedback
@@ -164,7 +181,10 @@ def test_under_noise_everybody_plays_and_only_bounds_that_cover_noise_are_checke
 
 def test_with_values_only_learners_that_estimate_gradients_play_at_their_own_points():
     wanted, left_out = entries([STREAMS["bandit-pool"]], taut.LEARNERS.values(), (64,), 1)
-    assert {one.card.name: one.cell().feedback.points for one in wanted} == {"two-point": 2, "one-point": 1}
+    assert {one.card.name: one.cell().feedback.points for one in wanted} == {
+        "two-point": 2,
+        "one-point": 1,
+    }
     assert {reason for _, _, reason in left_out} >= {"it needs gradients, and only values are seen"}
     assert len(wanted) + len(left_out) == len(taut.LEARNERS)
     assert all({"regret", "violation"} <= set(run._bounds(one)) for one in wanted)
@@ -172,7 +192,9 @@ def test_with_values_only_learners_that_estimate_gradients_play_at_their_own_poi
 
 def test_on_batches_all_learners_see_the_rows_and_averages_are_told_the_errors():
     stream = STREAMS["fair-batches"]
-    (averaged, clipped), _ = entries([stream], [taut.LEARNERS[name] for name in ("averaged", "clipped-ogd")], (64,), 1)
+    (averaged, clipped), _ = entries(
+        [stream], [taut.LEARNERS[name] for name in ("averaged", "clipped-ogd")], (64,), 1
+    )
     assert clipped.problem is averaged.problem is stream.rows
     told = {name: float(getattr(averaged.learner, name)) for name in stream.told}
     assert told == pytest.approx(dict(stream.told))
@@ -209,12 +231,30 @@ def test_a_learner_of_somebody_else_joins_from_the_command_line(tmp_path, monkey
     monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_package.py").write_text(MINE)
-    words = ["arena", "run", "-l", "my_package:Still", "-s", "toy", "-T", "2^5", "--seeds", "2", "-o", "out", "--json"]
+    words = [
+        "arena",
+        "run",
+        "-l",
+        "my_package:Still",
+        "-s",
+        "toy",
+        "-T",
+        "2^5",
+        "--seeds",
+        "2",
+        "-o",
+        "out",
+        "--json",
+    ]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert (told["cells"], told["new"], told["failed"], told["broken"]) == (1, 1, [], [])
-    printed = CliRunner().invoke(app, ["arena", "report", "out", "--latex"], catch_exceptions=False).stdout
+    printed = (
+        CliRunner()
+        .invoke(app, ["arena", "report", "out", "--latex"], catch_exceptions=False)
+        .stdout
+    )
     assert "my\\_package:Still" in printed
     for name, text in (
         ("my_package:Nothing", "which is None"),
@@ -228,7 +268,11 @@ def test_a_learner_of_somebody_else_joins_from_the_command_line(tmp_path, monkey
 
 
 def test_the_commands_say_what_is_skipped_and_what_is_wrong(tmp_path, monkeypatch):
-    monkeypatch.setattr(type(STREAMS["toy"]), "missing", lambda self: "its data are elsewhere" if self.requires else "")
+    monkeypatch.setattr(
+        type(STREAMS["toy"]),
+        "missing",
+        lambda self: "its data are elsewhere" if self.requires else "",
+    )
     done = CliRunner().invoke(
         app, ["arena", "run", "-s", "ad-clicks", "-o", str(tmp_path / "x")], catch_exceptions=False
     )

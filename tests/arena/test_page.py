@@ -1,4 +1,5 @@
-"""The interactive page: one file without network, which sorts, filters and draws in a browser, on a desk and on a phone."""
+"""The interactive page: one file without network, which sorts, filters and draws in a browser, on a
+desk and on a phone."""
 
 import json
 import re
@@ -24,7 +25,9 @@ def page(folder):
 
 def test_the_page_is_one_file_that_fetches_nothing(page, folder):
     assert "default-src 'none'" in page
-    assert not re.findall(r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|@import", page)
+    assert not re.findall(
+        r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|@import", page
+    )
     assert len(page) < 500_000
     told = payload(folder)
     assert told["streams"][0]["name"] == "toy"
@@ -34,7 +37,9 @@ def test_the_page_is_one_file_that_fetches_nothing(page, folder):
 def test_text_from_results_cannot_end_the_script(tmp_path):
     results.write(
         tmp_path,
-        made_results.made("toy", "mine", 256, origin="</script><script>alert(1)</script>", parameters="</script>"),
+        made_results.made(
+            "toy", "mine", 256, origin="</script><script>alert(1)</script>", parameters="</script>"
+        ),
     )
     text = write_page(tmp_path).read_text("utf-8")
     assert text.count("</script>") == 2  # that of the data and that of the program
@@ -84,7 +89,9 @@ def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
     ]
     for row, one in zip(seen["general"], expected, strict=True):
         score, half = (float(part) for part in row[2].split(" ± "))
-        assert score == pytest.approx(one.score.mean, rel=1e-3)  # the page has five digits and shows four
+        assert score == pytest.approx(
+            one.score.mean, rel=1e-3
+        )  # the page has five digits and shows four
         assert half == pytest.approx(one.score.high - one.score.mean, rel=0.06)  # two digits
         assert float(row[3]) == pytest.approx(one.regret, rel=5e-3, abs=1e-9)  # three digits
     assert seen["byViolation"][:3] == ["half-space", "clipped-ogd", "mine"]
@@ -99,7 +106,9 @@ def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
     assert (seen["before"], seen["after"]) == (2, 3)
     assert seen["bands"] == 2  # intervals over seeds
     assert (seen["panels"], seen["fronts"], seen["clicked"]) == (["toy", "polytope"], 2, "polytope")
-    assert {"3streams", "4learners", f"{len(stored)}cells", "0bounds exceeded"} <= set(seen["facts"])
+    assert {"3streams", "4learners", f"{len(stored)}cells", "0bounds exceeded"} <= set(
+        seen["facts"]
+    )
     assert seen["tip"].startswith("mine")
     assert seen["inside"]
     assert seen["gone"] == "hidden"
@@ -111,9 +120,9 @@ def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
 
 @pytest.mark.browser
 def test_the_browser_test_sees_what_it_looks_for(page, tmp_path):
-    planted = page.replace("draw();\n</script>", 'draw(); console.error("planted");\n</script>').replace(
-        ".wide { overflow-x: auto;", ".wide { overflow-x: visible;"
-    )
+    planted = page.replace(
+        "draw();\n</script>", 'draw(); console.error("planted");\n</script>'
+    ).replace(".wide { overflow-x: auto;", ".wide { overflow-x: visible;")
     seen, console = chromium.browse_framed(planted, PROBE, 390, tmp_path)
     assert any("planted" in one for one in console)
     assert seen["page"] > 390

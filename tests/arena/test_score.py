@@ -1,4 +1,5 @@
-"""Scores, ranks and fronts of results with known numbers, their files, and the tables made of them."""
+"""Scores, ranks and fronts of results with known numbers, their files, and the tables made of
+them."""
 
 import json
 
@@ -23,7 +24,9 @@ def stored(folder):
 
 def test_the_best_of_the_grid_is_taken_where_the_grid_was_played():
     found = [made_results.made("toy", "mine", T) for T in (512, 1024)]
-    found += [made_results.made("toy", "mine", 512, "loss_lipschitz x 4", factor) for factor in (0.5,)]
+    found += [
+        made_results.made("toy", "mine", 512, "loss_lipschitz x 4", factor) for factor in (0.5,)
+    ]
     listed = {one.key: one for one in found}
     assert board(listed, STREAMS["toy"]).horizon == 1024
     tuned = board(listed, STREAMS["toy"], tuned=True)
@@ -67,7 +70,10 @@ def test_only_learners_that_played_everywhere_are_ranked_and_only_where_interval
         "c": 3 + 0.1 * rng.normal(size=10),
     }
     assert score.ranks(scores) == {"a": 1, "b": 1, "c": 3}
-    assert score.ranks({"a": np.array([1.0]), "b": np.array([2.0])}) == {"a": 1, "b": 1}  # one seed says nothing
+    assert score.ranks({"a": np.array([1.0]), "b": np.array([2.0])}) == {
+        "a": 1,
+        "b": 1,
+    }  # one seed says nothing
 
 
 def test_a_perfect_stream_does_not_decide_the_mean(stored):
@@ -85,7 +91,9 @@ def test_the_front_holds_the_learners_that_no_other_one_beats_twice(stored):
 def test_growth_is_measured_on_the_upper_half_of_the_horizons(stored):
     rates = exponents(stored, "toy", "half-space")
     assert rates["regret"].exponent == pytest.approx(0.5)
-    assert np.isnan(exponents(stored, "toy", "clipped-ogd")["regret"].exponent)  # negative regret has no exponent
+    assert np.isnan(
+        exponents(stored, "toy", "clipped-ogd")["regret"].exponent
+    )  # negative regret has no exponent
 
 
 def test_the_grid_is_kept_apart_from_theory(stored):
@@ -109,7 +117,9 @@ def test_results_are_written_once_and_never_changed(tmp_path):
         results.read_all(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"format": 2}', b'{"format": 1, "stream": "toy"}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b'{"format": 2}', b'{"format": 1, "stream": "toy"}', b"\xff"]
+)
 def test_damaged_files_are_named(tmp_path, content):
     path = tmp_path / "results" / "toy" / "x.json"
     path.parent.mkdir(parents=True)
@@ -156,7 +166,13 @@ def test_a_changed_digit_and_a_swapped_file_are_noticed(tmp_path):
     ],
 )
 def test_results_check_what_they_are_given(changes, text):
-    given = {"stream": "toy", "stream_version": 1, "learner": "x", "variant": "theory", "horizon": 8}
+    given = {
+        "stream": "toy",
+        "stream_version": 1,
+        "learner": "x",
+        "variant": "theory",
+        "horizon": 8,
+    }
     given["values"] = {"regret": (1.0,), "violation": (1.0,)}
     with pytest.raises((TypeError, ValueError), match=text):
         results.Result(**{**given, **changes})
@@ -166,7 +182,9 @@ def test_the_table_of_all_results_has_a_row_per_seed(folder, stored):
     table = results.index(folder, stored.values())
     assert len(table) == sum(one.seeds for one in stored.values())
     parquet = pytest.importorskip("pyarrow.parquet")
-    assert parquet.read_table(folder / "index.parquet")["regret"].to_pylist() == list(table["regret"])
+    assert parquet.read_table(folder / "index.parquet")["regret"].to_pylist() == list(
+        table["regret"]
+    )
 
 
 def csv(tmp_path, text):
@@ -175,7 +193,13 @@ def csv(tmp_path, text):
     return path
 
 
-GIVEN = {"stream": "toy", "learner": "theirs", "origin": "their code", "horizon": 2048, "variant": "theory"}
+GIVEN = {
+    "stream": "toy",
+    "learner": "theirs",
+    "origin": "their code",
+    "horizon": 2048,
+    "variant": "theory",
+}
 
 
 def test_results_from_elsewhere_join_the_leaderboard(tmp_path):
@@ -194,7 +218,11 @@ def test_results_from_elsewhere_join_the_leaderboard(tmp_path):
         ({"learner": "half-space"}, "seed,regret,violation\n0,1,1\n", "learner: got 'half-space'"),
         ({"origin": "taut"}, "seed,regret,violation\n0,1,1\n", "origin: got 'taut'"),
         ({"stream": "toi"}, "seed,regret,violation\n0,1,1\n", "streams: got 'toi'.*toy"),
-        ({"stream": "dispatch", "horizon": 4096}, "seed,regret,violation\n0,1,1\n", "horizon: got 4096"),
+        (
+            {"stream": "dispatch", "horizon": 4096},
+            "seed,regret,violation\n0,1,1\n",
+            "horizon: got 4096",
+        ),
         ({"stream": "dispatch"}, "seed,regret,violation\n0,1,1\n1,1,1\n", "at most 1"),
         ({}, "seed,regret\n0,1\n", "none for 'violation'"),
         ({}, "seed,regret,violation\n1,1,1\n", "expected 0, 1, 2"),

@@ -1,4 +1,5 @@
-"""Every constant that a bound uses is among its assumptions, every false value is refuted, and every round is looked at."""
+"""Every constant that a bound uses is among its assumptions, every false value is refuted, and
+every round is looked at."""
 
 import dataclasses
 import math
@@ -22,12 +23,21 @@ from taut.testing import problems
 from taut.testing.playing import applies, as_played, shared_run, shared_stream, tuned
 
 FALSE = {
-    "radius": 0.3, "loss_lipschitz": 0.5, "constraint_lipschitz": 0.5, "loss_range": 0.2, "constraint_range": 0.3,
-    "strong_convexity": 1.5, "constraint_smoothness": 0.3, "slater": 2.0, "error_bound": 2.0,
-}  # fmt: skip
+    "radius": 0.3,
+    "loss_lipschitz": 0.5,
+    "constraint_lipschitz": 0.5,
+    "loss_range": 0.2,
+    "constraint_range": 0.3,
+    "strong_convexity": 1.5,
+    "constraint_smoothness": 0.3,
+    "slater": 2.0,
+    "error_bound": 2.0,
+}
 """A factor that makes a true value false."""
 KNOWN = (problems.TOY, problems.STRONG, problems.MATRIX, problems.MOVING)
-PAIRS = [(name, known) for name, card in taut.LEARNERS.items() for known in KNOWN if applies(card, known)]
+PAIRS = [
+    (name, known) for name, card in taut.LEARNERS.items() for known in KNOWN if applies(card, known)
+]
 
 
 def with_constant(problem, name, factor):
@@ -57,7 +67,11 @@ def test_every_constant_that_changes_a_bound_is_among_its_assumptions(name, know
                 other = changed.get(which)
                 if guarantee.bound is None or not math.isfinite(guarantee.bound):
                     continue
-                if other is None or other.bound is None or not math.isclose(other.bound, guarantee.bound, rel_tol=1e-9):
+                if (
+                    other is None
+                    or other.bound is None
+                    or not math.isclose(other.bound, guarantee.bound, rel_tol=1e-9)
+                ):
                     assert constant in guarantee.assumptions, (which, constant)
 
 
@@ -98,7 +112,9 @@ def test_one_exceptional_round_refutes_a_constant_and_is_the_witness():
     assert "but 300 in round 1235 of seed 1" in facts["loss_lipschitz"].detail
     assert "round 1235 of seed 1" in str(certificate)
     assert facts["constraint_lipschitz"].status == PROBED
-    assert "largest over all 2,000 rounds of 2 seeds 1.41421" in facts["constraint_lipschitz"].detail
+    assert (
+        "largest over all 2,000 rounds of 2 seeds 1.41421" in facts["constraint_lipschitz"].detail
+    )
     regret = next(row for row in certificate.rows if row.quantity == "regret")
     assert regret.bound is None
     assert set(regret.refuted_assumptions) >= {"loss_lipschitz"}
@@ -111,7 +127,9 @@ def test_an_error_bound_is_probed_at_decisions_that_were_played():
     assert len(seen.violating)
     (found,) = [
         assumption
-        for assumption in check(known.problem, run.stream, jax.random.key(0), seen, samples=2)  # both are feasible
+        for assumption in check(
+            known.problem, run.stream, jax.random.key(0), seen, samples=2
+        )  # both are feasible
         if assumption.name == "error_bound"
     ]
     assert found.status == PROBED
@@ -134,7 +152,10 @@ def test_slater_points_are_found_or_refuted_with_the_room_there_is():
 def test_the_set_of_a_projection_is_compared_with_the_constraints(feasible, status):
     known = problems.TOY
     run = taut.simulate(
-        taut.ProjectedOGD(0.05, taut.L1Ball(feasible, shape=2)), known.problem, shared_stream(known), seeds=3
+        taut.ProjectedOGD(0.05, taut.L1Ball(feasible, shape=2)),
+        known.problem,
+        shared_stream(known),
+        seeds=3,
     )
     facts = {assumption.name: assumption for assumption in run.certificate().assumptions}
     assert facts["projection"].status == status
@@ -145,18 +166,23 @@ def test_the_set_of_a_projection_is_compared_with_the_constraints(feasible, stat
 
 @pytest.mark.parametrize(("bump", "status"), [(0.0, PROBED), (-1e-3, REFUTED)])
 def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
-    """On the boundary |x|_1 - 1 is 0 up to rounding: numbers of size 1 cancel in the first-order inequality."""
+    """On the boundary |x|_1 - 1 is 0 up to rounding: numbers of size 1 cancel in the first-order
+    inequality."""
     rng = np.random.default_rng(0)
     with _enable_x64(False):
         problem = taut.Problem(
-            lambda x, z: x @ z, lambda x: jnp.abs(x).sum() - 1 + bump * (x @ x), taut.Ball(1.0, shape=2)
+            lambda x, z: x @ z,
+            lambda x: jnp.abs(x).sum() - 1 + bump * (x @ x),
+            taut.Ball(1.0, shape=2),
         )
         edge = rng.uniform(size=(400, 1))
         points = np.concatenate([-edge, edge - 1], axis=1).astype(np.float32)
         order = rng.permutation(400)
         partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        judged = _convex(problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner)
+        judged = _convex(
+            problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner
+        )
     assert judged.status == status, judged.detail
 
 

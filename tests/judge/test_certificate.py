@@ -1,4 +1,5 @@
-"""Certificates: bounds hold on every run of the zoo, and every planted falsehood is refuted with a witness."""
+"""Certificates: bounds hold on every run of the zoo, and every planted falsehood is refuted with a
+witness."""
 
 import json
 
@@ -86,7 +87,12 @@ def test_a_non_convex_loss_is_refuted():
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("loss_lipschitz", 0.5), ("constraint_lipschitz", 1.0), ("constraint_range", 0.9), ("loss_range", 0.1)],
+    [
+        ("loss_lipschitz", 0.5),
+        ("constraint_lipschitz", 1.0),
+        ("constraint_range", 0.9),
+        ("loss_range", 0.1),
+    ],
 )
 def test_an_underestimated_constant_is_refuted_and_voids_what_rests_on_it(name, wrong):
     learner = taut.ClippedOGD(eta=0.05, sigma=4.0)
@@ -118,8 +124,14 @@ def test_overstated_strong_convexity_smoothness_and_error_bound_are_refuted():
         return 0.5 * jnp.sum((x - c) ** 2)
 
     strong = {"loss_lipschitz": 2.0, "loss_range": 2.0}
-    assert status(certified(toy(loss=bowl, strong_convexity=1.0, **strong)))["strong_convexity"] == PROBED
-    assert status(certified(toy(loss=bowl, strong_convexity=1.2, **strong)))["strong_convexity"] == REFUTED
+    assert (
+        status(certified(toy(loss=bowl, strong_convexity=1.0, **strong)))["strong_convexity"]
+        == PROBED
+    )
+    assert (
+        status(certified(toy(loss=bowl, strong_convexity=1.2, **strong)))["strong_convexity"]
+        == REFUTED
+    )
     assert status(certified(toy(constraint_smoothness=1.0)))["constraint_smoothness"] == REFUTED
     assert status(certified(toy(error_bound=1.6)))["error_bound"] == REFUTED
 
@@ -144,7 +156,9 @@ def test_an_adversary_is_replayed_for_regret():
     certificate = run.certificate()
     assert certificate.holds
     line = next(line for line in certificate.rows if line.quantity == "regret")
-    assert line.worst == pytest.approx(float(np.max(run.loss.sum(axis=1) + np.abs(data.sum(axis=1)).max(axis=1))))
+    assert line.worst == pytest.approx(
+        float(np.max(run.loss.sum(axis=1) + np.abs(data.sum(axis=1)).max(axis=1)))
+    )
 
 
 def test_a_certificate_is_a_table_and_a_dict():
@@ -176,13 +190,16 @@ def test_a_loaded_run_needs_its_problem_and_stream(tmp_path):
 
 
 def test_a_sweep_must_be_picked_from():
-    run = taut.simulate([taut.ClippedOGD(0.05, 4.0), taut.ClippedOGD(0.1, 4.0)], toy(), costs(), seeds=2)
+    run = taut.simulate(
+        [taut.ClippedOGD(0.05, 4.0), taut.ClippedOGD(0.1, 4.0)], toy(), costs(), seeds=2
+    )
     with pytest.raises(TypeError, match=r"run\[i\]"):
         run.certificate()
     assert run[1].certificate(check=False).holds
 
 
-# -- Three outcomes, trivial bounds, what is scored, and false alarms ---------------------------------------------------
+# -- Three outcomes, trivial bounds, what is scored, and false alarms
+# ---------------------------------------------------
 
 
 def row(certificate, quantity):
@@ -191,11 +208,15 @@ def row(certificate, quantity):
 
 def test_a_transform_that_was_played_is_translated_to_what_is_scored():
     problem = toy()
-    run = taut.simulate(taut.ClippedOGD(0.05, 8.0), taut.squared(problem), costs(), seeds=2, score=problem)
+    run = taut.simulate(
+        taut.ClippedOGD(0.05, 8.0), taut.squared(problem), costs(), seeds=2, score=problem
+    )
     certificate = run.certificate()
     assert certificate.outcome == "holds"
     assert row(certificate, "violation").theorem.endswith("translated")
-    played = run.learner.guarantees(taut.judge.guarantees.setting_of(taut.squared(problem)), run.horizon)
+    played = run.learner.guarantees(
+        taut.judge.guarantees.setting_of(taut.squared(problem)), run.horizon
+    )
     of_squares = next(g.bound for g in played if g.quantity == "violation")
     assert row(certificate, "violation").bound == pytest.approx((run.horizon * of_squares) ** 0.5)
 
@@ -203,11 +224,15 @@ def test_a_transform_that_was_played_is_translated_to_what_is_scored():
 def test_regret_is_measured_against_the_best_decision_of_the_problem_that_is_scored():
     problem = toy(slater=1.0)
     data = np.tile([0.6, 0.8], (300, 1))
-    run = taut.simulate(taut.ClippedOGD(0.05, 8.0), taut.tightened(problem, 0.2), data, score=problem)
+    run = taut.simulate(
+        taut.ClippedOGD(0.05, 8.0), taut.tightened(problem, 0.2), data, score=problem
+    )
     certificate = run.certificate()
     loss = float(run.totals.loss[0])
     assert row(certificate, "regret").worst == pytest.approx(loss + 0.8 * 300)  # the vertex (0, -1)
-    assert row(certificate, "regret of the played problem").worst == pytest.approx(loss + 0.8 * 0.8 * 300)  # (0, -0.8)
+    assert row(certificate, "regret of the played problem").worst == pytest.approx(
+        loss + 0.8 * 0.8 * 300
+    )  # (0, -0.8)
     assert row(certificate, "regret of the played problem").theorem == "Theorem 1"
     assert "cost of the margin" in row(certificate, "regret").theorem
     assert certificate.holds
@@ -237,14 +262,18 @@ def test_without_any_bound_nothing_stands():
     problem = taut.Problem(linear, diamond, taut.Ball(1.0, shape=2))
     certificate = certified(problem)
     assert (certificate.outcome, certificate.holds) == ("no guarantee stands", None)
-    assert certificate.conclusion.startswith("No guarantee stands: there is no bound on regret, violation,")
+    assert certificate.conclusion.startswith(
+        "No guarantee stands: there is no bound on regret, violation,"
+    )
     (reason,) = row(certificate, "regret").reasons
     assert reason == "Theorem 1: loss_lipschitz (G_f), constraint_lipschitz (G_g) is not known"
     assert "no bound: Theorem 1" in str(certificate)
 
 
 def test_a_bound_that_every_learner_satisfies_is_called_trivial_and_is_no_support():
-    learner = taut.ClippedOGD(eta=1e-6, sigma=4.0)  # regret bound 5e5, but 200 rounds cannot lose more than 400
+    learner = taut.ClippedOGD(
+        eta=1e-6, sigma=4.0
+    )  # regret bound 5e5, but 200 rounds cannot lose more than 400
     certificate = certified(toy(loss_range=2.0), learner)
     regret = row(certificate, "regret")
     assert regret.trivial
@@ -265,9 +294,11 @@ def test_the_printed_certificate_ends_with_one_sentence():
 
 def test_no_fixed_decision_is_feasible_in_all_rounds():
     problem = taut.Problem(
-        lambda x, z: z["c"] @ x, lambda x, z: x[0] - z["level"], taut.Box(-1.0, 1.0, shape=2),
+        lambda x, z: z["c"] @ x,
+        lambda x, z: x[0] - z["level"],
+        taut.Box(-1.0, 1.0, shape=2),
         taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1),
-    )  # fmt: skip
+    )
     level = np.where(np.arange(200) % 2 == 0, -1.5, 0.5)
     run = taut.simulate(taut.ClippedOGD(0.05, 4.0), problem, {"c": costs()[0], "level": level})
     certificate = run.certificate()
@@ -278,13 +309,16 @@ def test_no_fixed_decision_is_feasible_in_all_rounds():
     assert "least-violating decision is x = [-1." in note
     assert "max g = 0.5" in note
     assert 'comparator="per-round"' in note
-    # Theorems compare with a decision that is feasible in all rounds, so that their bounds on violations say nothing either.
+    # Theorems compare with a decision that is feasible in all rounds, so that their bounds on
+    # violations say nothing either.
     assert certificate.outcome == "no guarantee stands"
     (refuted,) = certificate.refuted
     assert refuted.name == "a decision that is feasible in all rounds"
     assert refuted.detail == "every decision of the problem has max g >= 0.5 in some round"
     assert row(certificate, "violation").refuted_assumptions == (refuted.name,)
-    moving = taut.hindsight(problem, {"c": costs()[0], "level": np.maximum(level, -1)}, comparator="per-round")
+    moving = taut.hindsight(
+        problem, {"c": costs()[0], "level": np.maximum(level, -1)}, comparator="per-round"
+    )
     assert status(run.certificate(best=moving))[refuted.name] == "given"
 
 
@@ -300,7 +334,9 @@ def test_certificates_take_comparators_that_move():
     assert first.bound == pytest.approx(fixed.bound + 2 * 2 / 0.05)  # D P / eta
     assert "path is 2 long" in certificate.notes[0]
     assert certificate.outcome == "holds"
-    other = taut.simulate(taut.learner("ogd", problem, horizon=200), problem, data, seeds=1).certificate(best=moving)
+    other = taut.simulate(
+        taut.learner("ogd", problem, horizon=200), problem, data, seeds=1
+    ).certificate(best=moving)
     assert other.rows[0].bound is None
     assert "fixed decision" in other.rows[0].reasons[0]
     prefixes = taut.hindsight(problem, data, seeds=1, prefixes=[10, 200])
@@ -311,9 +347,11 @@ def test_certificates_take_comparators_that_move():
 def test_rounding_is_no_violation_of_a_bound_of_zero():
     size = 1e5
     problem = taut.Problem(
-        linear, lambda x: jnp.abs(x).sum() - size, taut.Box(-size, size, shape=40),
+        linear,
+        lambda x: jnp.abs(x).sum() - size,
+        taut.Box(-size, size, shape=40),
         taut.Constants(loss_lipschitz=8.0, constraint_lipschitz=40**0.5),
-    )  # fmt: skip
+    )
     data = np.random.default_rng(0).normal(size=(60, 40))
     data *= 7 / np.linalg.norm(data, axis=1, keepdims=True)
     run = taut.simulate(taut.ProjectedOGD(size, taut.L1Ball(size, shape=40)), problem, data)
@@ -321,14 +359,18 @@ def test_rounding_is_no_violation_of_a_bound_of_zero():
     assert peak.bound == 0
     assert 0 < peak.worst < 1e-9 * size
     assert peak.holds
-    assert not taut.judge.certificate.Row("peak violation", 1e-3, 1e-3, peak.guarantee, rounding=peak.rounding).holds
+    assert not taut.judge.certificate.Row(
+        "peak violation", 1e-3, 1e-3, peak.guarantee, rounding=peak.rounding
+    ).holds
 
 
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_a_single_round_raises_no_alarm(horizon):
     problem, best = toy(error_bound=1.0), None
     for sigma in (2.0, 2.0 * (1 + 1e-13), 2.0 + 1e-9, 2.5):  # sigma = m G_g^2 and beside it
-        run = taut.simulate(taut.ClippedOGD(eta=0.05, sigma=sigma), problem, costs()[:, :horizon], seeds=2)
+        run = taut.simulate(
+            taut.ClippedOGD(eta=0.05, sigma=sigma), problem, costs()[:, :horizon], seeds=2
+        )
         certificate = run.certificate(best=best)
         best = certificate.comparator
         assert certificate.holds is not False
@@ -357,10 +399,15 @@ class Hopeful(taut.Learner):
 @pytest.mark.parametrize(("promise", "holds"), [(30.0, True), (20.0, None), (5.0, False)])
 def test_a_bound_on_the_expectation_is_compared_with_the_mean_and_its_interval(promise, holds):
     problem = taut.Problem(
-        linear, lambda x, c: c[0] - x[0], taut.Ball(1.0, shape=2), taut.Constants(constraint_count=1)
+        linear,
+        lambda x, c: c[0] - x[0],
+        taut.Ball(1.0, shape=2),
+        taut.Constants(constraint_count=1),
     )
     data = np.zeros((6, 10, 2))
-    data[..., 0] = np.array([1.0, 1.4, 1.8, 2.2, 2.6, 3.0])[:, None]  # violations 10, 14, ..., 30: mean 20, worst 30
+    data[..., 0] = np.array([1.0, 1.4, 1.8, 2.2, 2.6, 3.0])[
+        :, None
+    ]  # violations 10, 14, ..., 30: mean 20, worst 30
     run = taut.simulate(Hopeful(promise), problem, data, seeds=6)
     certificate = run.certificate(best=Best(np.zeros(6)), check=False)
     found = row(certificate, "violation, mean over seeds")

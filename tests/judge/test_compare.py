@@ -1,4 +1,5 @@
-"""Comparisons: the same numbers as single runs, intervals by hand, and a winner only where intervals separate."""
+"""Comparisons: the same numbers as single runs, intervals by hand, and a winner only where
+intervals separate."""
 
 import json
 
@@ -25,7 +26,9 @@ def test_values_are_those_of_single_runs(found):
     data = TOY.stream(4, 100)
     best = TOY.optimum(data)
     for name in NAMES:
-        run = taut.simulate(taut.learner(name, TOY.problem, horizon=100), TOY.problem, data, seeds=4)
+        run = taut.simulate(
+            taut.learner(name, TOY.problem, horizon=100), TOY.problem, data, seeds=4
+        )
         np.testing.assert_allclose(found.values[name]["regret"], run.totals.loss - best, atol=1e-6)
         np.testing.assert_array_equal(found.values[name]["violation"], run.totals.worst_violation)
         np.testing.assert_array_equal(found.values[name]["mean loss"], run.totals.loss / 100)
@@ -35,7 +38,9 @@ def test_intervals_by_hand():
     values = np.array([1.0, 2.0, 3.0, 6.0])
     interval = Interval.of(values)
     assert interval.mean == 3.0
-    assert interval.high - 3.0 == pytest.approx(3.182446305 * np.std(values, ddof=1) / 2)  # t(0.975, 3) from a table
+    assert interval.high - 3.0 == pytest.approx(
+        3.182446305 * np.std(values, ddof=1) / 2
+    )  # t(0.975, 3) from a table
     assert 3.0 - interval.low == pytest.approx(interval.high - 3.0)
     assert np.isnan(Interval.of(np.array([2.0])).low)
 
@@ -55,7 +60,10 @@ def test_a_winner_needs_separate_intervals(found):
 def test_outputs(found, tmp_path):
     frame = found.to_pandas()
     assert list(frame.index) == NAMES
-    assert frame.loc["clipped-ogd", ("violation", "mean")] == found.values["clipped-ogd"]["violation"].mean()
+    assert (
+        frame.loc["clipped-ogd", ("violation", "mean")]
+        == found.values["clipped-ogd"]["violation"].mean()
+    )
     found.to_csv(tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text() == found.to_csv()
     assert r"\mathbf" in found.to_latex()
@@ -75,7 +83,11 @@ def test_labels_learners_and_cards():
     learner = taut.ClippedOGD(0.01, 4.0)
     data = TOY.stream(2, 30)
     found = taut.compare(
-        {"mine": learner, "card": taut.LEARNERS["clipped-ogd-anytime"]}, TOY.problem, data, seeds=2, progress=True
+        {"mine": learner, "card": taut.LEARNERS["clipped-ogd-anytime"]},
+        TOY.problem,
+        data,
+        seeds=2,
+        progress=True,
     )
     assert found.runs["mine"].learner == learner
     assert found.values["mine"]["microseconds per round"].min() > 0
@@ -87,7 +99,10 @@ def test_without_a_comparator_regret_is_missing_and_the_reason_is_given():
     assert "regret" not in run.values["clipped-ogd-anytime"]
     assert "adversary" in run.notes[0]
     crossed = MOVING.stream(1, 4)
-    crossed["levels"][0, 0], crossed["levels"][0, 1] = [-0.4, 1, 1, 1], [1, 1, -0.4, 1]  # x_1 <= -0.4 and x_1 >= 0.4
+    crossed["levels"][0, 0], crossed["levels"][0, 1] = (
+        [-0.4, 1, 1, 1],
+        [1, 1, -0.4, 1],
+    )  # x_1 <= -0.4 and x_1 >= 0.4
     crossed["normals"][:] = [[1, 0], [0, 1], [-1, 0], [0, -1]]
     run = taut.compare(["clipped-ogd-anytime"], MOVING.problem, crossed, seeds=1, timing=False)
     assert "regret" not in run.values["clipped-ogd-anytime"]
@@ -138,7 +153,11 @@ def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
         assert lines[name][-1] == pytest.approx(found.interval(name, "regret").mean)
     assert panels[0].get_title(loc="left") == "(a) regret"
     bound = taut.certify(found.runs["clipped-ogd"], check=False, best=found.best).rows[0].bound
-    drawn = [set(line.get_ydata()) for line in panels[0].lines if line.get_label() == "bound at the last round"]
+    drawn = [
+        set(line.get_ydata())
+        for line in panels[0].lines
+        if line.get_label() == "bound at the last round"
+    ]
     written = [text.get_text() for text in panels[0].texts]
     assert {bound} in drawn or f"bound {bound:.3g}, off the top" in written
     _, axes = plt.subplots(1, 3)

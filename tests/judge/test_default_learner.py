@@ -1,4 +1,5 @@
-"""The default learner: it can be left out or named, needs no constants, and its certificate has bounds all the same."""
+"""The default learner: it can be left out or named, needs no constants, and its certificate has
+bounds all the same."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,9 @@ def excess(x, z):
     return z["a"] @ x - z["b"]
 
 
-PROBLEM = taut.Problem(lambda x, z: jnp.sum((x - z["c"]) ** 2), excess, taut.Box(-1.0, 1.0, shape=2))
+PROBLEM = taut.Problem(
+    lambda x, z: jnp.sum((x - z["c"]) ** 2), excess, taut.Box(-1.0, 1.0, shape=2)
+)
 
 
 def data(seeds=3, rounds=50):
@@ -31,7 +34,10 @@ def test_a_certificate_without_constants_has_bounds_from_observed_gradients():
         assert rows[quantity].holds
         assert "loss_lipschitz" not in rows[quantity].guarantee.assumptions
     seen = observe(run, PROBLEM, run.stream).observed
-    root, across = (100 * seen.loss_slope**2 + seen.squared_slopes) ** 0.5, float(PROBLEM.domain.diameter)
+    root, across = (
+        (100 * seen.loss_slope**2 + seen.squared_slopes) ** 0.5,
+        float(PROBLEM.domain.diameter),
+    )
     assert rows["regret"].bound <= 1.5 * across * root
 
 
@@ -49,9 +55,13 @@ def test_the_learner_can_be_left_out_or_named():
     player.observe({name: value[0] for name, value in z.items()})
     other.observe({name: value[0] for name, value in z.items()})
     np.testing.assert_array_equal(player.decision, other.decision)
-    tuned = PROBLEM.with_constants(taut.Constants(loss_lipschitz=9.0, constraint_lipschitz=3.0, constraint_count=4))
+    tuned = PROBLEM.with_constants(
+        taut.Constants(loss_lipschitz=9.0, constraint_lipschitz=3.0, constraint_count=4)
+    )
     run = taut.simulate("clipped-ogd", tuned, z)
-    assert run.learner == taut.ClippedOGD.tuned(tuned.constants, horizon=50)  # tuned to the stream's length
+    assert run.learner == taut.ClippedOGD.tuned(
+        tuned.constants, horizon=50
+    )  # tuned to the stream's length
     with pytest.raises(ValueError, match="horizon: got None"):
         taut.Player("clipped-ogd", tuned)
     with pytest.raises(TypeError, match="expected a learner before the problem"):
@@ -63,7 +73,10 @@ def test_the_learner_can_be_left_out_or_named():
 def test_rates_take_the_default_learner_too():
     disc = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
     costs = as_stream(np.random.default_rng(0).normal(size=(2, 200, 2)), seeds=2)
-    left_out, named = taut.rates((disc, costs), [50, 200]), taut.rates("half-space", (disc, costs), [50, 200])
+    left_out, named = (
+        taut.rates((disc, costs), [50, 200]),
+        taut.rates("half-space", (disc, costs), [50, 200]),
+    )
     np.testing.assert_array_equal(left_out.values["violation"], named.values["violation"])
     with pytest.raises(TypeError, match=r"rates\(family, horizons\)"):
         taut.rates((disc, costs))

@@ -19,7 +19,9 @@ def logistic(x, z):
 
 FIXED = taut.Problem(logistic, lambda x: (x @ x - LIMIT**2, x.sum() - 0.3), taut.Ball(3.0, shape=6))
 VARYING = taut.Problem(
-    lambda x, z: logistic(x, z) + 0.1 * x @ x, lambda x, z: 0.3 * z @ x - 0.05, taut.Box(-1.0, 1.0, shape=6)
+    lambda x, z: logistic(x, z) + 0.1 * x @ x,
+    lambda x, z: 0.3 * z @ x - 0.05,
+    taut.Box(-1.0, 1.0, shape=6),
 )
 
 
@@ -57,14 +59,21 @@ def test_a_time_limit_returns_a_feasible_decision_with_its_gap():
     assert exact.loss[0] >= best.loss[0] - best.gap[0] * max(1, abs(best.loss[0])) - 1e-9
     with pytest.raises(RuntimeError, match="not certified"):
         first_order.solve_by_first_order(
-            FIXED, taut.problem.streams.as_stream(DATA[0]), (30,), 1e-30, np.random.default_rng(0), most=1
+            FIXED,
+            taut.problem.streams.as_stream(DATA[0]),
+            (30,),
+            1e-30,
+            np.random.default_rng(0),
+            most=1,
         )
 
 
 def test_large_decisions_are_solved_without_hessians(monkeypatch):
     monkeypatch.setattr(first_order, "LARGE", 5)
     assert taut.hindsight(FIXED, DATA[0]).solver.startswith("first-order")
-    quadratic = taut.Problem(lambda x, z: (x - z) @ (x - z), lambda x: x.sum() - 0.1, taut.Ball(3.0, shape=6))
+    quadratic = taut.Problem(
+        lambda x, z: (x - z) @ (x - z), lambda x: x.sum() - 0.1, taut.Ball(3.0, shape=6)
+    )
     assert taut.hindsight(quadratic, DATA[0]).solver.startswith("clarabel")
 
 
@@ -77,13 +86,17 @@ def test_options_of_this_method_are_refused_elsewhere(option):
 
 
 def test_a_constraint_that_is_not_convex_is_refused():
-    bent = taut.Problem(lambda x, z: logistic(x, z) + x.sum(), lambda x: 0.2 - x @ x, taut.Box(0.1, 1.0, shape=6))
+    bent = taut.Problem(
+        lambda x, z: logistic(x, z) + x.sum(), lambda x: 0.2 - x @ x, taut.Box(0.1, 1.0, shape=6)
+    )
     with pytest.raises(ValueError, match="convex"):
         taut.hindsight(bent, DATA[0], method="first-order", tolerance=1e-3, time_limit=2.0)
 
 
 def test_a_set_without_interior_is_solved_or_refused_but_never_below_its_optimum():
-    flat = taut.Problem(logistic, lambda x: (x.sum() - 0.2, 0.2 - x.sum()), taut.Box(-1.0, 1.0, shape=6))
+    flat = taut.Problem(
+        logistic, lambda x: (x.sum() - 0.2, 0.2 - x.sum()), taut.Box(-1.0, 1.0, shape=6)
+    )
     best = taut.hindsight(flat, DATA[0], method="first-order", tolerance=1e-5)
     exact = taut.hindsight(flat, DATA[0])
     assert best.loss[0] >= exact.loss[0] - best.gap[0] * max(1, abs(best.loss[0])) - 1e-7

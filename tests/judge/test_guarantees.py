@@ -80,9 +80,17 @@ def square(x):
 
 
 BASE = taut.Problem(
-    lambda x, c: c @ x, square, taut.Ball(1.0, shape=2),
-    taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=1.5, slater=0.5),
-)  # fmt: skip
+    lambda x, c: c @ x,
+    square,
+    taut.Ball(1.0, shape=2),
+    taut.Constants(
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=1.5,
+        slater=0.5,
+    ),
+)
 FOUND = tuple(Guarantee(quantity, 8.0, "Theorem", ("radius",)) for quantity in QUANTITIES)
 
 
@@ -110,14 +118,20 @@ def test_a_smaller_feasible_set_costs_regret_by_slater_s_condition():
     assert regret.bound == pytest.approx(8 + 2.0 * 0.2 / 0.5 * 100)
     assert SCORED_SLATER in regret.assumptions
     assert margin_between(played, BASE, 4) == 0.2
-    (squares,) = [g for g in translated(FOUND, taut.squared(played), BASE, 100, 4) if g.quantity == "regret"]
+    (squares,) = [
+        g for g in translated(FOUND, taut.squared(played), BASE, 100, 4) if g.quantity == "regret"
+    ]
     assert squares.bound == regret.bound
     outside = taut.Problem(BASE.loss, Tightened(Squared(BASE.constraints), 0.2), BASE.domain)
     (empty,) = [g for g in translated(FOUND, outside, BASE, 100, 4) if g.quantity == "regret"]
     assert "never negative" in empty.reason
     assert margin_between(taut.log_sum_exp(BASE, 10.0), BASE, 4) == pytest.approx(np.log(4) / 10)
     unknown = taut.Problem(BASE.loss, square, BASE.domain, taut.Constants(loss_lipschitz=1.0))
-    (none,) = [g for g in translated(FOUND, taut.tightened(unknown, 0.2), unknown, 100, 4) if g.quantity == "regret"]
+    (none,) = [
+        g
+        for g in translated(FOUND, taut.tightened(unknown, 0.2), unknown, 100, 4)
+        if g.quantity == "regret"
+    ]
     assert none.bound is None
     assert "slater (epsilon) is not known for the scored problem" in none.reason
 
@@ -140,15 +154,20 @@ def test_the_smallest_bound_that_stands_is_chosen():
 
 def test_a_first_decision_off_the_centre_may_be_a_diameter_from_the_comparator():
     problem = taut.Problem(
-        lambda x, c: c @ x, lambda x: x[0] - 0.25, taut.Ball(1.0, shape=2),
+        lambda x, c: c @ x,
+        lambda x: x[0] - 0.25,
+        taut.Ball(1.0, shape=2),
         taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0),
-    )  # fmt: skip
+    )
     at_centre, off_centre = setting_of(problem), setting_of(problem, np.array([0.5, 0.0]))
     assert (at_centre.constants.radius, at_centre.initial_excess) == (1.0, -0.25)
     assert (off_centre.constants.radius, off_centre.initial_excess) == (2.0, 0.25)
     assert off_centre.initial_violation == 0.25
     learner = taut.ClippedOGD.tuned(problem.constants, 100)
-    there, here = ({g.quantity: g.bound for g in learner.guarantees(one, 100)} for one in (off_centre, at_centre))
+    there, here = (
+        {g.quantity: g.bound for g in learner.guarantees(one, 100)}
+        for one in (off_centre, at_centre)
+    )
     assert there["regret"] > 1.5 * here["regret"]
     run = taut.simulate(learner, problem, np.tile([1.0, 0.0], (3, 1)), x1=np.array([0.5, 0.0]))
     bound = next(row.bound for row in run.certificate(check=False).rows if row.quantity == "regret")

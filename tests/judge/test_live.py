@@ -1,4 +1,5 @@
-"""Certificates of players: one round among many refutes a constant, files keep the extremes, nothing is claimed too much."""
+"""Certificates of players: one round among many refutes a constant, files keep the extremes,
+nothing is claimed too much."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,12 @@ from taut import files
 from taut.judge.assumptions import GIVEN, PROBED, REFUTED
 from taut.play import extremes
 
-CONSTANTS = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0, "loss_range": 2.0}
+CONSTANTS = {
+    "loss_lipschitz": 1.0,
+    "constraint_lipschitz": 2**0.5,
+    "constraint_range": 1.0,
+    "loss_range": 2.0,
+}
 LEARNER = taut.ClippedOGD(eta=0.05, sigma=4.0)
 
 
@@ -22,7 +28,9 @@ def diamond(x):
 
 
 def toy(**constants):
-    return taut.Problem(linear, diamond, taut.Ball(1.0, shape=2), taut.Constants(**{**CONSTANTS, **constants}))
+    return taut.Problem(
+        linear, diamond, taut.Ball(1.0, shape=2), taut.Constants(**{**CONSTANTS, **constants})
+    )
 
 
 def costs(rounds=600):
@@ -67,7 +75,12 @@ def test_extremes_are_those_of_all_rounds_by_hand(calm):
 
 @pytest.mark.parametrize(
     ("name", "false"),
-    [("loss_lipschitz", 0.9), ("constraint_lipschitz", 1.0), ("constraint_range", 0.5), ("loss_range", 0.3)],
+    [
+        ("loss_lipschitz", 0.9),
+        ("constraint_lipschitz", 1.0),
+        ("constraint_range", 0.5),
+        ("loss_range", 0.3),
+    ],
 )
 def test_a_false_constant_is_refuted_with_the_round_as_witness(name, false):
     player = played(toy(**{name: false}), costs(300))
@@ -75,7 +88,11 @@ def test_a_false_constant_is_refuted_with_the_round_as_witness(name, false):
     (refuted,) = [one for one in certificate.refuted if one.name == name]
     assert refuted.witness["round"] == getattr(player.extremes, name).round
     assert "seed" not in refuted.witness
-    assert all(row.bound is None for row in certificate.rows if row.guarantee and name in row.guarantee.assumptions)
+    assert all(
+        row.bound is None
+        for row in certificate.rows
+        if row.guarantee and name in row.guarantee.assumptions
+    )
 
 
 def test_one_gradient_among_many_rounds_is_seen_before_and_after_a_file(tmp_path):
@@ -85,7 +102,9 @@ def test_one_gradient_among_many_rounds_is_seen_before_and_after_a_file(tmp_path
     player = played(problem, data)
     player.save(tmp_path / "player")
     for one in (player, taut.Player.load(tmp_path / "player", problem)):
-        (refuted,) = (found for found in one.certificate().refuted if found.name == "loss_lipschitz")
+        (refuted,) = (
+            found for found in one.certificate().refuted if found.name == "loss_lipschitz"
+        )
         assert (refuted.name, refuted.witness["round"]) == ("loss_lipschitz", 314)
         assert "300 in round 314" in refuted.detail
         assert one.certificate().outcome == "no guarantee stands"
@@ -163,7 +182,13 @@ def test_many_constraints_cost_one_gradient(monkeypatch):
     data = np.random.default_rng(1).normal(size=(30, 8))
     assert rows.size > extremes.ALL_ROWS
     found = played(problem, data).extremes
-    assert found.constraint_lipschitz.value == found.constraint_slope <= np.linalg.norm(rows, axis=1).max()
+    assert (
+        found.constraint_lipschitz.value
+        == found.constraint_slope
+        <= np.linalg.norm(rows, axis=1).max()
+    )
     monkeypatch.setattr(extremes, "ALL_ROWS", rows.size)
     again = taut.Problem(linear, lambda x: rows @ x - 0.1, taut.Ball(1.0, shape=8))
-    assert played(again, data).extremes.constraint_lipschitz.value == pytest.approx(np.linalg.norm(rows, axis=1).max())
+    assert played(again, data).extremes.constraint_lipschitz.value == pytest.approx(
+        np.linalg.norm(rows, axis=1).max()
+    )

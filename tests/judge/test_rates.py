@@ -7,12 +7,19 @@ import pytest
 import taut
 from taut.judge.rates import fit
 
-KNOWN = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0, "error_bound": 1.0}
+KNOWN = {
+    "loss_lipschitz": 1.0,
+    "constraint_lipschitz": 2**0.5,
+    "constraint_range": 1.0,
+    "error_bound": 1.0,
+}
 
 
 def toy(**constants):
     known = taut.Constants(**{**KNOWN, **constants})
-    return taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known)
+    return taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known
+    )
 
 
 def costs(seeds=3, rounds=4000):
@@ -41,12 +48,15 @@ def test_rates_of_clipped_ogd_lie_below_theory_and_feel_the_trade_off():
             [500, 1000, 2000, 4000],
             seeds=3,
         )
-        # The learner's own bounds: R^2 / (2 eta) dominates regret, and the error bound makes violations follow the step.
+        # The learner's own bounds: R^2 / (2 eta) dominates regret, and the error bound makes
+        # violations follow the step.
         assert found["regret"].theory == pytest.approx(beta, abs=0.02)
         assert found["violation"].theory == pytest.approx(1 - beta, abs=0.02)
         measured[beta] = found["violation"].exponent
         # Slopes over finite horizons are near the exponents, not below them.
-        assert all(rate.exponent <= rate.theory + 0.1 for rate in found.rates if np.isfinite(rate.exponent))
+        assert all(
+            rate.exponent <= rate.theory + 0.1 for rate in found.rates if np.isfinite(rate.exponent)
+        )
         assert "growth" in found.table().title
     # With the error bound of this polyhedron the violation grows like T^(1 - beta).
     assert measured[0.5] == pytest.approx(0.5, abs=0.08)

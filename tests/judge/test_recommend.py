@@ -7,12 +7,19 @@ import pytest
 import taut
 from taut.judge.guarantees import guarantees, setting_of
 
-KNOWN = {"loss_lipschitz": 1.0, "constraint_lipschitz": 2**0.5, "constraint_range": 1.0, "error_bound": 1.0}
+KNOWN = {
+    "loss_lipschitz": 1.0,
+    "constraint_lipschitz": 2**0.5,
+    "constraint_range": 1.0,
+    "error_bound": 1.0,
+}
 
 
 def toy(**constants):
     known = taut.Constants(**{**KNOWN, **constants})
-    return taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known)
+    return taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known
+    )
 
 
 def test_recommendations_follow_the_assumptions():
@@ -32,10 +39,16 @@ def test_a_recommendation_gives_numbers_and_reasons_for_what_it_left_out():
     limits = {one.quantity: one.bound for one in advice.guarantees}
     assert limits["regret"] == pytest.approx(
         taut.bounds.clipped_regret(
-            horizon=10_000, eta=float(advice.learner.eta.value), sigma=float(advice.learner.sigma), radius=1.0,
-            loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1, form="sharp",
+            horizon=10_000,
+            eta=float(advice.learner.eta.value),
+            sigma=float(advice.learner.sigma),
+            radius=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=2**0.5,
+            constraint_count=1,
+            form="sharp",
         )
-    )  # fmt: skip
+    )
     remarks = {one.method.name: one.reason for one in advice.candidates}
     assert "strongly convex" in remarks["clipped-ogd-strong"]
     assert "slack" in remarks["ogd"]
@@ -48,7 +61,11 @@ def test_the_bound_optimal_rule_beats_both_other_rules_on_their_own_bound():
 
     def total(learner):
         return taut.bounds.clipped_objective(
-            eta=float(learner.eta.value), sigma=float(learner.sigma), constants=known, horizon=horizon, weight=weight
+            eta=float(learner.eta.value),
+            sigma=float(learner.sigma),
+            constants=known,
+            horizon=horizon,
+            weight=weight,
         )
 
     best = total(taut.ClippedOGD.tuned(known, horizon, rule="bound-optimal", weight=weight))
@@ -61,17 +78,26 @@ def test_without_constants_the_default_learner_is_recommended():
     advice = taut.recommend(problem, 100)
     assert advice.name == "half-space"
     assert advice.learner == taut.learner("half-space", problem)
-    assert any("loss_lipschitz (G_f), constraint_lipschitz (G_g) unknown" in reason for reason in advice.reasons)
+    assert any(
+        "loss_lipschitz (G_f), constraint_lipschitz (G_g) unknown" in reason
+        for reason in advice.reasons
+    )
 
 
 @pytest.mark.parametrize("slater", [1.0, 0.4])
 @pytest.mark.parametrize("weight", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("centre", [0.0, 0.9])
-def test_no_grid_beats_the_recommended_parameters_if_only_a_slater_point_is_known(slater, weight, centre):
+def test_no_grid_beats_the_recommended_parameters_if_only_a_slater_point_is_known(
+    slater, weight, centre
+):
     problem = taut.Problem(
-        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(3.0, centre=np.array([centre, centre])),
-        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=5.0, slater=slater),
-    )  # fmt: skip
+        lambda x, c: c @ x,
+        lambda x: jnp.abs(x).sum() - 1,
+        taut.Ball(3.0, centre=np.array([centre, centre])),
+        taut.Constants(
+            loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=5.0, slater=slater
+        ),
+    )
     setting, horizon = setting_of(problem), 10_000
 
     def price(learner):
@@ -80,17 +106,26 @@ def test_no_grid_beats_the_recommended_parameters_if_only_a_slater_point_is_know
 
     chosen = taut.recommend(problem, horizon, weight=weight)
     assert chosen.name == "clipped-ogd"
-    grid = [(eta, sigma) for eta in np.geomspace(1e-4, 1, 41) for sigma in 1.0001 * np.geomspace(1, 1e3, 31)]
+    grid = [
+        (eta, sigma)
+        for eta in np.geomspace(1e-4, 1, 41)
+        for sigma in 1.0001 * np.geomspace(1, 1e3, 31)
+    ]
     best = min(price(taut.ClippedOGD(eta, sigma)) for eta, sigma in grid)
     assert price(chosen.learner) <= best * 1.001
 
 
 def test_a_learner_that_measures_better_is_mentioned_if_its_bound_is_nearly_as_small():
     advice = taut.recommend(toy(), 10_000)
-    prices = {one.method.name: one.bound("regret") + one.bound("violation") for one in advice.candidates}
+    prices = {
+        one.method.name: one.bound("regret") + one.bound("violation") for one in advice.candidates
+    }
     ratio = prices["half-space-horizon"] / prices["clipped-ogd"]
     assert 1 < ratio <= 2
-    assert any("half-space-horizon" in reason and f"{ratio:.2g} times" in reason for reason in advice.reasons)
+    assert any(
+        "half-space-horizon" in reason and f"{ratio:.2g} times" in reason
+        for reason in advice.reasons
+    )
     alone = taut.recommend(taut.testing.problems.POLYHEDRON.problem, 1000)
     assert alone.name == "half-space-horizon"
     assert not any("times as large" in reason for reason in alone.reasons)
@@ -98,10 +133,19 @@ def test_a_learner_that_measures_better_is_mentioned_if_its_bound_is_nearly_as_s
 
 def test_bounds_that_every_learner_satisfies_are_named():
     known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, error_bound=1.0)
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known)
-    (reason,) = [one for one in taut.recommend(problem, horizon=4).reasons if one.startswith("trivial at T = 4")]
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), known
+    )
+    (reason,) = [
+        one
+        for one in taut.recommend(problem, horizon=4).reasons
+        if one.startswith("trivial at T = 4")
+    ]
     assert "violation (at most 1.657)" in reason  # 4 (sqrt 2 - 1)
-    later = [one for one in taut.recommend(problem, horizon=10**6).reasons if one.startswith("trivial")]
+    later = [
+        one for one in taut.recommend(problem, horizon=10**6).reasons if one.startswith("trivial")
+    ]
     assert not any(
-        " violation (" in one.replace("peak violation", "").replace("squared violation", "") for one in later
+        " violation (" in one.replace("peak violation", "").replace("squared violation", "")
+        for one in later
     )

@@ -1,4 +1,5 @@
-"""One line of a certificate: the worst seed decides, the tolerance is that of rounding, intervals are those of a sample."""
+"""One line of a certificate: the worst seed decides, the tolerance is that of rounding, intervals
+are those of a sample."""
 
 from dataclasses import replace
 
@@ -28,7 +29,9 @@ def test_a_bound_is_exceeded_by_more_than_rounding_only(bound, rounding):
     tolerance = 1e-9 * abs(bound) + rounding
 
     def holds(worst):
-        return Row("regret", worst, worst, Guarantee("regret", bound, "a theorem"), rounding=rounding).holds
+        return Row(
+            "regret", worst, worst, Guarantee("regret", bound, "a theorem"), rounding=rounding
+        ).holds
 
     assert holds(bound) is True
     assert holds(bound + 0.9 * tolerance) is True

@@ -1,8 +1,10 @@
-"""Random search for instances on which a learner exceeds its own bound: losses, constraints and comparator all move.
+"""Random search for instances on which a learner exceeds its own bound: losses, constraints and
+comparator all move.
 
-The domain is the unit ball or a square, the first decision its centre. Losses are c_t.x with |c_t| <= 1, or |x - c_t|^2 / 2;
-c_t may depend on the decision x_t. Constraints are a_t.x <= a_t.x* + slack with |a_t| <= 1, so that the comparator x* is feasible
-in every round. Every member of a population climbs by itself: a change is kept if the measured value comes nearer to the bound.
+The domain is the unit ball or a square, the first decision its centre. Losses are c_t.x with |c_t|
+<= 1, or |x - c_t|^2 / 2; c_t may depend on the decision x_t. Constraints are a_t.x <= a_t.x* +
+slack with |a_t| <= 1, so that the comparator x* is feasible in every round. Every member of a
+population climbs by itself: a change is kept if the measured value comes nearer to the bound.
 """
 
 from __future__ import annotations
@@ -33,10 +35,15 @@ def rows(x, z):
 def constants(count=1, strong=False, domain=BALL, slack=0.0):
     reach = 2 * float(domain.radius)
     return taut.Constants(
-        radius=float(domain.radius), loss_lipschitz=1 + float(domain.radius) if strong else 1.0,
-        constraint_lipschitz=1.0, constraint_range=reach, strong_convexity=float(strong), constraint_count=count,
-        constraint_smoothness=0.0, slater=slack or None,
-    )  # fmt: skip
+        radius=float(domain.radius),
+        loss_lipschitz=1 + float(domain.radius) if strong else 1.0,
+        constraint_lipschitz=1.0,
+        constraint_range=reach,
+        strong_convexity=float(strong),
+        constraint_count=count,
+        constraint_smoothness=0.0,
+        slater=slack or None,
+    )
 
 
 def _shrunk(v):
@@ -56,7 +63,9 @@ def _decoded(raw, fixed, slack, domain):
 @partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def _measured(learner, strong, fixed, slack, square, raw):
     domain = SQUARE if square else BALL
-    problem = taut.Problem(quadratic if strong else linear, rows, domain, constants(raw["a"].shape[2], strong))
+    problem = taut.Problem(
+        quadratic if strong else linear, rows, domain, constants(raw["a"].shape[2], strong)
+    )
 
     def one(raw):
         star, data = _decoded(raw, fixed, slack, domain)
@@ -71,19 +80,32 @@ def _measured(learner, strong, fixed, slack, square, raw):
         gaps, values = jax.lax.scan(step, first, data)[1]
         clipped = jnp.maximum(values, 0)
         return {
-            "regret": jnp.sum(gaps), "violation": jnp.sum(jnp.max(clipped, axis=1)),
-            "squared violation": jnp.sum(clipped**2), "peak violation": jnp.max(clipped),
+            "regret": jnp.sum(gaps),
+            "violation": jnp.sum(jnp.max(clipped, axis=1)),
+            "squared violation": jnp.sum(clipped**2),
+            "peak violation": jnp.max(clipped),
             "excess": jnp.max(jnp.sum(values, axis=0)),
-        }  # fmt: skip
+        }
 
     return jax.vmap(one)(raw)
 
 
 def ratios(
-    learner, rounds, count=1, *, strong=False, fixed=False, slack=0.0, square=False, generations=40, population=48, seed=0,
+    learner,
+    rounds,
+    count=1,
+    *,
+    strong=False,
+    fixed=False,
+    slack=0.0,
+    square=False,
+    generations=40,
+    population=48,
+    seed=0,
     path_length=None,
-):  # fmt: skip
-    """The largest measured value over bound that the search finds, for every quantity with a bound that is not an expectation."""
+):
+    """The largest measured value over bound that the search finds, for every quantity with a bound
+    that is not an expectation."""
     domain = SQUARE if square else BALL
     setting = taut.Setting(
         constants(count, strong, domain, slack),
@@ -98,7 +120,13 @@ def ratios(
         if one.bound is not None and not one.expected:
             limits[one.quantity] = min(one.bound, limits.get(one.quantity, np.inf))
     rng = np.random.default_rng(seed)
-    shapes = {"c": (rounds, 2), "a": (rounds, count, 2), "slack": (rounds, count), "star": (2,), "react": (rounds,)}
+    shapes = {
+        "c": (rounds, 2),
+        "a": (rounds, count, 2),
+        "slack": (rounds, count),
+        "star": (2,),
+        "react": (rounds,),
+    }
     found = {}
     for quantity, limit in limits.items():
         raw = {name: rng.normal(size=(population, *shape)) for name, shape in shapes.items()}
@@ -106,20 +134,32 @@ def ratios(
         best = np.full(population, -np.inf)
         for generation in range(generations):
             width = 0.5 * 0.93**generation
-            tried = raw if generation == 0 else {
-                name: value + width * rng.normal(size=value.shape) * (rng.uniform(size=value.shape) < 0.3)
-                for name, value in raw.items()
-            }  # fmt: skip
-            score = np.asarray(_measured(learner, strong, fixed, slack, square, tried)[quantity]) / limit
+            tried = (
+                raw
+                if generation == 0
+                else {
+                    name: value
+                    + width * rng.normal(size=value.shape) * (rng.uniform(size=value.shape) < 0.3)
+                    for name, value in raw.items()
+                }
+            )
+            score = (
+                np.asarray(_measured(learner, strong, fixed, slack, square, tried)[quantity])
+                / limit
+            )
             better = score > best
             best = np.where(better, score, best)
-            raw = {n: np.where(better.reshape(-1, *[1] * (v.ndim - 1)), tried[n], v) for n, v in raw.items()}
+            raw = {
+                n: np.where(better.reshape(-1, *[1] * (v.ndim - 1)), tried[n], v)
+                for n, v in raw.items()
+            }
         found[quantity] = float(best.max())
     return found
 
 
 def check(found, least=None):
-    """No ratio above one; and where `least` says so, the search came that near, so that it had something to find."""
+    """No ratio above one; and where `least` says so, the search came that near, so that it had
+    something to find."""
     assert found
     for quantity, ratio in found.items():
         assert ratio <= 1 + 1e-9, (quantity, ratio)

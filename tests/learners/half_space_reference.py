@@ -1,4 +1,5 @@
-"""Half-space learners in plain NumPy, written from docs/theory.md, with wrong rules that the tests must tell apart."""
+"""Half-space learners in plain NumPy, written from docs/theory.md, with wrong rules that the tests
+must tell apart."""
 
 import numpy as np
 
@@ -17,7 +18,8 @@ class Steps:
 
 
 class Memory:
-    """Kept cuts [normal, offset, last active round]; `store` and `parallel` choose the right rule or a wrong one."""
+    """Kept cuts [normal, offset, last active round]; `store` and `parallel` choose the right rule
+    or a wrong one."""
 
     def __init__(self, size, store="right", parallel="tighter"):
         self.slots, self.store, self.parallel = [None] * size, store, parallel
@@ -31,7 +33,9 @@ class Memory:
                     slot[:2] = a, o
                 slot[2] = t
                 return
-        j = min(range(len(self.slots)), key=lambda i: 0 if self.slots[i] is None else self.slots[i][2])
+        j = min(
+            range(len(self.slots)), key=lambda i: 0 if self.slots[i] is None else self.slots[i][2]
+        )
         self.slots[j] = [a, o, t]
 
     @property
@@ -43,7 +47,8 @@ class Memory:
 
 
 def play(x, rounds, eta, project, diameter, memory=None, sweeps=2, margin=0.0):
-    """Decisions x_1, ..., x_T and violations; `rounds` yields functions x -> (gradient, value, constraint gradient)."""
+    """Decisions x_1, ..., x_T and violations; `rounds` yields functions x -> (gradient, value,
+    constraint gradient)."""
     memory = Memory(0) if memory is None else memory
     decisions, values = [], []
     for t, reveal in enumerate(rounds, 1):

@@ -1,4 +1,5 @@
-"""The published guide works: a method is added outside the package, and inside, touching what the guide says."""
+"""The published guide works: a method is added outside the package, and inside, touching what the
+guide says."""
 
 import json
 import os
@@ -37,7 +38,9 @@ print(taut.learners.registry.FAMILIES[-1].__file__, taut.__file__)
 
 def run_python(program, *path, **environment):
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=variables, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=variables, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -48,9 +51,21 @@ def installed(tmp_path_factory):
     target = tmp_path_factory.mktemp("site")
     source = target / "source"
     shutil.copytree(PACKAGE, source)
-    command = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--target",
+    ]
     done = subprocess.run(
-        [sys.executable, *command, str(target / "site"), str(source)], capture_output=True, text=True, check=False
+        [sys.executable, *command, str(target / "site"), str(source)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return target / "site"
@@ -64,23 +79,29 @@ def test_a_package_adds_a_method_by_its_entry_point(installed):
 
 
 def test_the_command_line_lists_methods_of_other_packages(installed):
-    program = "import sys; sys.argv = ['taut', 'learners', '--json']; import taut.cli; taut.cli.main()"
+    program = (
+        "import sys; sys.argv = ['taut', 'learners', '--json']; import taut.cli; taut.cli.main()"
+    )
     rows = json.loads(run_python(program, installed, ROOT / "src"))
     assert "exact-penalty" in [row["name"] for row in rows]
 
 
 def test_one_file_adds_a_method_inside_the_package(tmp_path):
-    """A copy of the package with one file more: nothing else is touched, and the registry finds it."""
-    shutil.copytree(ROOT / "src" / "taut", tmp_path / "taut", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the package with one file more: nothing else is touched, and the registry finds
+    it."""
+    shutil.copytree(
+        ROOT / "src" / "taut", tmp_path / "taut", ignore=shutil.ignore_patterns("__pycache__")
+    )
     text = (PACKAGE / "exact_penalty.py").read_text()
     text = text.replace(
-        "import taut\nfrom taut.learners import State\n", "from .base import Learner, State, learner_dataclass\n"
+        "import taut\nfrom taut.learners import State\n",
+        "from .base import Learner, State, learner_dataclass\n",
     )
     text = text.replace("from .base", "from .card import Card, Growth\nfrom .base")
     text = text.replace("taut.", "").replace(
         'CARD = Card(\n    "exact-penalty"', 'CARDS = (Card(\n    "exact-penalty-inside"'
     )
-    text = text.replace(")  # fmt: skip", "),)")
+    text = text.rstrip().removesuffix(")") + "),)\n"
     (tmp_path / "taut" / "learners" / "zz_exact_penalty.py").write_text(text)
     printed = run_python(INSIDE, tmp_path)
     assert "zz_exact_penalty.py" in printed

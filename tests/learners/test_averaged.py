@@ -1,4 +1,5 @@
-"""Averaged rows: conformance, three rounds, recursions in NumPy, and bounds on many seeds under noise."""
+"""Averaged rows: conformance, three rounds, recursions in NumPy, and bounds on many seeds under
+noise."""
 
 from functools import cache
 from math import log, sqrt
@@ -33,7 +34,8 @@ def test_conformance(card, check):
     run_check(card, check, (HOME[card.name],))
 
 
-# -- Three rounds: the row (1, 0).x <= 0.25 with errors +0.2, -0.1, +0.05, margin 0.1 / sqrt(t), step 1/2 ----------------
+# -- Three rounds: the row (1, 0).x <= 0.25 with errors +0.2, -0.1, +0.05, margin 0.1 / sqrt(t),
+# step 1/2 ----------------
 
 
 def row(x):
@@ -51,18 +53,26 @@ def stored(key, t, x):
 def test_three_rounds(rows):
     sigma = 0.1 / sqrt(2 * log(16**2))
     inner = HalfSpace(0.5, 2.0, sweeps=None, joint=True, rows="all")
-    # With T = 16 the least weight is 16^(-2/3) = 0.157, below 1/3: both kinds of rows take the mean.
+    # With T = 16 the least weight is 16^(-2/3) = 0.157, below 1/3: both kinds of rows take the
+    # mean.
     learner = taut.Averaged(inner, 16, sigma, rows=rows, smoothness=0.0)
     data = {"c": three_rounds.COSTS, "a": three_rounds.NORMALS, "b": three_rounds.LEVELS}
     run = taut.simulate(
-        learner, GAME, data, x1=[0.5, 0.0], feedback=taut.Noisy(values=stored), record=("decisions",), chunk=4
+        learner,
+        GAME,
+        data,
+        x1=[0.5, 0.0],
+        feedback=taut.Noisy(values=stored),
+        record=("decisions",),
+        chunk=4,
     )
     expected = [(0.15, 0), (0.15, 0.5)]
     np.testing.assert_allclose(run.decisions[0, 1:], expected, rtol=0, atol=6e-13)
     np.testing.assert_allclose(run.final[0], (0.257735026919, 0.9), rtol=0, atol=6e-13)
 
 
-# -- Recursions in NumPy -----------------------------------------------------------------------------------------------
+# -- Recursions in NumPy
+# -----------------------------------------------------------------------------------------------
 
 A, B = problems.ROWS, problems.LEVELS
 ROUNDS = 60
@@ -74,7 +84,8 @@ def onto_ball(z, ball):
 
 
 def joint(y, normal, offset, ball):
-    """Onto a row and a ball: the least multiplier at which the projection onto the ball satisfies the row, by bisection."""
+    """Onto a row and a ball: the least multiplier at which the projection onto the ball satisfies
+    the row, by bisection."""
     low, high = 0.0, 1e3
     if normal @ onto_ball(y, ball) <= offset:
         return onto_ball(y, ball)
@@ -91,12 +102,17 @@ def noise(seed):
 
 
 def test_one_affine_row_follows_its_formula():
-    """With one row the projection is exact, so decisions equal those of a recursion that knows nothing of the code."""
+    """With one row the projection is exact, so decisions equal those of a recursion that knows
+    nothing of the code."""
     errors, slopes = noise(0)[:, 0], np.random.default_rng(1).normal(size=(ROUNDS, 3)) * 0.1
     a, b, eta, sigma = np.array([-1.0, 0.5, -0.25]), 0.2, 0.3, 0.35
     costs = POLYHEDRON.stream(1, ROUNDS)[0]
-    problem = taut.Problem(problems.linear_loss, lambda x: jnp.asarray(a) @ x - b, POLYHEDRON.problem.domain)
-    learner = taut.Averaged(HalfSpace(eta, 4.0, sweeps=None, joint=True, rows="all"), ROUNDS, sigma, 0.1)
+    problem = taut.Problem(
+        problems.linear_loss, lambda x: jnp.asarray(a) @ x - b, POLYHEDRON.problem.domain
+    )
+    learner = taut.Averaged(
+        HalfSpace(eta, 4.0, sweeps=None, joint=True, rows="all"), ROUNDS, sigma, 0.1
+    )
     feedback = taut.Noisy(
         values=lambda key, t, x: jnp.asarray(errors)[t - 1],
         gradients=lambda key, t, x: jnp.asarray(slopes)[t - 1][None],
@@ -117,11 +133,14 @@ def test_one_affine_row_follows_its_formula():
 
 
 def test_all_affine_rows_hold_after_each_round():
-    """Several rows: sweeps end when all estimated rows hold within D / (t + 1)^2, and no decision of the set gets farther."""
+    """Several rows: sweeps end when all estimated rows hold within D / (t + 1)^2, and no decision
+    of the set gets farther."""
     errors, costs, sigma = noise(2), POLYHEDRON.stream(1, ROUNDS)[0], 0.3
     learner = taut.learner("averaged", POLYHEDRON.problem, horizon=ROUNDS, sigma=sigma)
     feedback = taut.Noisy(values=lambda key, t, x: jnp.asarray(errors)[t - 1])
-    run = taut.simulate(learner, POLYHEDRON.problem, costs, feedback=feedback, record=("decisions",), chunk=64)
+    run = taut.simulate(
+        learner, POLYHEDRON.problem, costs, feedback=feedback, record=("decisions",), chunk=64
+    )
     x = np.concatenate([run.decisions[0], run.final])
     eta = 2.0 / (3.0 * sqrt(ROUNDS))
     for t in range(1, ROUNDS + 1):
@@ -138,14 +157,21 @@ def test_all_affine_rows_hold_after_each_round():
 
 
 def test_smooth_rows_follow_their_formula():
-    """g = (|x|^2 - 1) / 2 on a box: values carried along gradients, weights max(T^(-2/3), 1/t), bias L |dx|^2 / 8."""
+    """g = (|x|^2 - 1) / 2 on a box: values carried along gradients, weights max(T^(-2/3), 1/t),
+    bias L |dx|^2 / 8."""
     errors, sigma, eta = noise(3)[:, 0], 0.3, 0.2
     costs = MATRIX.stream(1, ROUNDS)[0]
     learner = taut.Averaged(
-        HalfSpace(eta, 24**0.5, sweeps=None, joint=True, rows="all"), ROUNDS, sigma, smoothness=1.0, rows="smooth"
+        HalfSpace(eta, 24**0.5, sweeps=None, joint=True, rows="all"),
+        ROUNDS,
+        sigma,
+        smoothness=1.0,
+        rows="smooth",
     )
     feedback = taut.Noisy(values=lambda key, t, x: jnp.asarray(errors)[t - 1])
-    run = taut.simulate(learner, MATRIX.problem, costs, feedback=feedback, record=("decisions",), chunk=64)
+    run = taut.simulate(
+        learner, MATRIX.problem, costs, feedback=feedback, record=("decisions",), chunk=64
+    )
     x = before = np.zeros(6)
     value = bias = 0.0
     for t in range(1, ROUNDS + 1):
@@ -176,7 +202,9 @@ def test_blocks_follow_their_formula():
     inner = HalfSpace(eta, 2.0, sweeps=None, joint=True, rows="all")
     learner = taut.Averaged(inner, ROUNDS, sigma, block=block, rows="convex")
     feedback = taut.Noisy(values=lambda key, t, x: jnp.asarray(errors)[t - 1])
-    run = taut.simulate(learner, TOY.problem, costs, feedback=feedback, record=("decisions",), chunk=64)
+    run = taut.simulate(
+        learner, TOY.problem, costs, feedback=feedback, record=("decisions",), chunk=64
+    )
     x, start = np.zeros(2), 0
     while start < ROUNDS:
         held = run.decisions[0, start : start + block]
@@ -189,7 +217,8 @@ def test_blocks_follow_their_formula():
         start += block
 
 
-# -- Bounds ------------------------------------------------------------------------------------------------------------
+# -- Bounds
+# ------------------------------------------------------------------------------------------------------------
 
 
 SEEDS, LONG = 40, 240
@@ -202,7 +231,9 @@ def long_run(name, sigma=0.3):
     data = known.stream(SEEDS, LONG)
     learner = taut.learner(name, known.problem, horizon=LONG, sigma=sigma)
     noisy = taut.Noisy(values=0.3)
-    run = taut.simulate(learner, known.problem, data, feedback=noisy, unproven=sigma is None, seeds=SEEDS, chunk=256)
+    run = taut.simulate(
+        learner, known.problem, data, feedback=noisy, unproven=sigma is None, seeds=SEEDS, chunk=256
+    )
     return learner, run, known.optimum(data)
 
 
@@ -214,20 +245,33 @@ def test_bounds_hold_on_many_seeds(name):
     found = {one.quantity: one for one in learner.guarantees(setting_of(problem), rounds)}
     assert set(found) == {"regret", "violation", "excess"}
     for quantity, one in found.items():
-        assert np.mean(measured[quantity] > one.bound) <= 4 / rounds, (quantity, measured[quantity].max(), one.bound)
-        assert {Assumes.CONVEX_LOSSES, Assumes.FIXED_CONSTRAINTS, Assumes.NOISE} <= set(one.assumptions)
+        assert np.mean(measured[quantity] > one.bound) <= 4 / rounds, (
+            quantity,
+            measured[quantity].max(),
+            one.bound,
+        )
+        assert {Assumes.CONVEX_LOSSES, Assumes.FIXED_CONSTRAINTS, Assumes.NOISE} <= set(
+            one.assumptions
+        )
     assert measured["violation"].min() > 0
 
 
 def test_the_margin_covers_the_error_of_the_mean():
-    """The event behind N1: all means of normal errors stay within their margins, in all but 2/T of the runs."""
+    """The event behind N1: all means of normal errors stay within their margins, in all but 2/T of
+    the runs."""
     rounds, runs = 64, 4000
     sums = np.cumsum(np.random.default_rng(0).normal(size=(runs, rounds)), axis=1)
-    margins = np.array([t * bounds.averaged_margin(sigma=1.0, horizon=rounds, constraint_count=1, rate=1 / t)
-                        for t in range(1, rounds + 1)])  # fmt: skip
+    margins = np.array(
+        [
+            t * bounds.averaged_margin(sigma=1.0, horizon=rounds, constraint_count=1, rate=1 / t)
+            for t in range(1, rounds + 1)
+        ]
+    )
     failed = np.mean(np.any(np.abs(sums) > margins, axis=1))
     assert 0 < failed <= 2 / rounds
-    assert np.mean(np.any(np.abs(sums) > margins / sqrt(2), axis=1)) > 2 / rounds  # FRONTIER's margin is too small
+    assert (
+        np.mean(np.any(np.abs(sums) > margins / sqrt(2), axis=1)) > 2 / rounds
+    )  # FRONTIER's margin is too small
 
 
 def test_bounds_are_numbers_that_can_be_checked_by_hand():
@@ -235,7 +279,13 @@ def test_bounds_are_numbers_that_can_be_checked_by_hand():
         horizon=100, sigma=0.5, constraint_count=3, initial_violation=0.25
     ) == pytest.approx(0.25 + 4 * 0.5 * sqrt(2 * 100 * log(3e4)))
     noisy_gradients = bounds.averaged_violation(
-        horizon=100, sigma=0.5, constraint_count=3, initial_violation=0.25, gradient_sigma=0.1, size=4, radius=2.0
+        horizon=100,
+        sigma=0.5,
+        constraint_count=3,
+        initial_violation=0.25,
+        gradient_sigma=0.1,
+        size=4,
+        radius=2.0,
     )
     assert noisy_gradients == pytest.approx(
         0.25 + 4 * 0.5 * sqrt(2 * 100 * log(3e4)) + 2 * 2.0 * 0.1 * sqrt(2 * 4 * 100 * log(12e4))
@@ -251,7 +301,8 @@ def test_bounds_are_numbers_that_can_be_checked_by_hand():
         "slater": 1.0,
         "diameter": 2.0,
     }
-    # Without noise and from a feasible start, u_1 = 0: v_2 = L s^2 / 2, u_2 = min(v_2, 3 L s^2 / 16 + v_2 / 2).
+    # Without noise and from a feasible start, u_1 = 0: v_2 = L s^2 / 2, u_2 = min(v_2, 3 L s^2 / 16
+    # + v_2 / 2).
     step, bend = 0.1, 2.0
     v2 = bend * step**2 / 2
     u2 = min(v2, 3 * bend * step**2 / 16 + v2 / 2)
@@ -271,26 +322,41 @@ def test_what_is_not_proven_is_refused_with_its_reason():
         "is below that of the noise, 0.31": (learner, taut.Noisy(values=0.31)),
         "exact gradients of the loss": (learner, taut.Noisy(values=0.1, loss_gradients=0.1)),
         "gradient_sigma = 0 is below": (learner, taut.Noisy(values=0.1, gradients=0.1)),
-        "sigma is estimated from residuals": (taut.learner("averaged", problem, horizon=T), taut.Noisy(values=0.1)),
+        "sigma is estimated from residuals": (
+            taut.learner("averaged", problem, horizon=T),
+            taut.Noisy(values=0.1),
+        ),
         "must be HalfSpace with memory=0": (
-            taut.Averaged(taut.learner("clipped-ogd", problem, horizon=T), T, 0.3), taut.Noisy(values=0.1),
+            taut.Averaged(taut.learner("clipped-ogd", problem, horizon=T), T, 0.3),
+            taut.Noisy(values=0.1),
         ),
         "need exact gradients of the constraints": (
-            taut.learner("averaged-smooth", MATRIX.problem, horizon=T, sigma=0.3), taut.Noisy(values=0.1, gradients=0.1),
+            taut.learner("averaged-smooth", MATRIX.problem, horizon=T, sigma=0.3),
+            taut.Noisy(values=0.1, gradients=0.1),
         ),
-    }  # fmt: skip
+    }
     for reason, (one, feedback) in reasons.items():
         assert reason in one.uncovered(feedback)
     wide = taut.learner("averaged", problem, horizon=T, sigma=0.5, gradient_sigma=0.1)
-    assert wide.uncovered(taut.Noisy(values=0.3, gradients=0.1)) == ""  # 0.3^2 + (0.1 * 4)^2 = 0.5^2
+    assert (
+        wide.uncovered(taut.Noisy(values=0.3, gradients=0.1)) == ""
+    )  # 0.3^2 + (0.1 * 4)^2 = 0.5^2
     assert "below that of the noise, 0.50" in wide.uncovered(taut.Noisy(values=0.31, gradients=0.1))
 
 
 @pytest.mark.parametrize(
     ("learner", "known", "reason"),
     [
-        (taut.learner("averaged", MATRIX.problem, horizon=50, sigma=0.3), MATRIX, "not known to be affine"),
-        (taut.learner("averaged", POLYHEDRON.problem, horizon=50), POLYHEDRON, "sigma is estimated"),
+        (
+            taut.learner("averaged", MATRIX.problem, horizon=50, sigma=0.3),
+            MATRIX,
+            "not known to be affine",
+        ),
+        (
+            taut.learner("averaged", POLYHEDRON.problem, horizon=50),
+            POLYHEDRON,
+            "sigma is estimated",
+        ),
         (
             taut.learner("averaged", POLYHEDRON.problem, horizon=40, sigma=0.3),
             POLYHEDRON,
@@ -312,14 +378,26 @@ def test_no_bound_outside_the_theorems(learner, known, reason):
 
 def test_bound_for_several_smooth_rows_is_larger_than_for_one():
     learner = taut.learner("averaged-smooth", MATRIX.problem, horizon=LONG, sigma=0.3)
-    known = {"constraint_smoothness": 0.0, "slater": 0.1, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0}
+    known = {
+        "constraint_smoothness": 0.0,
+        "slater": 0.1,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+    }
     setting = setting_of(MATRIX.problem)
     found = learner._smooth(constraint_count=3, horizon=LONG, setting=setting, **known)
     given = {
-        "horizon": LONG, "sigma": learner._scale(LONG, 3), "constraint_count": 3, "slater": 0.1, "constraint_lipschitz": 1.0,
-        "initial_violation": setting.initial_violation, "constraint_smoothness": float(learner.smoothness),
-        "diameter": setting.diameter, "longest": float(learner.learner.eta.value), "rate": LONG ** (-2 / 3),
-    }  # fmt: skip
+        "horizon": LONG,
+        "sigma": learner._scale(LONG, 3),
+        "constraint_count": 3,
+        "slater": 0.1,
+        "constraint_lipschitz": 1.0,
+        "initial_violation": setting.initial_violation,
+        "constraint_smoothness": float(learner.smoothness),
+        "diameter": setting.diameter,
+        "longest": float(learner.learner.eta.value),
+        "rate": LONG ** (-2 / 3),
+    }
     assert found == bounds.averaged_smooth_violation(**given, several=True)
     assert found != bounds.averaged_smooth_violation(**given, several=False)
 
@@ -338,7 +416,10 @@ def test_an_estimated_sigma_comes_close_to_the_true_one():
         (lambda: taut.Averaged("half-space", 10), "learner: got 'half-space'; expected a learner"),
         (lambda: taut.Averaged(HalfSpace(0.1, 1.0), 0), "horizon: got 0"),
         (lambda: taut.Averaged(HalfSpace(0.1, 1.0), 10, -1.0), "sigma: got -1"),
-        (lambda: taut.Averaged(HalfSpace(0.1, 1.0), 10, rows="max"), "rows: got 'max'; expected one of 'affine'"),
+        (
+            lambda: taut.Averaged(HalfSpace(0.1, 1.0), 10, rows="max"),
+            "rows: got 'max'; expected one of 'affine'",
+        ),
         (lambda: taut.Averaged(HalfSpace(0.1, 1.0), 10, rows="smooth"), "smoothness: got None"),
         (lambda: taut.Averaged(HalfSpace(0.1, 1.0), 10, block=0), "block: got 0"),
     ],

@@ -1,4 +1,5 @@
-"""Values only: conformance, a recursion in NumPy, moments of estimates, bounds, and what bandit feedback hides."""
+"""Values only: conformance, a recursion in NumPy, moments of estimates, bounds, and what bandit
+feedback hides."""
 
 import jax
 import jax.numpy as jnp
@@ -37,19 +38,32 @@ def direction(key, t):
 
 @pytest.mark.parametrize("points", [1, 2])
 def test_learner_follows_its_formula(points):
-    """Estimated gradients of f + mu [g]_+, steps in the shrunk ball, and scores at the points that were played."""
+    """Estimated gradients of f + mu [g]_+, steps in the shrunk ball, and scores at the points that
+    were played."""
     name = {1: "one-point", 2: "two-point"}[points]
     learner = taut.learner(name, TOY.problem, horizon=ROUNDS)
     run = taut.simulate(
-        learner, TOY.problem, COSTS, feedback=taut.Bandit(points), record=("loss", "excess", "decisions"), chunk=32
+        learner,
+        TOY.problem,
+        COSTS,
+        feedback=taut.Bandit(points),
+        record=("loss", "excess", "decisions"),
+        chunk=32,
     )
-    delta, mu, eta, key = learner.delta, learner.penalty, learner.learner.eta.value, jax.random.key(0)
+    delta, mu, eta, key = (
+        learner.delta,
+        learner.penalty,
+        learner.learner.eta.value,
+        jax.random.key(0),
+    )
     key = jax.random.fold_in(key, 2**31 - 1)  # the learner's share of the seed's key
     x = np.zeros(2)
     for t in range(1, ROUNDS + 1):
         u = direction(key, t)
         played = [x + delta * u, x - delta * u][:points]
-        np.testing.assert_allclose(run.decisions[0, t - 1], x if points == 2 else played[0], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            run.decisions[0, t - 1], x if points == 2 else played[0], rtol=0, atol=1e-9
+        )
         losses, excess = [COSTS[t - 1] @ p for p in played], [np.abs(p).sum() - 1 for p in played]
         assert run.loss[0, t - 1] == pytest.approx(np.mean(losses), abs=1e-9)
         assert run.excess[0, t - 1] == pytest.approx(max(excess), abs=1e-9)
@@ -62,7 +76,8 @@ def test_learner_follows_its_formula(points):
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_second_moment_of_two_points(d):
-    """E |z|^2 <= d^2 / (d - 1) G^2 for linear and for kinked functions; linear ones have exactly d G^2."""
+    """E |z|^2 <= d^2 / (d - 1) G^2 for linear and for kinked functions; linear ones have exactly d
+    G^2."""
     rng = np.random.default_rng(0)
     u = rng.normal(size=(200_000, d))
     u /= np.linalg.norm(u, axis=1, keepdims=True)
@@ -74,7 +89,9 @@ def test_the_second_moment_of_two_points(d):
     kinked = d / 2 * (np.maximum(u @ a, 0) - np.maximum(-u @ a, 0) + np.abs(u @ a) - np.abs(-u @ a))
     for z in (linear, kinked):
         assert np.mean(z**2) <= most * 1.02
-    np.testing.assert_allclose(np.mean(linear[:, None] * u, axis=0), a, atol=0.02)  # the mean is the gradient
+    np.testing.assert_allclose(
+        np.mean(linear[:, None] * u, axis=0), a, atol=0.02
+    )  # the mean is the gradient
 
 
 def test_bounds_hold_in_expectation():
@@ -82,7 +99,9 @@ def test_bounds_hold_in_expectation():
     data = TOY.stream(seeds, rounds)
     for name, points in (("two-point", 2), ("one-point", 1)):
         learner = taut.learner(name, TOY.problem, horizon=rounds)
-        run = taut.simulate(learner, TOY.problem, data, feedback=taut.Bandit(points), seeds=seeds, chunk=128)
+        run = taut.simulate(
+            learner, TOY.problem, data, feedback=taut.Bandit(points), seeds=seeds, chunk=128
+        )
         measured = metrics.measured(run, TOY.optimum(data))
         found = {one.quantity: one for one in learner.guarantees(setting_of(TOY.problem), rounds)}
         assert set(found) == {"regret", "violation", "excess"}
@@ -109,7 +128,9 @@ def test_a_player_says_which_points_to_play():
     for t in range(3):
         assert player.points.shape == (2, 2)
         np.testing.assert_allclose(player.points.mean(axis=0), player.decision, atol=1e-15)
-        assert np.linalg.norm(player.points[0] - player.points[1]) == pytest.approx(2 * learner.delta)
+        assert np.linalg.norm(player.points[0] - player.points[1]) == pytest.approx(
+            2 * learner.delta
+        )
         player.observe(COSTS[t])
     assert taut.Player(TOY.problem).points.shape == (1, 2)
 
@@ -126,7 +147,8 @@ def test_domains_need_room_around_their_centre():
 
 
 def test_inner_learner_sees_the_mean_of_the_penalised_values(monkeypatch):
-    """f + mu [g]_+ = x_1 + 2 [x_1 + 1]_+ at both points: 3 x_1 + 2 in their middle, where x_1 = 0."""
+    """f + mu [g]_+ = x_1 + 2 [x_1 + 1]_+ at both points: 3 x_1 + 2 in their middle, where x_1 =
+    0."""
     seen = []
     real = taut.HalfSpace.step
 
@@ -144,7 +166,8 @@ def test_inner_learner_sees_the_mean_of_the_penalised_values(monkeypatch):
     learner = taut.TwoPoint(inner, delta=0.1, penalty=2.0, centre=np.zeros(2), inner_radius=1.0)
     with jax.disable_jit():
         learner.step(
-            learner.init(jnp.zeros(2), 1), FullInformation(problem.loss, problem.constraints, problem.domain, None)
+            learner.init(jnp.zeros(2), 1),
+            FullInformation(problem.loss, problem.constraints, problem.domain, None),
         )
     assert float(seen[0]) == pytest.approx(2.0)
 

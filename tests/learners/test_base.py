@@ -11,9 +11,17 @@ import taut
 from taut.learners import schedules
 
 KNOWN = taut.Constants(
-    radius=1.0, loss_lipschitz=2.0, constraint_lipschitz=1.5, loss_range=4.0, constraint_range=1.5, strong_convexity=0.5,
-    constraint_smoothness=0.1, constraint_count=1, slater=0.5, error_bound=0.5,
-)  # fmt: skip
+    radius=1.0,
+    loss_lipschitz=2.0,
+    constraint_lipschitz=1.5,
+    loss_range=4.0,
+    constraint_range=1.5,
+    strong_convexity=0.5,
+    constraint_smoothness=0.1,
+    constraint_count=1,
+    slater=0.5,
+    error_bound=0.5,
+)
 DISC = taut.Ball(1.0, shape=2)
 
 
@@ -58,12 +66,17 @@ def test_constructors_name_the_argument_or_the_constant_that_is_wrong(card):
     slopes = ("loss_lipschitz", "constraint_lipschitz", "constraint_range")
     unknown = {name: None for name in (*slopes, "radius", "slater")}
     for name, value in (*unknown.items(), *dict.fromkeys(slopes, 0.0).items()):
-        assert named(make, {**given, "constants": KNOWN.with_values(**{name: value})}) in {None, *names}
+        assert named(make, {**given, "constants": KNOWN.with_values(**{name: value})}) in {
+            None,
+            *names,
+        }
 
 
 @pytest.mark.parametrize("card", taut.LEARNERS)
 def test_learners_name_the_parameter_that_is_wrong(card):
-    learner = taut.LEARNERS[card].build(taut.Problem(jnp.vdot, jnp.sum, DISC, KNOWN), 100, feasible=DISC)
+    learner = taut.LEARNERS[card].build(
+        taut.Problem(jnp.vdot, jnp.sum, DISC, KNOWN), 100, feasible=DISC
+    )
     for parameter in dataclasses.fields(learner):
         for bad in ("text", math.nan, 2.5j):
             with pytest.raises((TypeError, ValueError), match=f"^{parameter.name}: got"):
@@ -72,7 +85,13 @@ def test_learners_name_the_parameter_that_is_wrong(card):
 
 DEFAULTS = {
     "AdaGradNorm": {"start_up": 0.0},
-    "Averaged": {"sigma": None, "gradient_sigma": 0.0, "smoothness": None, "block": 1, "rows": "affine"},
+    "Averaged": {
+        "sigma": None,
+        "gradient_sigma": 0.0,
+        "smoothness": None,
+        "block": 1,
+        "rows": "affine",
+    },
     "HalfSpace": {"margin": 0.0, "memory": 0, "sweeps": 2, "joint": False, "rows": "largest"},
     "Inverse": {"shift": 0.0},
     "InverseRoot": {"shift": 0.0},
@@ -92,8 +111,12 @@ def test_schedules_without_values_or_gradients_say_so():
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_parameters_that_are_not_given(name):
-    declared = inspect.signature(getattr(schedules, name, None) or getattr(taut.learners, name)).parameters.values()
-    assert {one.name: one.default for one in declared if one.default is not one.empty} == DEFAULTS[name]
+    declared = inspect.signature(
+        getattr(schedules, name, None) or getattr(taut.learners, name)
+    ).parameters.values()
+    assert {one.name: one.default for one in declared if one.default is not one.empty} == DEFAULTS[
+        name
+    ]
 
 
 def test_saddle_point_methods_are_not_clipped_unless_asked():

@@ -56,10 +56,13 @@ def formula(w, data):
 
 
 def test_learner_follows_its_formula():
-    """On a ball the last iterates differ by the root of the rounding error of their gaps, hence the tolerance."""
+    """On a ball the last iterates differ by the root of the rounding error of their gaps, hence the
+    tolerance."""
     card = CARDS[0]
     found = long_run(card).decisions[3]
-    np.testing.assert_allclose(found, formula(World(problems.TOY), long_stream(problems.TOY)[3]), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        found, formula(World(problems.TOY), long_stream(problems.TOY)[3]), rtol=0, atol=1e-6
+    )
     assert np.ptp(found[-500:], axis=0).max() > 0
     found = shared_run(card, problems.POLYHEDRON).decisions[1]
     expected = formula(World(problems.POLYHEDRON), shared_stream(problems.POLYHEDRON)[1])
@@ -80,7 +83,12 @@ def test_decisions_are_held_for_a_block_and_no_projection_is_asked_for():
 
 @pytest.mark.parametrize(
     "domain",
-    [taut.Ball(1.0, shape=3), taut.Box(-1.0, [1.0, 0.5, 2.0]), taut.Simplex(3), taut.L1Ball(1.0, shape=3)],
+    [
+        taut.Ball(1.0, shape=3),
+        taut.Box(-1.0, [1.0, 0.5, 2.0]),
+        taut.Simplex(3),
+        taut.L1Ball(1.0, shape=3),
+    ],
     ids=lambda d: type(d).__name__,
 )
 def test_the_iterate_of_smallest_gap_is_within_its_bound(domain):
@@ -92,14 +100,17 @@ def test_the_iterate_of_smallest_gap_is_within_its_bound(domain):
         for _ in range(30):
             x = np.asarray(domain.project(jnp.asarray(rng.normal(size=3) * 3)))
             y = rng.normal(size=3) * rng.choice([0.3, 1, 3])
-            gap, best = frank_wolfe(x, y, lambda d: np.asarray(domain.linear_minimiser(jnp.asarray(d))), block)
+            gap, best = frank_wolfe(
+                x, y, lambda d: np.asarray(domain.linear_minimiser(jnp.asarray(d))), block
+            )
             np.testing.assert_allclose(search(x, y, block + 1), best, atol=1e-6)
             worst = max(worst, gap / limit)
     assert 0.001 < worst <= 1
     np.testing.assert_array_equal(search(x, y, 0), x)
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 SETTING = taut.Setting(K, 2.0)
 
@@ -114,7 +125,9 @@ def test_perfect_squares_have_the_simple_bounds(horizon):
     quarter = horizon**0.25
     assert bound["regret"].bound <= 8.25 * 2 * quarter**3
     assert bound["squared violation"].bound <= 2 * 4 * sqrt(horizon) * (16.5 + 2 * quarter)
-    assert bound["violation"].bound == pytest.approx(sqrt(horizon * bound["squared violation"].bound))
+    assert bound["violation"].bound == pytest.approx(
+        sqrt(horizon * bound["squared violation"].bound)
+    )
     assert bound["excess"].bound == bound["violation"].bound
     assert bound["peak violation"].bound == pytest.approx(sqrt(bound["squared violation"].bound))
 
@@ -152,7 +165,8 @@ def test_outside_the_theorem_there_is_a_reason():
 
 
 def check_blocks(learner, known, data):
-    """Recover the target of every block from the decisions, and check the gap and the inequality that the proof adds up."""
+    """Recover the target of every block from the decisions, and check the gap and the inequality
+    that the proof adds up."""
     problem, block = known.problem, int(learner.block)
     constants, domain = problem.constants, problem.domain
     eta, c = float(learner.eta), float(learner.feasibility)
@@ -169,7 +183,10 @@ def check_blocks(learner, known, data):
             largest = jnp.argmax(values)
             pushes.append(np.asarray(round.gradient(jnp.asarray(x))))
             squares.append(max(float(values[largest]), 0) ** 2)
-            pulls.append(max(float(values[largest]), 0) * np.asarray(pull(jax.nn.one_hot(largest, len(values)))))
+            pulls.append(
+                max(float(values[largest]), 0)
+                * np.asarray(pull(jax.nn.one_hot(largest, len(values))))
+            )
         total = np.sum(pushes, axis=0)
         y = x - eta * total - c * np.mean(pulls, axis=0)
         vertex = np.asarray(domain.linear_minimiser(jnp.asarray(after - y)))
@@ -183,12 +200,21 @@ def check_blocks(learner, known, data):
     return worst
 
 
-@pytest.mark.parametrize("known", [problems.TOY, problems.POLYHEDRON, problems.MATRIX], ids=lambda known: known.name)
+@pytest.mark.parametrize(
+    "known", [problems.TOY, problems.POLYHEDRON, problems.MATRIX], ids=lambda known: known.name
+)
 def test_every_block_ends_within_the_gap_that_the_proof_needs(known):
-    """The bounds are below the largest possible values from about 5,000 rounds on, so it is their proof that is checked."""
+    """The bounds are below the largest possible values from about 5,000 rounds on, so it is their
+    proof that is checked."""
     data = known.stream(1, 60)[0]
-    worst = [check_blocks(BlockFrankWolfe(eta, 0.4 / known.problem.constants.constraint_lipschitz**2, 4), known, data)
-             for eta in (0.02, 0.3, 3.0)]  # fmt: skip
+    worst = [
+        check_blocks(
+            BlockFrankWolfe(eta, 0.4 / known.problem.constants.constraint_lipschitz**2, 4),
+            known,
+            data,
+        )
+        for eta in (0.02, 0.3, 3.0)
+    ]
     assert max(worst) > (0.005 if known is problems.MATRIX else 1e-12)
 
 
@@ -201,7 +227,9 @@ def test_a_block_that_ends_elsewhere_is_found():
             after = super().step(state, round)
             ends = state.t % self.block == 0
             vertex = round.minimise(-round.gradient(state.x))
-            return after._replace(x=jnp.where(ends, vertex, after.x), target=jnp.where(ends, vertex, after.target))
+            return after._replace(
+                x=jnp.where(ends, vertex, after.x), target=jnp.where(ends, vertex, after.target)
+            )
 
     with pytest.raises(AssertionError, match="gap"):
         check_blocks(Jumping(3.0, 0.2, 4), problems.TOY, problems.TOY.stream(1, 60)[0])

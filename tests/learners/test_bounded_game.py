@@ -1,4 +1,5 @@
-"""The bounded-multiplier game: conformance, three rounds, the recursion in NumPy, bounds under attack and in expectation."""
+"""The bounded-multiplier game: conformance, three rounds, the recursion in NumPy, bounds under
+attack and in expectation."""
 
 import dataclasses
 from math import sqrt
@@ -55,7 +56,10 @@ def formula(w, data):
         values, rows = w.g(x)
         eta = 2 * w.R / ((w.Gf + limit * w.Gg) * sqrt(t))
         mu = width / (sqrt(w.m) * w.D * sqrt(t))
-        x, weight = w.project(x - eta * (w.df(x, c) + weight @ rows)), onto(weight + mu * values, limit)
+        x, weight = (
+            w.project(x - eta * (w.df(x, c) + weight @ rows)),
+            onto(weight + mu * values, limit),
+        )
     return out
 
 
@@ -71,7 +75,8 @@ def test_multipliers_stay_in_their_set():
     assert learner._bounded(jnp.array([7.0]))[0] == 2.0
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 KNOWN = attack.constants(slack=0.2).with_values(loss_range=2.0)
 SETTING = taut.Setting(KNOWN, 2.0)
@@ -90,7 +95,8 @@ def test_tuned_bounds_are_at_most_the_simple_ones():
 
 
 def test_the_bound_of_constant_steps_is_the_sum_of_two_gradient_players():
-    """R^2 / (2 eta) + eta (G_f + M G_g)^2 T / 2 for the decision, M^2 / (2 mu) + mu m G^2 T / 2 for the multiplier."""
+    """R^2 / (2 eta) + eta (G_f + M G_g)^2 T / 2 for the decision, M^2 / (2 mu) + mu m G^2 T / 2 for
+    the multiplier."""
     numbers = {
         "radius": 0.7,
         "diameter": 1.3,
@@ -98,12 +104,17 @@ def test_the_bound_of_constant_steps_is_the_sum_of_two_gradient_players():
         "constraint_lipschitz": 0.9,
         "constraint_range": 1.7,
     }
-    found = bounds.bounded_game_regret(horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, beta=0.0, **numbers)
+    found = bounds.bounded_game_regret(
+        horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, beta=0.0, **numbers
+    )
     first = 0.7**2 / 0.4 + 0.2 * (1.1 + 4 * 0.9) ** 2 * 25
     second = 4.0**2 / 0.6 + 0.3 * 3 * 1.7**2 * 25
     assert found == pytest.approx(first + second)
-    # Steps that shrink: the distances count with the last step, the squared gradients with the sum of all steps.
-    found = bounds.bounded_game_regret(horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, **numbers)
+    # Steps that shrink: the distances count with the last step, the squared gradients with the sum
+    # of all steps.
+    found = bounds.bounded_game_regret(
+        horizon=50, eta=0.2, mu=0.3, limit=4.0, constraint_count=3, **numbers
+    )
     steps = np.arange(1, 51) ** -0.5
     sums = [0.2 * (1.1 + 4 * 0.9) ** 2 / 2, 0.3 * 3 * 1.7**2 / 2]
     last = [(1.3**2 * sqrt(50) - 1.3**2 + 0.7**2) / 0.4, (32 * sqrt(50) - 32 + 16) / 0.6]
@@ -115,10 +126,16 @@ def test_outside_the_theorem_there_is_a_reason():
     tuned = BoundedGame.tuned(KNOWN)
     small = dataclasses.replace(tuned, limit=9.0)
     assert "limit: got 9" in list(small.guarantees(SETTING, 100))[1].reason
-    for eta, mu in ((0.1, InverseRoot(1.0)), (InverseRoot(1.0, 2.0), InverseRoot(1.0)), (Power(1.0, 0.0, 1.2),) * 2):
+    for eta, mu in (
+        (0.1, InverseRoot(1.0)),
+        (InverseRoot(1.0, 2.0), InverseRoot(1.0)),
+        (Power(1.0, 0.0, 1.2),) * 2,
+    ):
         (only,) = BoundedGame(eta, mu, 20.0).guarantees(SETTING, 100)
         assert "the same beta" in only.reason
-    assert next(iter(BoundedGame(Constant(0.1), 0.2, 20.0).guarantees(SETTING, 100))).bound > 0  # constant steps
+    assert (
+        next(iter(BoundedGame(Constant(0.1), 0.2, 20.0).guarantees(SETTING, 100))).bound > 0
+    )  # constant steps
     unknown = taut.Setting(taut.Constants(radius=1.0, loss_lipschitz=1.0), 2.0)
     assert "constraint_range" in next(iter(tuned.guarantees(unknown, 100))).reason
 
@@ -127,7 +144,10 @@ def test_regret_bound_holds_under_attack():
     for count in (1, 2):
         known = attack.constants(count, slack=0.5).with_values(loss_range=2.0)
         attack.check(attack.ratios(BoundedGame.tuned(known), 24, count), {"regret": 0.03})
-        attack.check(attack.ratios(BoundedGame(InverseRoot(1.0), InverseRoot(0.3), 0.5), 24, count), {"regret": 0.2})
+        attack.check(
+            attack.ratios(BoundedGame(InverseRoot(1.0), InverseRoot(0.3), 0.5), 24, count),
+            {"regret": 0.2},
+        )
         attack.check(attack.ratios(BoundedGame(0.2, 0.1, 1.0), 24, count))
 
 
@@ -144,7 +164,8 @@ def test_the_attack_finds_a_learner_that_breaks_its_bound():
 
 
 def test_expected_excess_of_independent_rounds():
-    """Rows with noise of zero mean: the mean signed violation and the mean regret over 200 seeds are below their bounds."""
+    """Rows with noise of zero mean: the mean signed violation and the mean regret over 200 seeds
+    are below their bounds."""
 
     def noisy_rows(x, z):
         return z["a"] @ x - z["b"]
@@ -158,14 +179,23 @@ def test_expected_excess_of_independent_rounds():
         "b": 0.3 + rng.choice([-0.3, 0.3], size=(seeds, horizon, 2)),
     }
     known = taut.Constants(
-        radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=1.6, constraint_count=2,
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=1.6,
+        constraint_count=2,
         slater=0.3 + 1 / sqrt(2),
-    )  # fmt: skip
+    )
     problem = taut.Problem(attack.linear, noisy_rows, attack.BALL, known)
-    learner = dataclasses.replace(taut.learner("bounded-game", problem), mu=InverseRoot(0.1))  # slow multipliers
+    learner = dataclasses.replace(
+        taut.learner("bounded-game", problem), mu=InverseRoot(0.1)
+    )  # slow multipliers
     run = taut.simulate(learner, problem, data, seeds=seeds, chunk=horizon, record=())
     mean = run.totals.excess.mean(axis=0).max()
     bound = list(learner.guarantees(taut.Setting(known, 2.0), horizon))[1]
     assert 0 < mean <= bound.bound
-    regret = (run.totals.loss + horizon * sqrt(2) * 0.3).mean()  # the best decision on average is (0.3, 0.3)
+    regret = (
+        run.totals.loss + horizon * sqrt(2) * 0.3
+    ).mean()  # the best decision on average is (0.3, 0.3)
     assert regret <= next(iter(learner.guarantees(taut.Setting(known, 2.0), horizon))).bound

@@ -13,11 +13,14 @@ from taut.problem.constraints import Linearisation, active_rows
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
     rows = Rows(jnp.asarray([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), jnp.asarray([0.5, -0.3, 10.0]))
     np.testing.assert_allclose(_over_rows(rows, jnp.asarray([2.0, 2.0])), [0.5, -0.3])
-    np.testing.assert_allclose(_over_rows(rows, jnp.asarray([-1.0, -1.0])), [-1.0, -1.0])  # inside: nothing moves
+    np.testing.assert_allclose(
+        _over_rows(rows, jnp.asarray([-1.0, -1.0])), [-1.0, -1.0]
+    )  # inside: nothing moves
 
 
 def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
-    """Two rows 0.6 x + 0.8 y <= 1e8 and -x <= -1e7 at points of 1e8, where numbers lie 1.5e-8 apart."""
+    """Two rows 0.6 x + 0.8 y <= 1e8 and -x <= -1e7 at points of 1e8, where numbers lie 1.5e-8
+    apart."""
     rows = Rows(jnp.asarray([[0.6, 0.8], [-1.0, 0.0]]), jnp.asarray([1e8, -1e7]))
     swept = []
 
@@ -26,13 +29,17 @@ def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
         return y + 3e-8  # an error of projection, of less than 8 units of rounding
 
     with jax.disable_jit():
-        y, _ = sweep(domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9)
+        y, _ = sweep(
+            domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9
+        )
     assert len(swept) == 1
     assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6
 
 
 def test_constraints_that_are_equally_large_share_one_weight():
-    rows = Linearisation(jnp.asarray([0.3, 0.7, 0.7]), lambda weights: weights, lambda direction: direction)
+    rows = Linearisation(
+        jnp.asarray([0.3, 0.7, 0.7]), lambda weights: weights, lambda direction: direction
+    )
     value, weights = largest_row(rows)
     assert value == 0.7
     np.testing.assert_allclose(weights, [0.0, 0.5, 0.5])
@@ -40,8 +47,12 @@ def test_constraints_that_are_equally_large_share_one_weight():
 
 def test_a_row_is_active_even_if_the_largest_value_was_rounded_otherwise():
     with jax.disable_jit():
-        np.testing.assert_array_equal(active_rows(jnp.asarray([0.7, 0.3, 0.7]), jnp.asarray(0.7)), [0.5, 0.0, 0.5])
-        np.testing.assert_array_equal(active_rows(jnp.asarray([0.3, 0.7]), jnp.asarray(np.nextafter(0.7, 1))), [0, 1])
+        np.testing.assert_array_equal(
+            active_rows(jnp.asarray([0.7, 0.3, 0.7]), jnp.asarray(0.7)), [0.5, 0.0, 0.5]
+        )
+        np.testing.assert_array_equal(
+            active_rows(jnp.asarray([0.3, 0.7]), jnp.asarray(np.nextafter(0.7, 1))), [0, 1]
+        )
 
 
 def test_steps_from_gradients_by_hand():

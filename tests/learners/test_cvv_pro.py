@@ -25,7 +25,10 @@ def test_two_rounds():
 
 @pytest.mark.parametrize("known", [problems.TOY, problems.POLYHEDRON], ids=["toy", "polyhedron"])
 def test_every_step_is_a_projection_onto_the_velocity_constraints(known):
-    world, rate = World(known), 2 * known.problem.constants.loss_lipschitz / float(known.problem.domain.diameter)
+    world, rate = (
+        World(known),
+        2 * known.problem.constants.loss_lipschitz / float(known.problem.domain.diameter),
+    )
     data = known.stream(1, 30, seed=4)[0]
     with quick_compilation():
         x = taut.simulate("cvv-pro", known.problem, data, record=("decisions",)).decisions[0]

@@ -1,4 +1,5 @@
-"""Delays: conformance, copies that play their own rounds, a recursion in NumPy with rounds out of order, bounds on many seeds."""
+"""Delays: conformance, copies that play their own rounds, a recursion in NumPy with rounds out of
+order, bounds on many seeds."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,12 +35,21 @@ def test_conformance(card, check):
 
 
 def decisions(learner, feedback, data=COSTS):
-    run = taut.simulate(learner, TOY.problem, data, feedback=feedback, unproven=True, record=("decisions",), chunk=64)
+    run = taut.simulate(
+        learner,
+        TOY.problem,
+        data,
+        feedback=feedback,
+        unproven=True,
+        record=("decisions",),
+        chunk=64,
+    )
     return run.decisions[0]
 
 
 def half_space(x, gradient, value, slope, at):
-    """A gradient step, then the half-space of a linear model that was made at another decision, then the ball."""
+    """A gradient step, then the half-space of a linear model that was made at another decision,
+    then the ball."""
     y = x - ETA * gradient
     excess = value + slope @ (y - at)
     if excess > 0 and slope.any():
@@ -48,8 +58,12 @@ def half_space(x, gradient, value, slope, at):
 
 
 def test_a_delayed_half_space_follows_its_formula():
-    """Rounds arrive out of order, several or none at a time; each cut is that of the decision that was played."""
-    for feedback, delays in ((taut.Delayed(3), np.full(ROUNDS, 3)), (taut.Delayed(stored, longest=LONGEST), DELAYS)):
+    """Rounds arrive out of order, several or none at a time; each cut is that of the decision that
+    was played."""
+    for feedback, delays in (
+        (taut.Delayed(3), np.full(ROUNDS, 3)),
+        (taut.Delayed(stored, longest=LONGEST), DELAYS),
+    ):
         found, x, sent = decisions(STEP, feedback), np.zeros(2), []
         for t in range(1, ROUNDS + 1):
             np.testing.assert_allclose(found[t - 1], x, rtol=0, atol=1e-12)
@@ -89,7 +103,9 @@ def test_random_delays_use_the_first_free_copy():
 def test_without_delays_the_first_copy_plays_alone():
     plain = decisions(STEP, None)
     for feedback in (None, taut.Delayed(0)):
-        np.testing.assert_allclose(decisions(taut.DelayTolerant(STEP, 2), feedback), plain, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(
+            decisions(taut.DelayTolerant(STEP, 2), feedback), plain, rtol=0, atol=1e-13
+        )
     np.testing.assert_allclose(decisions(STEP, taut.Delayed(0)), plain, rtol=0, atol=1e-13)
 
 
@@ -98,13 +114,28 @@ def test_bounds_hold_on_many_seeds(known):
     seeds, rounds, delay = 24, 120, 6
     data = known.stream(seeds, rounds)
     learner = taut.learner("delay-tolerant", known.problem, horizon=rounds, delay=delay)
-    run = taut.simulate(learner, known.problem, data, feedback=taut.Delayed(delay), seeds=seeds, chunk=128)
+    run = taut.simulate(
+        learner, known.problem, data, feedback=taut.Delayed(delay), seeds=seeds, chunk=128
+    )
     measured = metrics.measured(run, known.optimum(data))
-    found = [one for one in learner.guarantees(setting_of(known.problem), rounds) if one.bound is not None]
-    assert {one.quantity for one in found} == {"regret", "violation", "squared violation", "peak violation", "excess"}
+    found = [
+        one
+        for one in learner.guarantees(setting_of(known.problem), rounds)
+        if one.bound is not None
+    ]
+    assert {one.quantity for one in found} == {
+        "regret",
+        "violation",
+        "squared violation",
+        "peak violation",
+        "excess",
+    }
     for one in found:
         assert measured[one.quantity].max() <= one.bound * (1 + 1e-9), one
-    alone = {one.quantity: one.bound for one in learner.learner.guarantees(setting_of(known.problem), -(-rounds // 7))}
+    alone = {
+        one.quantity: one.bound
+        for one in learner.learner.guarantees(setting_of(known.problem), -(-rounds // 7))
+    }
     assert found[0].quantity == "regret"
     assert found[0].bound == pytest.approx(7 * alone["regret"])
 

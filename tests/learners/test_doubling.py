@@ -1,4 +1,5 @@
-"""The doubling trick: epoch boundaries, restarts, and the same play as a Python loop of separate learners."""
+"""The doubling trick: epoch boundaries, restarts, and the same play as a Python loop of separate
+learners."""
 
 import json
 from functools import cache
@@ -62,7 +63,9 @@ def epochs(first, rounds):
 @pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
 def test_equals_a_loop_of_separate_learners(make, warm):
     learner = taut.Doubling.of(make, warm=warm)
-    x1 = np.array([0.3, -0.2])  # not the centre: a restart is at the first decision, wherever that is
+    x1 = np.array(
+        [0.3, -0.2]
+    )  # not the centre: a restart is at the first decision, wherever that is
     run = play(learner, data(), x1)
     decisions, multipliers, start = [], [], x1
     for k, rounds in epochs(learner.first, ROUNDS):
@@ -75,9 +78,14 @@ def test_equals_a_loop_of_separate_learners(make, warm):
 
 
 def test_warm_and_cold_differ_only_after_the_first_epoch():
-    cold, warm = (play(taut.Doubling.of(clipped, warm=warm, first=3), data()).decisions[0] for warm in (False, True))
+    cold, warm = (
+        play(taut.Doubling.of(clipped, warm=warm, first=3), data()).decisions[0]
+        for warm in (False, True)
+    )
     np.testing.assert_array_equal(cold[:8], warm[:8])
-    np.testing.assert_array_equal(cold[[0, 8, 24, 56]], 0)  # rounds 1, 9, 25, 57 begin an epoch, at the centre
+    np.testing.assert_array_equal(
+        cold[[0, 8, 24, 56]], 0
+    )  # rounds 1, 9, 25, 57 begin an epoch, at the centre
     assert np.all(np.any(warm[[8, 24, 56]] != 0, axis=1))
 
 
@@ -89,18 +97,23 @@ def test_state_counts_epochs_and_rounds_left():
     for _ in range(15):
         seen.append((int(state.epoch), int(state.left)))
         state = step(state)
-    assert seen == [(epoch, left) for epoch in range(3) for left in range(2 ** (epoch + 1), 0, -1)] + [(3, 16)]
+    assert seen == [
+        (epoch, left) for epoch in range(3) for left in range(2 ** (epoch + 1), 0, -1)
+    ] + [(3, 16)]
 
 
 def test_parameters_of_every_epoch_are_those_of_its_horizon():
     learner = taut.Doubling.of(clipped, first=2)
     for epoch in (0, 1, 5, 28):
         inner = learner.at(jnp.asarray(epoch))
-        assert float(inner.eta.value) == pytest.approx(clipped(2 ** (epoch + 2)).eta.value, rel=1e-15)
+        assert float(inner.eta.value) == pytest.approx(
+            clipped(2 ** (epoch + 2)).eta.value, rel=1e-15
+        )
 
 
 def test_first_epoch_is_the_shortest_that_the_method_accepts():
-    # Mahdavi et al. need 8 eta^2 (m+1) G^2 <= 1. Toy: (m+1) G^2 = 4, eta^2 = 1 / (6 T), so T >= 32/6: 8 rounds.
+    # Mahdavi et al. need 8 eta^2 (m+1) G^2 <= 1. Toy: (m+1) G^2 = 4, eta^2 = 1 / (6 T), so T >=
+    # 32/6: 8 rounds.
     with pytest.raises(ValueError, match="horizon: got 4"):
         saddle(4)
     assert taut.Doubling.of(saddle).first == 3
@@ -121,7 +134,8 @@ def test_is_shown_in_one_line_by_its_first_epoch():
     warm = taut.Doubling.of(lambda horizon: taut.ClippedOGD(2 / horizon, 4.0), warm=True)
     assert (
         repr(warm)
-        == "Doubling(31 warm epochs: ClippedOGD(eta=Constant(value=2.0), sigma=4.0) for 2^0 rounds, ... 2^30)"
+        == "Doubling(31 warm epochs: ClippedOGD(eta=Constant(value=2.0), sigma=4.0) for 2^0 "
+        "rounds, ... 2^30)"
     )
     shown = []
     jax.eval_shape(lambda traced: shown.append(repr(traced)), learner)
@@ -143,13 +157,18 @@ def test_refuses_what_it_cannot_double():
 
 
 def test_costs_the_known_factor_at_most():
-    """Theorem 1's bound R G_f sqrt((m+1) T) for every epoch, summed: sqrt(2)/(sqrt(2)-1) times that of one horizon."""
+    """Theorem 1's bound R G_f sqrt((m+1) T) for every epoch, summed: sqrt(2)/(sqrt(2)-1) times that
+    of one horizon."""
     rounds = 2**10 - 1  # ten whole epochs
     stream = problems.TOY.stream(1, rounds, seed=11)[0]
     learner = taut.Doubling.of(clipped)
     run = taut.simulate(learner, problems.TOY.problem, stream, chunk=1023, record=())
     regret = run.totals.loss[0] - problems.TOY.best(stream)[1]
-    assert regret <= sum((2 * 2**k) ** 0.5 for k in range(10)) <= (2 * rounds) ** 0.5 * 2**0.5 / (2**0.5 - 1)
+    assert (
+        regret
+        <= sum((2 * 2**k) ** 0.5 for k in range(10))
+        <= (2 * rounds) ** 0.5 * 2**0.5 / (2**0.5 - 1)
+    )
 
 
 def test_a_refuted_error_bound_does_not_hide_the_bounds_that_do_without_it():
@@ -177,5 +196,7 @@ def test_epochs_in_a_file_are_checked_one_by_one():
 
 
 def test_a_learner_that_is_not_stacked_is_refused_by_its_parameter():
-    with pytest.raises(ValueError, match=r"epochs: got a learner whose parameter \.\w+.* has shape \(\)"):
+    with pytest.raises(
+        ValueError, match=r"epochs: got a learner whose parameter \.\w+.* has shape \(\)"
+    ):
         taut.Doubling(taut.ClippedOGD(0.1, 4.0), first=3)

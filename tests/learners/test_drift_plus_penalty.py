@@ -1,4 +1,5 @@
-"""The drift plus penalty family: conformance, three rounds by hand, recursions, step lengths and inequalities."""
+"""The drift plus penalty family: conformance, three rounds by hand, recursions, step lengths and
+inequalities."""
 
 from math import sqrt
 
@@ -7,7 +8,15 @@ import numpy as np
 import pytest
 
 import taut
-from learners.harness import T, check_formula, check_golden, check_inequality, check_law, known, positive
+from learners.harness import (
+    T,
+    check_formula,
+    check_golden,
+    check_inequality,
+    check_law,
+    known,
+    positive,
+)
 from taut.learners.drift_plus_penalty import CARDS
 from taut.testing import parametrize_with_checks, playing, problems, run_check
 from taut.testing.playing import shared_run, shared_stream
@@ -18,20 +27,24 @@ def test_conformance(card, check):
     run_check(card, check)
 
 
-# -- Three rounds by hand ----------------------------------------------------------------------------------------------
+# -- Three rounds by hand
+# ----------------------------------------------------------------------------------------------
 
 GOLDEN = {
     # V = sqrt(4) = 2, alpha = 4: x - (2 c + Q (1, 1)) / 8.
     "drift-plus-penalty": (
-        known(2.0, 2.0), 4, [(-2, -2), (-1, 0), (0.5, 1)],
+        known(2.0, 2.0),
+        4,
+        [(-2, -2), (-1, 0), (0.5, 1)],
         # x_2 = 4/8;                                       Q_2 = [0 - 0.5 + (0.5 + 0.5)]_+ = 0.5
-        # x_3 = (0.5 + 1.5/8, 0.5 - 0.5/8);                Q_3 = 0.5 + 0.5 + (0.1875 - 0.0625) = 1.125
-        # x_4 = (0.6875 - 2.125/8, 0.4375 - 3.125/8);      Q_4 = 1.125 + 0.625 - (0.265625 + 0.390625) = 1.09375
+        # x_3 = (0.5 + 1.5/8, 0.5 - 0.5/8);                Q_3 = 0.5 + 0.5 + (0.1875 - 0.0625) =
+        # 1.125 x_4 = (0.6875 - 2.125/8, 0.4375 - 3.125/8);      Q_4 = 1.125 + 0.625 - (0.265625 +
+        # 0.390625) = 1.09375
         [(0.5, 0.5), (0.6875, 0.4375), (0.421875, 0.046875)],
         # Q / V
         [0, 0.25, 0.5625, 0.546875],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", [card.name for card in CARDS])
@@ -39,7 +52,8 @@ def test_three_rounds_worked_by_hand(name):
     check_golden(name, *GOLDEN[name])
 
 
-# -- The published formula in plain NumPy ------------------------------------------------------------------------------
+# -- The published formula in plain NumPy
+# ------------------------------------------------------------------------------
 
 
 def drift_plus_penalty(w, data):
@@ -65,7 +79,8 @@ def test_learner_follows_its_formula(name):
     check_formula(name, FORMULAS[name])
 
 
-# -- Step lengths ------------------------------------------------------------------------------------------------------
+# -- Step lengths
+# ------------------------------------------------------------------------------------------------------
 
 LAWS = {
     "drift-plus-penalty": lambda t: 1.0 + 0 * t,
@@ -78,11 +93,13 @@ def test_schedule_is_that_of_the_reference(name):
     check_law(name, LAWS[name])
 
 
-# -- Inequalities ------------------------------------------------------------------------------------------------------
+# -- Inequalities
+# ------------------------------------------------------------------------------------------------------
 
 
 def _queues(p):
-    """sum_t g_k <= Q_{T+1,k} + sum_t G_g |x_{t+1} - x_t|; a step is at most (V G_f + sqrt(m) G_g |Q_t|) / (2 alpha)."""
+    """sum_t g_k <= Q_{T+1,k} + sum_t G_g |x_{t+1} - x_t|; a step is at most (V G_f + sqrt(m) G_g
+    |Q_t|) / (2 alpha)."""
     queues = sqrt(T) * p.multipliers
     lengths = np.linalg.norm(queues[:, :-1], axis=-1)
     moved = p.Gg * (sqrt(T) * p.Gf + sqrt(p.m) * p.Gg * lengths) / (2 * T)
@@ -100,12 +117,14 @@ def test_inequalities_hold_on_all_runs(name):
     check_inequality(name, INEQUALITIES[name], REACTING.get(name, ()))
 
 
-# -- What the formulas imply -------------------------------------------------------------------------------------------
+# -- What the formulas imply
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", [problems.TOY, problems.POLYHEDRON], ids=playing.name_of)
 def test_drift_plus_penalty_minimises_its_model(case):
-    """x_{t+1} minimises V <df, x> + sum_k Q_k (g_k + <dg_k, x - x_t>) + alpha |x - x_t|^2 over the ball."""
+    """x_{t+1} minimises V <df, x> + sum_k Q_k (g_k + <dg_k, x - x_t>) + alpha |x - x_t|^2 over the
+    ball."""
     run = shared_run(taut.LEARNERS["drift-plus-penalty"], case)
     queues = sqrt(T) * run.multipliers[0]
     centre, radius = (problems.CENTRE, 2.0) if case is problems.POLYHEDRON else (np.zeros(2), 1.0)
@@ -115,7 +134,11 @@ def test_drift_plus_penalty_minimises_its_model(case):
         values = playing.known_values(case, run.decisions, shared_stream(case))[0, t]
         y = cp.Variable(len(x))
         model = sqrt(T) * cost @ y + queue @ (values + rows @ (y - x)) + T * cp.sum_squares(y - x)
-        cp.Problem(cp.Minimize(model / T), [cp.norm2(y - centre) <= radius]).solve(solver=cp.CLARABEL)
+        cp.Problem(cp.Minimize(model / T), [cp.norm2(y - centre) <= radius]).solve(
+            solver=cp.CLARABEL
+        )
         np.testing.assert_allclose(run.decisions[0, t + 1], y.value, atol=2e-6)
-        np.testing.assert_allclose(queues[t + 1], np.maximum(queue + values + rows @ (y.value - x), 0), atol=1e-5)
+        np.testing.assert_allclose(
+            queues[t + 1], np.maximum(queue + values + rows @ (y.value - x), 0), atol=1e-5
+        )
     assert queues.max() > 0

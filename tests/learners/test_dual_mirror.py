@@ -1,4 +1,5 @@
-"""Dual mirror descent: the request comes first; conformance, three rounds, recursion, budgets, expected regret, the player."""
+"""Dual mirror descent: the request comes first; conformance, three rounds, recursion, budgets,
+expected regret, the player."""
 
 from math import sqrt
 
@@ -33,29 +34,40 @@ def use(x, z):
 def requests(rounds, seed):
     """Rewards and consumptions in [0, 1]; the first action earns and uses nothing."""
     rng = np.random.default_rng(seed)
-    reward, consumption = rng.uniform(size=(rounds, ACTIONS)), rng.uniform(size=(rounds, RESOURCES, ACTIONS))
+    reward, consumption = (
+        rng.uniform(size=(rounds, ACTIONS)),
+        rng.uniform(size=(rounds, RESOURCES, ACTIONS)),
+    )
     reward[:, 0], consumption[:, :, 0] = 0, 0
     return {"reward": reward, "use": consumption}
 
 
-KNOWN = taut.Constants(loss_range=1.0, constraint_range=1 - RATE, constraint_count=RESOURCES, slater=RATE)
+KNOWN = taut.Constants(
+    loss_range=1.0, constraint_range=1 - RATE, constraint_count=RESOURCES, slater=RATE
+)
 SHOP = taut.Problem(loss, use, taut.Simplex(ACTIONS), KNOWN)
 
 
 def offline(z):
-    """The largest reward with the whole stream known and decisions chosen anew for every request, as a linear program."""
+    """The largest reward with the whole stream known and decisions chosen anew for every request,
+    as a linear program."""
     rounds = len(z["reward"])
     rows = z["use"].transpose(1, 0, 2).reshape(RESOURCES, -1)
     one = np.kron(np.eye(rounds), np.ones(ACTIONS))
-    rows, levels = np.vstack([rows, one]), np.concatenate([np.full(RESOURCES, RATE * rounds), np.ones(rounds)])
+    rows, levels = (
+        np.vstack([rows, one]),
+        np.concatenate([np.full(RESOURCES, RATE * rounds), np.ones(rounds)]),
+    )
     return -linprog(-z["reward"].ravel(), A_ub=rows, b_ub=levels, bounds=(0, 1), method="highs").fun
 
 
-# -- Three rounds and the formula --------------------------------------------------------------------------------------
+# -- Three rounds and the formula
+# --------------------------------------------------------------------------------------
 
 
 def test_three_rounds():
-    """Two actions besides nothing, one resource, rho = 0.5, eta = 0.5, a budget of 5 for ten rounds."""
+    """Two actions besides nothing, one resource, rho = 0.5, eta = 0.5, a budget of 5 for ten
+    rounds."""
     problem = taut.Problem(loss, lambda x, z: z["use"] @ x - 0.5, taut.Simplex(3))
     reward, consumption = [(1, 0.6), (0.9, 0.5), (0.4, 0.8)], [(1, 0.3), (0.8, 0.2), (0.5, 0.9)]
     learner = DualMirror(0.5, 10.0)
@@ -73,7 +85,8 @@ def test_three_rounds():
 
 
 def formula(z, eta):
-    """Choose by reward minus price; serve if the budget left allows; raise prices by what was wanted."""
+    """Choose by reward minus price; serve if the budget left allows; raise prices by what was
+    wanted."""
     rounds = len(z["reward"])
     price, left, out = np.zeros(RESOURCES), np.full(RESOURCES, RATE * rounds), []
     for reward, consumption in zip(z["reward"], z["use"], strict=True):
@@ -114,7 +127,8 @@ def test_budget_use_is_refused_for_rates_that_are_not_positive():
         taut.metrics.budget_use(run, 0.0)
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 
 def found(learner, horizon):
@@ -153,14 +167,17 @@ def test_outside_the_theorem_there_is_a_reason():
     assert run.totals.excess.max() <= 1e-9
 
 
-# -- The protocol ------------------------------------------------------------------------------------------------------
+# -- The protocol
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_the_decision_answers_the_request_of_its_own_round():
     z = requests(40, 2)
     other = {name: value.copy() for name, value in z.items()}
     other["reward"][4, 1:] = [0, 0, 0, 9]
-    before, after = (played(DualMirror(0.05, 40.0), data, chunk=40).decisions[0] for data in (z, other))
+    before, after = (
+        played(DualMirror(0.05, 40.0), data, chunk=40).decisions[0] for data in (z, other)
+    )
     np.testing.assert_array_equal(before[:4], after[:4])
     assert np.argmax(after[4]) == ACTIONS - 1
     assert np.argmax(before[4]) != ACTIONS - 1
@@ -173,7 +190,9 @@ def test_a_player_decides_then_observes():
     for t in range(40):
         request = {name: value[t] for name, value in z.items()}
         if t == 7:
-            player.decide({name: value[t + 1] for name, value in z.items()})  # asked about another request first
+            player.decide(
+                {name: value[t + 1] for name, value in z.items()}
+            )  # asked about another request first
         np.testing.assert_array_equal(player.decide(request), run.decisions[0, t])
         np.testing.assert_array_equal(player.decision, run.decisions[0, t])
         assert player.round == t + 1

@@ -1,4 +1,5 @@
-"""The no-Slater method: conformance, three rounds, the recursion in NumPy, and what it does not promise."""
+"""The no-Slater method: conformance, three rounds, the recursion in NumPy, and what it does not
+promise."""
 
 from math import exp, sqrt
 
@@ -40,7 +41,9 @@ def formula(w, data, gain=1.0, regulariser=1.0):
         values, rows = w.g(x)
         v, s = values.max(), rows[values == values.max()].mean(axis=0)
         if w.name == "toy":
-            s = np.where(x >= 0, 1.0, -1.0)  # the subgradient of |.| that automatic differentiation takes at 0
+            s = np.where(
+                x >= 0, 1.0, -1.0
+            )  # the subgradient of |.| that automatic differentiation takes at 0
         gamma = gain * min(1 / (12 * w.D * sqrt(t)), 1 / (24 * across * w.Gg), 1.0)
         phi = max(gamma * exp(max(gamma * queue, -50.0)), 1e-12)
         h = w.df(x, c) + phi * s
@@ -73,14 +76,20 @@ def test_scaled_parameters_follow_the_formula_and_stay_finite():
 
     data = np.random.default_rng(0).normal(size=(300, 2)) - [0.5, 0.0]
     problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0] - 0.25, three_rounds.BALL, K)
-    run = taut.simulate(learner, problem, data, x1=np.array([0.5, 0.0]), chunk=300, record=("decisions",))
-    np.testing.assert_allclose(run.decisions[0], formula(World(), data, 30.0, 0.1), rtol=0, atol=1e-10)
+    run = taut.simulate(
+        learner, problem, data, x1=np.array([0.5, 0.0]), chunk=300, record=("decisions",)
+    )
+    np.testing.assert_allclose(
+        run.decisions[0], formula(World(), data, 30.0, 0.1), rtol=0, atol=1e-10
+    )
     state = learner.init(jnp.array([0.5, 0.0]), 1)._replace(queue=jnp.asarray(-1e9))
     after = learner.step(state, problem.round(jnp.ones(2)))
     assert all(jnp.all(jnp.isfinite(leaf)) for leaf in after)
 
 
-@pytest.mark.parametrize(("options", "text"), [({}, "in expectation"), ({"gain": 30.0}, "gain = 1")])
+@pytest.mark.parametrize(
+    ("options", "text"), [({}, "in expectation"), ({"gain": 30.0}, "gain = 1")]
+)
 def test_no_number_is_promised(options, text):
     found = list(NoSlater.tuned(K, **options).guarantees(taut.Setting(K, 2.0), 100))
     assert {one.quantity for one in found} == {"regret", "excess"}

@@ -1,4 +1,5 @@
-"""The projected ogd family: conformance, three rounds by hand, recursions, step lengths and inequalities."""
+"""The projected ogd family: conformance, three rounds by hand, recursions, step lengths and
+inequalities."""
 
 from math import log, sqrt
 
@@ -24,24 +25,33 @@ def test_conformance(card, check):
     run_check(card, check)
 
 
-# -- Three rounds by hand ----------------------------------------------------------------------------------------------
+# -- Three rounds by hand
+# ----------------------------------------------------------------------------------------------
 
 GOLDEN = {
     # S: |x_1| + |x_2| <= 1/2, of diameter 1. eta_t = 1 / (G_f sqrt t) = 1/(2 sqrt t).
     "projected-ogd": (
-        known(2.0, 2.0), 4, [(-1, -0.5), (1, 0), (0.5, 1)],
+        known(2.0, 2.0),
+        4,
+        [(-1, -0.5), (1, 0), (0.5, 1)],
         # (0.5, 0.25) lies 0.25 outside: each entry loses 0.125; the next two stay inside
         # x_3 = (0.375 - 1/(2 sqrt 2), 0.125); x_4 = x_3 - (0.25, 0.5)/sqrt(3)
-        [(0.375, 0.125), (0.375 - 0.5 / R2, 0.125), (0.375 - 0.5 / R2 - 0.25 / R3, 0.125 - 0.5 / R3)],
+        [
+            (0.375, 0.125),
+            (0.375 - 0.5 / R2, 0.125),
+            (0.375 - 0.5 / R2 - 0.25 / R3, 0.125 - 0.5 / R3),
+        ],
         [0, 0, 0, 0],
     ),
     # H = 2: eta_t = 1/2, 1/4, 1/6.
     "projected-ogd-strong": (
-        known(2.0, 2.0, strong_convexity=2.0), 4, [(-1, -0.5), (1, 0), (0.5, 1)],
+        known(2.0, 2.0, strong_convexity=2.0),
+        4,
+        [(-1, -0.5), (1, 0), (0.5, 1)],
         [(0.375, 0.125), (0.125, 0.125), (0.125 - 0.5 / 6, 0.125 - 1 / 6)],
         [0, 0, 0, 0],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", [card.name for card in CARDS])
@@ -49,7 +59,8 @@ def test_three_rounds_worked_by_hand(name):
     check_golden(name, *GOLDEN[name])
 
 
-# -- The published formula in plain NumPy ------------------------------------------------------------------------------
+# -- The published formula in plain NumPy
+# ------------------------------------------------------------------------------
 
 
 def projected(w, data, eta):
@@ -76,7 +87,8 @@ def test_learner_follows_its_formula(name):
     check_formula(name, FORMULAS[name])
 
 
-# -- Step lengths ------------------------------------------------------------------------------------------------------
+# -- Step lengths
+# ------------------------------------------------------------------------------------------------------
 
 LAWS = {
     "projected-ogd": lambda t: t**-0.5,
@@ -90,7 +102,8 @@ def test_schedule_is_that_of_the_reference(name):
     check_law(name, LAWS[name])
 
 
-# -- Inequalities ------------------------------------------------------------------------------------------------------
+# -- Inequalities
+# ------------------------------------------------------------------------------------------------------
 
 
 def _projected(p):

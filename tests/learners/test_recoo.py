@@ -41,13 +41,17 @@ def recursion(world, data, diameter):
 
 
 @pytest.mark.parametrize(
-    ("known", "diameter"), [(problems.TOY, 2.0), (problems.POLYHEDRON, 4.0)], ids=["toy", "polyhedron"]
+    ("known", "diameter"),
+    [(problems.TOY, 2.0), (problems.POLYHEDRON, 4.0)],
+    ids=["toy", "polyhedron"],
 )
 def test_learner_follows_its_formula(known, diameter):
     data = known.stream(1, 200, seed=4)[0]
     with quick_compilation():
         run = taut.simulate("recoo", known.problem, data, record=("decisions",))
-    np.testing.assert_allclose(run.decisions[0], recursion(World(known), data, diameter), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        run.decisions[0], recursion(World(known), data, diameter), rtol=0, atol=1e-10
+    )
 
 
 def test_a_small_scale_makes_the_cap_active():
@@ -56,4 +60,6 @@ def test_a_small_scale_makes_the_cap_active():
     state = capped.init(np.array([0.9, 0.0]), 1)
     data = {"c": np.zeros(2), "a": np.array([1.0, 0.0]), "b": np.array(0.1)}
     after = capped.step(state, three_rounds.MOVING.round(data))
-    np.testing.assert_allclose(after.x, [0.9 - 1.8e-3, 0.0], rtol=0, atol=1e-15)  # Q = 1 + 0.8, times eta = 1e-3
+    np.testing.assert_allclose(
+        after.x, [0.9 - 1.8e-3, 0.0], rtol=0, atol=1e-15
+    )  # Q = 1 + 0.8, times eta = 1e-3

@@ -10,7 +10,9 @@ from learners.harness import ROUNDS, long_run, long_stream
 from taut.testing import problems
 from taut.testing.playing import quick_compilation
 
-MERGED = problems.TOY.problem.constants.with_values(loss_lipschitz=2**0.5)  # there one G = sqrt(2) served both purposes
+MERGED = problems.TOY.problem.constants.with_values(
+    loss_lipschitz=2**0.5
+)  # there one G = sqrt(2) served both purposes
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 
@@ -20,7 +22,9 @@ def four_rows(x):
 
 
 def _rows_problem(problem):
-    known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_smoothness=0.0)
+    known = taut.Constants(
+        loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_smoothness=0.0
+    )
     return taut.Problem(problem.loss, four_rows, problem.domain, known)
 
 
@@ -52,7 +56,9 @@ def _anytime(problem):
 
 
 def _epochs(problem):
-    return taut.Doubling.of(lambda horizon: taut.ClippedOGD.tuned(MERGED, horizon), warm=True), problem
+    return taut.Doubling.of(
+        lambda horizon: taut.ClippedOGD.tuned(MERGED, horizon), warm=True
+    ), problem
 
 
 FIGURES = [
@@ -74,7 +80,9 @@ FIGURES = [
 ]
 
 
-@pytest.mark.parametrize("row", FIGURES, ids=lambda row: row[0] if isinstance(row[0], str) else row[0].__name__)
+@pytest.mark.parametrize(
+    "row", FIGURES, ids=lambda row: row[0] if isinstance(row[0], str) else row[0].__name__
+)
 def test_figures_of_the_reference(row):
     who, *expected = row
     data = long_stream(problems.TOY)
@@ -88,10 +96,13 @@ def test_figures_of_the_reference(row):
     best = problems.TOY.optimum(data)
     metrics = taut.metrics
     found = [
-        metrics.regret(run, best), metrics.violation(run), metrics.excess(run), metrics.squared_violation(run),
+        metrics.regret(run, best),
+        metrics.violation(run),
+        metrics.excess(run),
+        metrics.squared_violation(run),
         metrics.peak_violation(run),
-    ]  # fmt: skip
-    # The reference drew other seeds: two means over ten differ by sqrt(2/10) standard deviations. Four of those, and
-    # the rounding of the printed figure.
+    ]
+    # The reference drew other seeds: two means over ten differ by sqrt(2/10) standard deviations.
+    # Four of those, and the rounding of the printed figure.
     for value, figure, unit in zip(found, expected, (0.1, 0.01, 0.1, 0.001, 0.0001), strict=True):
         assert value.mean() == pytest.approx(figure, abs=4 * sqrt(0.2) * value.std(ddof=1) + unit)

@@ -1,4 +1,5 @@
-"""The registry: names build learners, errors list what there is, others' methods are added and removed."""
+"""The registry: names build learners, errors list what there is, others' methods are added and
+removed."""
 
 import dataclasses
 import importlib
@@ -29,10 +30,14 @@ def test_names_are_those_of_the_cards_and_every_method_applies_somewhere():
     for name, card in taut.LEARNERS.items():
         assert name == card.name
         assert card.reference
-        assert card.request_first or any(playing.applies(card, known) for known in problems.PROBLEMS), name
+        assert card.request_first or any(
+            playing.applies(card, known) for known in problems.PROBLEMS
+        ), name
 
 
-@pytest.mark.parametrize("family", [module.__name__.rpartition(".")[2] for module in registry.FAMILIES])
+@pytest.mark.parametrize(
+    "family", [module.__name__.rpartition(".")[2] for module in registry.FAMILIES]
+)
 def test_every_family_has_a_test_file_that_runs_the_checks(family):
     text = (HERE / f"test_{family}.py").read_text()
     assert "@parametrize_with_checks(" in text
@@ -43,7 +48,9 @@ def test_a_name_builds_a_method_with_its_options():
     made = taut.learner("clipped-ogd", problems.TOY.problem, horizon=5_000, beta=0.6)
     assert made == taut.ClippedOGD.tuned(CONSTANTS, 5_000, beta=0.6)
     assert taut.learner("a-ogd", CONSTANTS) == taut.SaddlePoint.jenatton(CONSTANTS)
-    assert taut.learner("ogd-clipped", CONSTANTS, horizon=99) == taut.SaddlePoint.mahdavi(CONSTANTS, 99, clipped=True)
+    assert taut.learner("ogd-clipped", CONSTANTS, horizon=99) == taut.SaddlePoint.mahdavi(
+        CONSTANTS, 99, clipped=True
+    )
     ball = taut.L1Ball(1.0, shape=2)
     made = taut.learner("projected-ogd", CONSTANTS, feasible=ball)
     assert repr(made) == repr(taut.ProjectedOGD.zinkevich(CONSTANTS, ball))
@@ -64,15 +71,31 @@ def test_a_name_builds_a_method_with_its_options():
             ValueError,
             ("radius (R)", "loss_lipschitz (G_f)", "unknown"),
         ),
-        (lambda: taut.learner("clipped-ogd", CONSTANTS), ValueError, ("horizon: got None", "clipped-ogd needs")),
-        (lambda: taut.learner("clipped-ogd", horizon=9), ValueError, ("constants: got None", "a problem")),
-        (lambda: taut.learner("projected-ogd", CONSTANTS), ValueError, ("feasible: got None", "exact projection")),
+        (
+            lambda: taut.learner("clipped-ogd", CONSTANTS),
+            ValueError,
+            ("horizon: got None", "clipped-ogd needs"),
+        ),
+        (
+            lambda: taut.learner("clipped-ogd", horizon=9),
+            ValueError,
+            ("constants: got None", "a problem"),
+        ),
+        (
+            lambda: taut.learner("projected-ogd", CONSTANTS),
+            ValueError,
+            ("feasible: got None", "exact projection"),
+        ),
         (
             lambda: taut.learner("clipped-ogd", CONSTANTS, horizon=9, gamma=1),
             TypeError,
             ("gamma: clipped-ogd has no such option", "beta, alpha, rule"),
         ),
-        (lambda: taut.learner("clipped-ogd", CONSTANTS, horizon=0), ValueError, ("horizon: got 0", "at least 1")),
+        (
+            lambda: taut.learner("clipped-ogd", CONSTANTS, horizon=0),
+            ValueError,
+            ("horizon: got 0", "at least 1"),
+        ),
         (lambda: taut.Card("x", 3), TypeError, ("make: got 3",)),
         (lambda: taut.Card("", taut.ClippedOGD.tuned), TypeError, ("name: got ''",)),
         (
@@ -96,14 +119,18 @@ def test_errors_say_what_there_is(call, error, texts):
         assert text in str(raised.value)
 
 
-@pytest.mark.parametrize("card", [c for c in taut.LEARNERS.values() if c.aggregated], ids=playing.name_of)
+@pytest.mark.parametrize(
+    "card", [c for c in taut.LEARNERS.values() if c.aggregated], ids=playing.name_of
+)
 def test_aggregated_methods_refuse_several_constraints(card):
     with pytest.raises(ValueError, match=r"constraint_count: got 21; expected 1.*max_of"):
         card.build(problems.DOUBLY.problem, 100)
 
 
 @pytest.mark.parametrize(
-    "card", [c for c in taut.LEARNERS.values() if c.losses == "strongly convex"], ids=playing.name_of
+    "card",
+    [c for c in taut.LEARNERS.values() if c.losses == "strongly convex"],
+    ids=playing.name_of,
 )
 def test_strongly_convex_methods_refuse_a_modulus_of_zero(card):
     with pytest.raises(ValueError, match="strong_convexity"):
@@ -120,7 +147,9 @@ def test_methods_of_others_are_registered_by_a_decorator():
     assert taut.LEARNERS["half-steps"].options == {"factor": 0.5}
     made = taut.learner("half-steps", CONSTANTS, horizon=100, factor=0.25)
     assert made.eta.value == pytest.approx(taut.ClippedOGD.tuned(CONSTANTS, 100).eta.value / 4)
-    taut.register_learner(Card("half-steps", half_steps))  # again, as in a notebook cell that is run twice
+    taut.register_learner(
+        Card("half-steps", half_steps)
+    )  # again, as in a notebook cell that is run twice
 
     assert taut.register_learner(name="half-steps")(taut.ClippedOGD.tuned) == taut.ClippedOGD.tuned
     assert "factor" not in taut.LEARNERS["half-steps"].options
@@ -165,7 +194,9 @@ def test_methods_of_others_are_found_by_entry_points(monkeypatch):
         Point("broken", ImportError("no such module")),
         Point("no-card", 3),
     ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "taut.learners" else [])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points if group == "taut.learners" else []
+    )
     found = registry.Registry(card for family in registry.FAMILIES for card in family.CARDS)
     with pytest.warns(UserWarning, match="is ignored") as warned:
         assert "theirs" in found
@@ -186,7 +217,9 @@ def test_guarantees_say_why_a_theorem_gives_nothing():
 
 def test_every_constant_that_a_bound_uses_is_among_its_assumptions():
     """A guarantee must change with each constant it assumes, and with no other."""
-    numbers = dict.fromkeys(("radius", "loss_lipschitz", "constraint_lipschitz", "loss_range", "constraint_range"))
+    numbers = dict.fromkeys(
+        ("radius", "loss_lipschitz", "constraint_lipschitz", "loss_range", "constraint_range")
+    )
     for card in taut.LEARNERS.values():
         for known in problems.PROBLEMS:
             if card.request_first or not playing.applies(card, known):
@@ -200,7 +233,9 @@ def test_every_constant_that_a_bound_uses_is_among_its_assumptions():
                 if value is None:
                     continue
                 constants = problem.constants.with_values(**{name: 1.01 * value})
-                changed = list(learner.guarantees(dataclasses.replace(setting, constants=constants), 100))
+                changed = list(
+                    learner.guarantees(dataclasses.replace(setting, constants=constants), 100)
+                )
                 for one, other in zip(before, changed, strict=True):
                     if one.bound != other.bound:
                         assert name in one.assumptions, (card.name, one.source, one.quantity, name)
@@ -209,7 +244,13 @@ def test_every_constant_that_a_bound_uses_is_among_its_assumptions():
 def test_formulas_raise_outside_their_theorem_and_nothing_else_is_swallowed(monkeypatch):
     with pytest.raises(taut.learners.OutsideTheorem, match="sigma"):
         bounds.clipped_regret(
-            horizon=10, eta=0.1, sigma=0.1, radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1
+            horizon=10,
+            eta=0.1,
+            sigma=0.1,
+            radius=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            constraint_count=1,
         )
     setting = taut.Setting(CONSTANTS, 2.0)
 
@@ -229,5 +270,9 @@ def test_a_name_stands_for_the_learner_of_the_problem_and_the_horizon():
     problem = problems.TOY.problem
     for name in ("clipped-ogd", "half-space", "clipped-ogd-anytime"):
         horizon = 400 if taut.LEARNERS[name].needs_horizon else None
-        assert repr(registry.as_learner(name, problem, 400)) == repr(taut.learner(name, problem, horizon=horizon))
-    assert registry.as_learner("clipped-ogd", problem, 400) != registry.as_learner("clipped-ogd", problem, 100)
+        assert repr(registry.as_learner(name, problem, 400)) == repr(
+            taut.learner(name, problem, horizon=horizon)
+        )
+    assert registry.as_learner("clipped-ogd", problem, 400) != registry.as_learner(
+        "clipped-ogd", problem, 100
+    )

@@ -1,4 +1,5 @@
-"""Experts over steps: conformance, three rounds, the recursion in NumPy, dynamic regret with the path length, attack."""
+"""Experts over steps: conformance, three rounds, the recursion in NumPy, dynamic regret with the
+path length, attack."""
 
 import dataclasses
 from math import ceil, log, log2, sqrt
@@ -28,7 +29,9 @@ def test_three_rounds_of_three_copies():
     three_rounds.check(found.x, expected)
     weights = np.exp(found.scores) / np.exp(found.scores).sum(axis=1, keepdims=True)
     third = 1 / 3
-    three_rounds.check(weights, [(third,) * 3, (third,) * 3, (0.333347118631, 0.333347118631, 0.333305762738)])
+    three_rounds.check(
+        weights, [(third,) * 3, (third,) * 3, (0.333347118631, 0.333347118631, 0.333305762738)]
+    )
 
 
 def formula(w, data, cuts=True):
@@ -81,11 +84,14 @@ def test_the_penalty_form_follows_its_formula():
 
     data = known.stream(1, 300)[0]
     run = taut.simulate(learner, known.problem, data, chunk=300, record=("decisions",))
-    np.testing.assert_allclose(run.decisions[0], formula(World(), data, cuts=False), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(
+        run.decisions[0], formula(World(), data, cuts=False), rtol=0, atol=1e-11
+    )
 
 
 def test_one_copy_is_the_half_space_step():
-    """The decision is then projected onto the half-space of the constraint's linear model, after the gradient step."""
+    """The decision is then projected onto the half-space of the constraint's linear model, after
+    the gradient step."""
     found = three_rounds.states(StepExperts(0.5, 1.0, 1.0, 1))
     three_rounds.check(found.x, [(0.25, 0), (-0.02, 0.14), (0.0016, 0.3312)])
 
@@ -99,7 +105,8 @@ def test_the_penalty_weighs_the_error_bound():
     assert StepExperts.tuned(K, 1).count == 1
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_the_bound_grows_with_the_path_length():
@@ -111,7 +118,8 @@ def test_the_bound_grows_with_the_path_length():
         assert "no bound on the violation" in violation.reason
         found.append(regret.bound)
     assert found[0] == found[1] < found[2] < found[3]
-    # Without cuts, the best copy for a path of length P has the step sqrt((D^2 + 2 D P) / T) / G, up to a factor of 2.
+    # Without cuts, the best copy for a path of length P has the step sqrt((D^2 + 2 D P) / T) / G,
+    # up to a factor of 2.
     plain = StepExperts.tuned(K, horizon, cuts=False)
     for length in (0.0, 10.0, 200.0):
         regret, _ = plain.guarantees(taut.Setting(K, 2.0, path_length=length), horizon)
@@ -123,9 +131,17 @@ def test_the_bound_grows_with_the_path_length():
 
 def test_the_bounds_are_those_of_the_best_copy_and_of_the_mixture():
     numbers = {
-        "horizon": 60, "eta": 0.05, "count": 3, "rate": 0.02, "penalty": 1.5, "radius": 0.8, "diameter": 1.4,
-        "loss_lipschitz": 1.2, "constraint_lipschitz": 0.7, "path_length": 2.5,
-    }  # fmt: skip
+        "horizon": 60,
+        "eta": 0.05,
+        "count": 3,
+        "rate": 0.02,
+        "penalty": 1.5,
+        "radius": 0.8,
+        "diameter": 1.4,
+        "loss_lipschitz": 1.2,
+        "constraint_lipschitz": 0.7,
+        "path_length": 2.5,
+    }
     start, total = 0.8**2 + 2 * 1.4 * 2.5, 1.2 + 1.5 * 0.7
     meta = log(3) / 0.02 + 0.02 * 60 * (1.4 * total) ** 2 / 8
     copies, plain = [], []
@@ -143,9 +159,17 @@ def test_outside_the_theorem_there_is_a_reason():
     assert "loss_lipschitz" in regret.reason
     with pytest.raises(ValueError, match="path_length"):
         bounds.step_experts_regret(
-            horizon=9, eta=1.0, count=2, rate=1.0, penalty=1.0, radius=1.0, diameter=2.0, loss_lipschitz=1.0,
-            constraint_lipschitz=1.0, path_length=-1.0,
-        )  # fmt: skip
+            horizon=9,
+            eta=1.0,
+            count=2,
+            rate=1.0,
+            penalty=1.0,
+            radius=1.0,
+            diameter=2.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            path_length=-1.0,
+        )
 
 
 def test_bounds_hold_under_attack():
@@ -153,13 +177,16 @@ def test_bounds_hold_under_attack():
         known = attack.constants(count)
         learner = StepExperts.tuned(known, 24)
         attack.check(attack.ratios(learner, 24, count))
-        free = dataclasses.replace(learner, penalty=1e-9)  # then the bound has no term of order T^(3/4)
+        free = dataclasses.replace(
+            learner, penalty=1e-9
+        )  # then the bound has no term of order T^(3/4)
         attack.check(attack.ratios(free, 24, count), {"regret": 0.2})
         attack.check(attack.ratios(StepExperts.tuned(known, 24, cuts=False), 24, count))
 
 
 def test_dynamic_regret_is_below_its_bound_for_a_comparator_that_moves():
-    """The best decision of every round walks along a circle: its path length enters the bound, and the mixture follows it."""
+    """The best decision of every round walks along a circle: its path length enters the bound, and
+    the mixture follows it."""
     horizon = 2048
     angle = 2 * np.pi * np.arange(horizon) / 256
     centre = 0.6 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -206,7 +233,10 @@ def test_the_attack_finds_a_learner_that_breaks_its_bound():
         def step(self, state, round):
             after = super().step(state, round)
             points = jnp.stack(
-                [round.project(2 * old - new) for old, new in zip(state.points, after.points, strict=True)]
+                [
+                    round.project(2 * old - new)
+                    for old, new in zip(state.points, after.points, strict=True)
+                ]
             )
             return after._replace(points=points, x=points.mean(axis=0))
 

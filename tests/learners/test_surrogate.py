@@ -1,4 +1,5 @@
-"""Lyapunov surrogates: conformance, three rounds, recursions in NumPy, special cases, bounds under attack."""
+"""Lyapunov surrogates: conformance, three rounds, recursions in NumPy, special cases, bounds under
+attack."""
 
 import dataclasses
 from math import e, exp, log, sqrt
@@ -23,7 +24,8 @@ def test_conformance(card, check):
     run_check(card, check)
 
 
-# -- Three rounds ------------------------------------------------------------------------------------------------------
+# -- Three rounds
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_three_rounds_of_the_exponential_potential():
@@ -50,7 +52,11 @@ def test_three_rounds_of_the_strongly_convex_form():
     learner = StrongSurrogate.tuned(K, three_rounds.HORIZON)
     assert learner.penalty == pytest.approx(30.18070977791825, rel=1e-14)
     found = three_rounds.states(learner, three_rounds.STRONG)
-    expected = [(0.983433126534, 0), (0.477003989281, 0.480383234686), (0.496622238856, 0.570886840958)]
+    expected = [
+        (0.983433126534, 0),
+        (0.477003989281, 0.480383234686),
+        (0.496622238856, 0.570886840958),
+    ]
     three_rounds.check(found.x, expected)
     three_rounds.check(found.queue, [0.25, 0.740059875920, 1.209893008157])
 
@@ -62,7 +68,8 @@ def test_three_rounds_of_the_optimistic_form():
     three_rounds.check(found.queue, [0.0625, 0.1875, 0.314924728000])
 
 
-# -- The formulas in plain NumPy ---------------------------------------------------------------------------------------
+# -- The formulas in plain NumPy
+# ---------------------------------------------------------------------------------------
 
 
 def largest(w, x):
@@ -102,7 +109,9 @@ def strong(w, data):
         out.append(x)
         v, s = largest(w, x)
         queue += max(v, 0)
-        x = w.project(x - (penalty * w.df(x, c) + (2 * queue * s if v > 0 else 0)) / (penalty * w.H * t))
+        x = w.project(
+            x - (penalty * w.df(x, c) + (2 * queue * s if v > 0 else 0)) / (penalty * w.H * t)
+        )
     return out
 
 
@@ -125,9 +134,11 @@ def optimistic(w, data):
 
 
 FORMULAS = {
-    "surrogate": exponential, "surrogate-anytime": quadratic, "surrogate-strong": strong,
+    "surrogate": exponential,
+    "surrogate-anytime": quadratic,
+    "surrogate-strong": strong,
     "surrogate-optimistic": optimistic,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", [card.name for card in CARDS])
@@ -135,7 +146,8 @@ def test_learner_follows_its_formula(name):
     check_formula(name, FORMULAS[name])
 
 
-# -- Special cases -----------------------------------------------------------------------------------------------------
+# -- Special cases
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_several_constraints_are_played_as_their_maximum():
@@ -182,10 +194,13 @@ def test_scales_are_those_of_loss_and_constraint_apart():
     known = K.with_values(loss_lipschitz=10.0, constraint_lipschitz=0.1)
     learner = Surrogate.tuned(known, 100)
     assert (learner.loss_scale, learner.constraint_scale) == (1 / 40, 1 / 0.4)
-    assert Surrogate.tuned(known, 100, domain=taut.Box(-1.0, 1.0, shape=8)).diameter == pytest.approx(2 * sqrt(8))
+    assert Surrogate.tuned(
+        known, 100, domain=taut.Box(-1.0, 1.0, shape=8)
+    ).diameter == pytest.approx(2 * sqrt(8))
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 SETTING = taut.Setting(K.with_values(loss_range=2.0), 2.0)
 
@@ -231,7 +246,10 @@ def test_outside_the_theorem_there_is_a_reason():
     assert bound["regret"].bound is None
     assert "rate: got 1; expected at most" in bound["regret"].reason
     largest = float(bound["regret"].reason.split("at most ")[1].split()[0])
-    for rate, proven in ((0.999 * largest, True), (1.001 * largest, False)):  # the reason names the right limit
+    for rate, proven in (
+        (0.999 * largest, True),
+        (1.001 * largest, False),
+    ):  # the reason names the right limit
         near = dataclasses.replace(fast, potential=ExponentialPotential(rate))
         assert (found(near, 100)["regret"].bound is not None) is proven
     assert "rate" in bound["violation"].reason
@@ -284,10 +302,16 @@ def test_the_attack_finds_a_learner_that_breaks_its_bound():
 def test_multiplier_is_in_units_of_the_loss():
     """w b_g / (V b_f) = 0.5 (2 Q) / (3 * 0.25) with Q = 0.5 * 0.4 for the potential Q^2."""
     learner = Surrogate(
-        penalty=3.0, potential=QuadraticPotential(), loss_scale=0.25, constraint_scale=0.5, diameter=2.0
+        penalty=3.0,
+        potential=QuadraticPotential(),
+        loss_scale=0.25,
+        constraint_scale=0.5,
+        diameter=2.0,
     )
     problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.1, taut.Ball(1.0, shape=2))
     run = taut.simulate(learner, problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",))
     assert run.multipliers.ravel() == pytest.approx([0.5 * (2 * 0.2) / 0.75], rel=1e-12)
-    strong = taut.simulate(StrongSurrogate(3.0, 0.5), problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",))
+    strong = taut.simulate(
+        StrongSurrogate(3.0, 0.5), problem, np.ones((1, 2)), x1=[0.5, 0.0], record=("multipliers",)
+    )
     assert strong.multipliers.ravel() == pytest.approx([2 * 0.4 / 3.0], rel=1e-12)  # 2 Q / V

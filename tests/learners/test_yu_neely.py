@@ -1,4 +1,5 @@
-"""Yu and Neely's queue: conformance, three rounds, the recursion in NumPy, the model it minimises, bounds under attack."""
+"""Yu and Neely's queue: conformance, three rounds, the recursion in NumPy, the model it minimises,
+bounds under attack."""
 
 import cvxpy as cp
 import numpy as np
@@ -22,14 +23,20 @@ def test_three_rounds_with_two_rows():
     learner = taut.learner("yu-neely", three_rounds.FIXED, horizon=three_rounds.HORIZON)
     assert learner.proximity == pytest.approx(5.2, rel=1e-14)
     found = three_rounds.states(learner, three_rounds.FIXED)
-    expected = [(0.311538461538, -0.123076923077), (0.127218934911, -0.081360946746), (0.157009558489, -0.007806099226)]
+    expected = [
+        (0.311538461538, -0.123076923077),
+        (0.127218934911, -0.081360946746),
+        (0.157009558489, -0.007806099226),
+    ]
     three_rounds.check(found.x, expected)
     queues = [(0.5, 0.4), (0.623076923077, 0.376923076923), (0.377514792899, 0.199408284024)]
     three_rounds.check(found.multiplier, queues)
 
 
 def formula(w, data):
-    norm = np.linalg.norm(problems.ROWS, 2) if w.name == "polyhedron" else w.Gg * np.sqrt(w.m)  # the toy is not affine
+    norm = (
+        np.linalg.norm(problems.ROWS, 2) if w.name == "polyhedron" else w.Gg * np.sqrt(w.m)
+    )  # the toy is not affine
     gain, proximity = len(data) ** 0.25, (norm**2 + 1) * len(data) ** 0.5 / 2
     x, queue, out = w.x1, np.zeros(w.m), []
     for c in data:
@@ -54,8 +61,14 @@ def test_the_next_decision_minimises_the_model_with_weights_that_are_not_negativ
     for t in (3, 30, 100):
         x, cost, weight = run.decisions[0, t], shared_stream(known)[0, t], run.multipliers[0, t]
         y = cp.Variable(len(x))
-        model = cost @ y + weight @ (problems.ROWS @ y - problems.LEVELS) + proximity * cp.sum_squares(y - x)
-        cp.Problem(cp.Minimize(model), [cp.norm2(y - problems.CENTRE) <= 2.0]).solve(solver=cp.CLARABEL)
+        model = (
+            cost @ y
+            + weight @ (problems.ROWS @ y - problems.LEVELS)
+            + proximity * cp.sum_squares(y - x)
+        )
+        cp.Problem(cp.Minimize(model), [cp.norm2(y - problems.CENTRE) <= 2.0]).solve(
+            solver=cp.CLARABEL
+        )
         np.testing.assert_allclose(run.decisions[0, t + 1], y.value, atol=2e-6)
     assert gain == pytest.approx(problems.ROUNDS**0.25)
 
@@ -68,12 +81,15 @@ def test_the_norm_is_that_of_the_jacobian_or_at_most_its_bound():
     assert taut.learner("yu-neely", known, horizon=9).norm == pytest.approx(2 * np.sqrt(6))
     assert taut.learner("yu-neely", known, horizon=9, norm=0.5).norm == 0.5
     # Not affine: the Jacobian at one point says nothing about the others.
-    assert taut.learner("yu-neely", problems.TOY.problem, horizon=9).norm == pytest.approx(np.sqrt(2))
+    assert taut.learner("yu-neely", problems.TOY.problem, horizon=9).norm == pytest.approx(
+        np.sqrt(2)
+    )
     with pytest.raises(ValueError, match="depend on the round's data"):
         taut.learner("yu-neely", problems.MOVING.problem, horizon=9)
 
 
-# -- Guarantees --------------------------------------------------------------------------------------------------------
+# -- Guarantees
+# --------------------------------------------------------------------------------------------------------
 
 KNOWN = attack.constants(count=2, slack=0.2)
 SETTING = taut.Setting(KNOWN, 2.0, initial_violation=0.0, constraints_affine=True)
@@ -86,16 +102,27 @@ def found(learner, setting=SETTING, horizon=400):
 def test_tuned_bounds_grow_as_published():
     learner = YuNeely.tuned(KNOWN, 400, norm=1.3)
     regret = next(one for one in found(learner) if one.quantity == "regret")
-    assert regret.bound == pytest.approx(((1.3**2 + 1) * 1 + 1) * 20 / 2)  # ((|A|^2 + 1) R^2 + G_f^2) sqrt(T) / 2
-    assert {"fixed constraints", "affine constraints", "operator norm of the constraints"} <= set(regret.assumptions)
+    assert regret.bound == pytest.approx(
+        ((1.3**2 + 1) * 1 + 1) * 20 / 2
+    )  # ((|A|^2 + 1) R^2 + G_f^2) sqrt(T) / 2
+    assert {"fixed constraints", "affine constraints", "operator norm of the constraints"} <= set(
+        regret.assumptions
+    )
     numbers = {
-        "norm": 1.3, "radius": 1.0, "diameter": 2.0, "loss_lipschitz": 1.0, "constraint_range": 2.0, "constraint_count": 2,
-    }  # fmt: skip
+        "norm": 1.3,
+        "radius": 1.0,
+        "diameter": 2.0,
+        "loss_lipschitz": 1.0,
+        "constraint_range": 2.0,
+        "constraint_count": 2,
+    }
     excess = []
     for horizon in (10**6, 10**8):
         tuned = YuNeely.tuned(KNOWN, horizon, norm=1.3)
         numbers |= {"horizon": horizon, "gain": tuned.gain, "proximity": tuned.proximity}
-        excess.append((bounds.yu_neely_excess(**numbers, slater=0.2), bounds.yu_neely_excess(**numbers)))
+        excess.append(
+            (bounds.yu_neely_excess(**numbers, slater=0.2), bounds.yu_neely_excess(**numbers))
+        )
     assert excess[1][0] == pytest.approx(excess[0][0], rel=0.01)  # O(1) with a Slater point
     assert excess[1][1] / excess[0][1] == pytest.approx(100**0.25, rel=0.01)  # T^(1/4) without
 
@@ -108,7 +135,9 @@ def test_outside_the_theorem_there_is_a_reason():
     assert "affine" in found(tuned, curved)[0].reason
     short = YuNeely(tuned.gain, tuned.gain**2 * 1.3**2 / 2, 1.3)
     assert "proximity" in found(short)[0].reason
-    deep = taut.Setting(KNOWN.with_values(slater=3.0), 2.0, initial_violation=0.0, constraints_affine=True)
+    deep = taut.Setting(
+        KNOWN.with_values(slater=3.0), 2.0, initial_violation=0.0, constraints_affine=True
+    )
     reasons = [one.reason for one in found(tuned, deep) if one.reason]
     assert any("slater" in reason for reason in reasons)
     assert any("pay for" in reason for reason in reasons)  # the clipped violation

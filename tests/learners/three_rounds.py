@@ -1,7 +1,9 @@
-"""Three rounds to twelve digits, computed by two independent implementations, for methods that hand arithmetic does not reach.
+"""Three rounds to twelve digits, computed by two independent implementations, for methods that hand
+arithmetic does not reach.
 
-The domain is the unit ball, D = 2, G_f = G_g = 1, T = 16, H = 1, and x_1 = (0.5, 0). The loss is c_t.x, or |x + c_t|^2 / 2 for
-strongly convex methods; the constraint is a_t.x <= b_t, or the first two of these rows in every round.
+The domain is the unit ball, D = 2, G_f = G_g = 1, T = 16, H = 1, and x_1 = (0.5, 0). The loss is
+c_t.x, or |x + c_t|^2 / 2 for strongly convex methods; the constraint is a_t.x <= b_t, or the first
+two of these rows in every round.
 """
 
 from __future__ import annotations
@@ -16,9 +18,13 @@ COSTS = np.array([(-1, 0), (0, -1), (-0.6, -0.8)], float)
 NORMALS = np.array([(1, 0), (0.6, 0.8), (0.8, 0.6)], float)
 LEVELS = np.array([0.25, 0.10, 0.20])
 CONSTANTS = taut.Constants(
-    radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_range=1.0, strong_convexity=1.0,
+    radius=1.0,
+    loss_lipschitz=1.0,
+    constraint_lipschitz=1.0,
+    constraint_range=1.0,
+    strong_convexity=1.0,
     constraint_count=1,
-)  # fmt: skip
+)
 HORIZON = 16
 
 
@@ -49,7 +55,11 @@ def states(learner, problem=MOVING):
     count = problem.constants.constraint_count
     state, found = learner.init(jnp.array([0.5, 0.0]), count), []
     for t in range(3):
-        data = {"c": jnp.asarray(COSTS[t]), "a": jnp.asarray(NORMALS[t]), "b": jnp.asarray(LEVELS[t])}
+        data = {
+            "c": jnp.asarray(COSTS[t]),
+            "a": jnp.asarray(NORMALS[t]),
+            "b": jnp.asarray(LEVELS[t]),
+        }
         state = learner.step(state, problem.round(data))
         found.append(jax.tree.map(np.asarray, state))
     return jax.tree.map(lambda *entries: np.stack(entries), *found)

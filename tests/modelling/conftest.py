@@ -1,4 +1,5 @@
-"""Models are compiled once and used for a moment: optimising them would take longer than it saves."""
+"""Models are compiled once and used for a moment: optimising them would take longer than it
+saves."""
 
 import jax
 import pytest

@@ -1,4 +1,5 @@
-"""What loops build is computed together: the same values as CVXPY's, in the same order, by programs that do not grow."""
+"""What loops build is computed together: the same values as CVXPY's, in the same order, by programs
+that do not grow."""
 
 from __future__ import annotations
 
@@ -28,7 +29,12 @@ def storage(steps):
     random = rng_of(5)
     for leaf in (charge, level, price, load):
         leaf.value = random.normal(size=leaf.shape)
-    return cost, rows, {v.id: v.value for v in (charge, level)}, {p.id: p.value for p in (price, load)}
+    return (
+        cost,
+        rows,
+        {v.id: v.value for v in (charge, level)},
+        {p.id: p.value for p in (price, load)},
+    )
 
 
 def joined(expressions):
@@ -39,7 +45,9 @@ def joined(expressions):
 def test_rows_and_losses_of_loops_have_the_values_of_cvxpy_in_the_order_of_the_rows():
     cost, rows, variables, parameters = storage(6)
     expected = np.concatenate([np.ravel(row.value) for row in rows])
-    np.testing.assert_allclose(joined(rows)(variables, parameters), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        joined(rows)(variables, parameters), expected, rtol=1e-12, atol=1e-12
+    )
     np.testing.assert_allclose(translate(cost)(variables, parameters), cost.value, rtol=1e-12)
 
 
@@ -71,4 +79,6 @@ def test_other_exponents_axes_and_signs_are_other_structures():
     assert not groups
     assert rest == list(range(len(terms)))
     x.value = rng_of(7).uniform(0.5, 1, size=(2, 2))
-    np.testing.assert_allclose(joined(terms)({x.id: x.value}, {}), np.concatenate([np.ravel(t.value) for t in terms]))
+    np.testing.assert_allclose(
+        joined(terms)({x.id: x.value}, {}), np.concatenate([np.ravel(t.value) for t in terms])
+    )

@@ -1,4 +1,5 @@
-"""Every CVXPY atom is translated or refused; translated ones agree with CVXPY in value and (sub)gradient."""
+"""Every CVXPY atom is translated or refused; translated ones agree with CVXPY in value and
+(sub)gradient."""
 
 import importlib
 import inspect
@@ -26,7 +27,9 @@ from taut.modelling.translate import translate
 
 SHAPES = [(2, 3), (4, 2), (3, 3), (2, 2), (5, 2), (3, 4)]
 ROUNDS = 2  # every case is compiled for this many random shapes
-POINTS = 8  # per example; the first SMOOTH of them are generic, the others sit on kinks and boundaries
+POINTS = (
+    8  # per example; the first SMOOTH of them are generic, the others sit on kinks and boundaries
+)
 SMOOTH = 3
 FAST_TO_COMPILE = {
     "xla_backend_optimization_level": 0,
@@ -35,7 +38,8 @@ FAST_TO_COMPILE = {
 }
 
 
-# --- the cases: one function of freshly made variables per line, with the domain of each variable ---
+# --- the cases: one function of freshly made variables per line, with the domain of each variable
+# ---
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,14 @@ CASES = {
     "scalar_times_matrix": Case(lambda s: s * np.array([[1.0, 2.0], [3.0, -4.0]]), (S,)),
     "matmul_left": Case(lambda x: like(x).T @ x, (R,)),
     "matmul_right": Case(lambda x: x @ like(x).T, (R,)),
-    "matmul_sparse": Case(lambda x: sp.coo_array(np.tri(2, x.shape[0], -1) - 2 * np.eye(2, x.shape[0], 1)) @ x, (R,)),
+    "matmul_sparse": Case(
+        lambda x: sp.coo_array(np.tri(2, x.shape[0], -1) - 2 * np.eye(2, x.shape[0], 1)) @ x, (R,)
+    ),
     "matmul_vectors": Case(lambda x: np.arange(x.shape[0]) @ x @ np.ones(x.shape[1]), (R,)),
     "matmul_inner": Case(lambda x: np.arange(x.size) @ flat(x), (R,)),
-    "matmul_batched": Case(lambda x: cp.reshape(x, (1, *x.shape), order="C") @ np.ones((2, x.shape[1], 2)), (R,)),
+    "matmul_batched": Case(
+        lambda x: cp.reshape(x, (1, *x.shape), order="C") @ np.ones((2, x.shape[1], 2)), (R,)
+    ),
     "divide": Case(lambda x: x / (1 + np.arange(x.shape[1])), (R,)),
     "negate": Case(lambda x: -x, (R,)),
     "sum": Case(cp.sum, (R,)),
@@ -98,7 +106,9 @@ CASES = {
     "sum_keepdims": Case(lambda x: cp.sum(x, axis=1, keepdims=True), (R,)),
     "sum_all_keepdims": Case(lambda x: cp.sum(x.T, keepdims=True), (R,)),
     "sum_scalar": Case(lambda s: cp.sum(s, axis=0), (S,)),
-    "sum_two_axes": Case(lambda x: cp.sum(cp.reshape(x, (x.shape[1], 1, x.shape[0]), order="F"), axis=(0, 1)), (R,)),
+    "sum_two_axes": Case(
+        lambda x: cp.sum(cp.reshape(x, (x.shape[1], 1, x.shape[0]), order="F"), axis=(0, 1)), (R,)
+    ),
     "mean": Case(lambda x: cp.mean(x, axis=0), (R,)),
     "reshape_F": Case(lambda x: cp.reshape(x, x.shape[::-1], order="F"), (R,)),
     "reshape_C": Case(lambda x: cp.reshape(x, x.shape[::-1], order="C"), (R,)),
@@ -106,7 +116,9 @@ CASES = {
     "vec_F": Case(lambda x: cp.vec(x, order="F"), (R,)),
     "vec_C": Case(lambda x: cp.vec(x, order="C"), (R,)),
     "transpose": Case(lambda x: x.T, (R,)),
-    "permute": Case(lambda x: cp.permute_dims(cp.reshape(x, (1, *x.shape), order="F"), (2, 0, 1)), (R,)),
+    "permute": Case(
+        lambda x: cp.permute_dims(cp.reshape(x, (1, *x.shape), order="F"), (2, 0, 1)), (R,)
+    ),
     "squeeze": Case(lambda x: cp.squeeze(x[:1]), (R,)),
     "index_entry": Case(lambda x: x[1, -1], (R,)),
     "index_row": Case(lambda x: x[-1], (R,)),
@@ -150,13 +162,25 @@ CASES = {
     "vdot": Case(lambda x: cp.vdot(x, like(x)), (R,)),
     "einsum": Case(lambda x: cp.einsum("ij,kj->ik", x, like(x)), (R,)),
     "real_and_imag": Case(lambda x: cp.real(x) + cp.imag(x) + cp.conj(x), (R,)),
-    "partial_trace": Case(lambda x: cp.partial_trace(cp.kron(np.eye(2), x), (2, x.shape[0]), 0), (Q,)),
-    "partial_transpose": Case(lambda x: cp.partial_transpose(cp.kron(np.eye(2), x), (2, x.shape[0]), 0), (Q,)),
+    "partial_trace": Case(
+        lambda x: cp.partial_trace(cp.kron(np.eye(2), x), (2, x.shape[0]), 0), (Q,)
+    ),
+    "partial_transpose": Case(
+        lambda x: cp.partial_transpose(cp.kron(np.eye(2), x), (2, x.shape[0]), 0), (Q,)
+    ),
     "wraps": Case(
-        lambda x: cp.symmetric_wrap(half(x)) + cp.hermitian_wrap(half(x)) + cp.skew_symmetric_wrap(x - x.T), (Q,)
+        lambda x: (
+            cp.symmetric_wrap(half(x))
+            + cp.hermitian_wrap(half(x))
+            + cp.skew_symmetric_wrap(x - x.T)
+        ),
+        (Q,),
     ),
     "sign_wraps": Case(
-        lambda x: cvxpy.atoms.affine.wraps.nonneg_wrap(x) + cvxpy.atoms.affine.wraps.nonpos_wrap(-x), (V,)
+        lambda x: (
+            cvxpy.atoms.affine.wraps.nonneg_wrap(x) + cvxpy.atoms.affine.wraps.nonpos_wrap(-x)
+        ),
+        (V,),
     ),
     "psd_wraps": Case(lambda x: cp.psd_wrap(half(x)) + cvxpy.atoms.affine.wraps.nsd_wrap(-x), (D,)),
     "plain_wrap": Case(cvxpy.atoms.affine.wraps.Wrap, (R,)),
@@ -224,7 +248,9 @@ CASES = {
     "quad_over_constant": Case(lambda x: cp.quad_over_lin(x, 2.5, axis=0), (R,)),
     "quad_form": Case(lambda x: cp.quad_form(x[:, 0], semidefinite(x)), (R,)),
     "quad_form_concave": Case(lambda x: cp.quad_form(x[:, :1], -semidefinite(x)), (R,)),
-    "quad_form_sparse": Case(lambda x: cp.quad_form(x[:, 0], sp.csc_array(semidefinite(x)), assume_PSD=True), (R,)),
+    "quad_form_sparse": Case(
+        lambda x: cp.quad_form(x[:, 0], sp.csc_array(semidefinite(x)), assume_PSD=True), (R,)
+    ),
     "var": Case(cp.var, (R,)),
     "std": Case(lambda x: cp.std(x, axis=0), (R,)),
     "log_sum_exp": Case(cp.log_sum_exp, (R,)),
@@ -242,12 +268,16 @@ CASES = {
     "cummax_rows": Case(lambda x: cp.cummax(x, axis=1), (R,)),
     "geo_mean": Case(cp.geo_mean, (V,)),
     "geo_mean_weights": Case(lambda x: cp.geo_mean(x, np.arange(x.size), axis=None), (V,)),
-    "geo_mean_axis": Case(lambda x: cp.geo_mean(x, np.arange(1, 1 + x.shape[1]), axis=1, keepdims=True), (V,)),
+    "geo_mean_axis": Case(
+        lambda x: cp.geo_mean(x, np.arange(1, 1 + x.shape[1]), axis=1, keepdims=True), (V,)
+    ),
     "geo_mean_exact": Case(lambda x: cp.geo_mean(x, approx=False, axis=0), (V,)),
     "geo_mean_single": Case(lambda x: cp.geo_mean(flat(x)[:3], [0, 1, 0]), (R,)),
     "tv": Case(lambda x: cp.tv(flat(x)), (R,)),
     "tv_matrix": Case(cp.tv, (R,)),
-    "perspective": Case(lambda x, s: cp.perspective(cp.sum_squares(x) + cp.norm1(x), s), (R, "scale")),
+    "perspective": Case(
+        lambda x, s: cp.perspective(cp.sum_squares(x) + cp.norm1(x), s), (R, "scale")
+    ),
     "perspective_concave": Case(lambda x, s: cp.perspective(cp.sum(cp.log(x)), s), (P, "scale")),
     # matrices
     "lambda_max": Case(lambda x: cp.lambda_max(half(x)), (Q,)),
@@ -261,11 +291,17 @@ CASES = {
     "norm_nuc_square": Case(lambda x: cp.norm(x, "nuc"), (Q,)),
     "log_det": Case(lambda x: cp.log_det(half(x)), (D,)),
     "tr_inv": Case(lambda x: cp.tr_inv(half(x)), (D,)),
-    "von_neumann_entr": Case(lambda x: cp.von_neumann_entr(cp.symmetric_wrap(half(x))), ("semidefinite",)),
+    "von_neumann_entr": Case(
+        lambda x: cp.von_neumann_entr(cp.symmetric_wrap(half(x))), ("semidefinite",)
+    ),
     "matrix_frac": Case(lambda x, y: cp.matrix_frac(x[:, :2], half(y)), (Q, D)),
     "matrix_frac_vector": Case(lambda x, y: cp.matrix_frac(x[:, 0], half(y)), (Q, D)),
-    "matrix_frac_array": Case(lambda x: cp.matrix_frac(x[:, 0], np.eye(x.shape[0]) + semidefinite(x)), (R,)),
-    "matrix_frac_constant": Case(lambda x: cp.matrix_frac(x, cp.Constant(np.eye(x.shape[0]) + semidefinite(x))), (R,)),
+    "matrix_frac_array": Case(
+        lambda x: cp.matrix_frac(x[:, 0], np.eye(x.shape[0]) + semidefinite(x)), (R,)
+    ),
+    "matrix_frac_constant": Case(
+        lambda x: cp.matrix_frac(x, cp.Constant(np.eye(x.shape[0]) + semidefinite(x))), (R,)
+    ),
 }
 
 
@@ -283,7 +319,9 @@ def sample(domain, shape, rng, generic):
         return np.abs(raw) + 0.05 * generic
     if domain in (P, "scale"):
         return np.abs(raw) + 0.25
-    if domain == "semidefinite" and not generic:  # singular, yet with eigenvalues that round to no negative number
+    if (
+        domain == "semidefinite" and not generic
+    ):  # singular, yet with eigenvalues that round to no negative number
         return np.diag(np.abs(raw[0]))
     return raw @ raw.T + (0.5 * np.eye(shape[0]) if domain == D else 0)
 
@@ -297,7 +335,8 @@ def variable(domain, shape):
 
 
 class Built:
-    """A case for one shape: CVXPY's expression, and the translation's gradient and values at many points."""
+    """A case for one shape: CVXPY's expression, and the translation's gradient and values at many
+    points."""
 
     def __init__(self, case, shape):
         self.case = case
@@ -328,7 +367,8 @@ class Built:
 
 @cache
 def compiled(which):
-    """All cases, each for a random shape, as one compiled function: far cheaper than compiling them apart."""
+    """All cases, each for a random shape, as one compiled function: far cheaper than compiling them
+    apart."""
     built = {}
     for name, case in CASES.items():
         shapes = rng_of(*name.encode()).permutation(len(SHAPES))
@@ -361,7 +401,9 @@ def dot(a, b):
 @given(which=st.integers(0, ROUNDS - 1), seed=st.integers(0, 9))
 def test_value_and_subgradient_agree_with_cvxpy(name, which, seed):
     case, columns, weights, gradients, values = outcome(which, seed)[name]
-    points, slopes = ([list(row) for row in zip(*arrays, strict=True)] for arrays in (columns, gradients))
+    points, slopes = (
+        [list(row) for row in zip(*arrays, strict=True)] for arrays in (columns, gradients)
+    )
     expected = np.array([case.value(point) for point in points])
     assert values.shape == expected.shape
     np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-9)
@@ -372,10 +414,16 @@ def test_value_and_subgradient_agree_with_cvxpy(name, which, seed):
     for point, slope, total in list(zip(points, slopes, totals, strict=True))[:SMOOTH]:
         direction = [rng.normal(size=x.shape) for x in case.variables]
         up, down = (
-            float(np.sum(weights * case.value([p + t * d for p, d in zip(point, direction, strict=True)])))
+            float(
+                np.sum(
+                    weights * case.value([p + t * d for p, d in zip(point, direction, strict=True)])
+                )
+            )
             for t in (h, -h)
         )
-        assert (up - down) / (2 * h) == pytest.approx(dot(slope, direction), rel=1e-5, abs=1e-5 * (1 + abs(total)))
+        assert (up - down) / (2 * h) == pytest.approx(
+            dot(slope, direction), rel=1e-5, abs=1e-5 * (1 + abs(total))
+        )
 
     convex, concave = case.expression.is_convex(), case.expression.is_concave()
     assert convex or concave
@@ -413,20 +461,32 @@ def exported_classes():
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             importlib.import_module(module.name)
     every = set(descendants(cp.Expression)) - set(descendants(Leaf)) - {Leaf}
-    return sorted((kind for kind in every if not inspect.isabstract(kind)), key=lambda kind: kind.__name__)
+    return sorted(
+        (kind for kind in every if not inspect.isabstract(kind)), key=lambda kind: kind.__name__
+    )
 
 
 def exported_functions():
     """Functions among CVXPY's atoms that build expressions from classes."""
     found = {}
     for space in (cvxpy.atoms, cp.nlp, cp.logic):
-        found |= {n: f for n, f in vars(space).items() if inspect.isfunction(f) and f.__module__.startswith("cvxpy.")}
+        found |= {
+            n: f
+            for n, f in vars(space).items()
+            if inspect.isfunction(f) and f.__module__.startswith("cvxpy.")
+        }
     return found
 
 
 def calls():
     """Arguments to try, in turn, on a function of unknown signature."""
-    x, y, m, n, s = cp.Variable(3), cp.Variable(3), cp.Variable((4, 4)), cp.Variable((4, 4)), cp.Variable(pos=True)
+    x, y, m, n, s = (
+        cp.Variable(3),
+        cp.Variable(3),
+        cp.Variable((4, 4)),
+        cp.Variable((4, 4)),
+        cp.Variable(pos=True),
+    )
     b, c = cp.Variable(boolean=True), cp.Variable(boolean=True)
     rho, positive = cp.Variable((4, 4), PSD=True), cp.Variable(3, pos=True)
     singles = [x, m, s, rho, positive]
@@ -434,7 +494,17 @@ def calls():
     yield from [(e, np.ones(e.shape)) for e in (x, m)]
     yield from [(e, 2) for e in singles]
     yield from [(e, 0.5) for e in singles]
-    yield from [(x, y), (m, n), ([x, y],), ([[x, y]],), ([m, n],), (positive, s), (s, positive[0]), (b,), (b, c)]
+    yield from [
+        (x, y),
+        (m, n),
+        ([x, y],),
+        ([[x, y]],),
+        ([m, n],),
+        (positive, s),
+        (s, positive[0]),
+        (b,),
+        (b, c),
+    ]
     yield from [(np.ones(2), x), (m, (2, 2)), (rho, (2, 2)), (m, (1, 0)), (m, 0, 1), (x, 2, 3)]
     yield from [("ij,jk->ik", m, np.ones((4, 2))), (x, np.eye(3)), (m, np.eye(4))]
 
@@ -507,7 +577,9 @@ def refused_example(name):
         "PartialProblem": lambda: cvxpy.transforms.partial_optimize.partial_optimize(
             cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0]), dont_opt_vars=[x]
         ),
-        "SymbolicQuadForm": lambda: classes["SymbolicQuadForm"](x, cp.Constant(np.eye(2)), cp.sum_squares(x)),
+        "SymbolicQuadForm": lambda: classes["SymbolicQuadForm"](
+            x, cp.Constant(np.eye(2)), cp.sum_squares(x)
+        ),
         "dist_ratio": lambda: cp.dist_ratio(x, np.zeros(2), np.ones(2)),
         "gmatmul": lambda: cp.gmatmul(np.eye(2), cp.Variable((2, 2), pos=True)),
     }
@@ -591,17 +663,27 @@ def test_parameters_are_arguments_in_every_place_they_may_stand():
     m, w = cp.Parameter((2, 2), PSD=True), cp.Parameter(2)
     leaves = (x, s, scale, width, m, w)
     expression = (
-        cp.quad_form(x, m) + cp.sum(cp.huber(x, width)) + cp.dotsort(x, w) + cp.matrix_frac(x, m)
-        + cp.quad_over_lin(x, scale) + cp.perspective(cp.sum(cp.multiply(w, cp.exp(x))), s) + cp.sum(x / scale)
-        + cp.norm1(cp.convolve(w, x)) + cp.sum(cp.kron(m, cp.reshape(x, (1, 2), order="F")))
-    )  # fmt: skip
+        cp.quad_form(x, m)
+        + cp.sum(cp.huber(x, width))
+        + cp.dotsort(x, w)
+        + cp.matrix_frac(x, m)
+        + cp.quad_over_lin(x, scale)
+        + cp.perspective(cp.sum(cp.multiply(w, cp.exp(x))), s)
+        + cp.sum(x / scale)
+        + cp.norm1(cp.convolve(w, x))
+        + cp.sum(cp.kron(m, cp.reshape(x, (1, 2), order="F")))
+    )
     function = jax.jit(jax.vmap(as_function(expression, *leaves)))
     rng = rng_of(5)
     root = rng.normal(size=(4, 2, 2))
     values = [
-        rng.normal(size=(4, 2)), rng.uniform(0.5, 2, 4), rng.uniform(1, 2, 4), rng.uniform(0, 1, 4),
-        root @ root.transpose(0, 2, 1) + np.eye(2), rng.normal(size=(4, 2)),
-    ]  # fmt: skip
+        rng.normal(size=(4, 2)),
+        rng.uniform(0.5, 2, 4),
+        rng.uniform(1, 2, 4),
+        rng.uniform(0, 1, 4),
+        root @ root.transpose(0, 2, 1) + np.eye(2),
+        rng.normal(size=(4, 2)),
+    ]
     got = function(*values)
     for row, result in zip(zip(*values, strict=True), got, strict=True):
         for leaf, value in zip(leaves, row, strict=True):
@@ -641,7 +723,9 @@ def test_constants_are_folded_and_shared_parts_computed_once():
     [
         lambda x, m: cp.reshape(x, (6, 1), order="F"),
         lambda x, m: cp.vec(cp.reshape(x, (1, 6), order="F"), order="F"),
-        lambda x, m: cp.norm(m, "fro") + cp.sum_squares(m.T) + cp.max(cp.vec(m, order="F")) + cp.sum(m.T),
+        lambda x, m: (
+            cp.norm(m, "fro") + cp.sum_squares(m.T) + cp.max(cp.vec(m, order="F")) + cp.sum(m.T)
+        ),
         lambda x, m: cp.trace(m[:, :2]) + cp.sum(cp.diag(x)) + cp.sum(cp.diag(m[:, 1:])),
         lambda x, m: x[[0, 1, 2]] + x[3:] + x[np.arange(6) % 2 == 0],
     ],
@@ -650,7 +734,10 @@ def test_no_entry_is_moved_without_need(build):
     x, m = cp.Variable(6), cp.Variable((2, 3))
     function = as_function(build(x, m), x, m)
     moved = {"transpose", "gather", "scatter", "scatter-add", "scatter_add"}
-    assert moved & set(primitives(lambda *v: jax.vjp(function, *v)[0], np.ones(6), np.ones((2, 3)))) == set()
+    assert (
+        moved & set(primitives(lambda *v: jax.vjp(function, *v)[0], np.ones(6), np.ones((2, 3))))
+        == set()
+    )
 
 
 def test_the_work_is_that_of_the_same_problem_by_hand():
@@ -658,13 +745,16 @@ def test_the_work_is_that_of_the_same_problem_by_hand():
     x, z = cp.Variable((n, n)), cp.Parameter((n, n))
     a, b, q = rng.normal(size=(n, n)), rng.normal(size=(n, n)), rng.normal(size=(7, n * n))
     rows = [cp.sum(x, axis=0) - 1, -cp.sum(x, axis=1), q @ cp.vec(x, order="C")]
-    cost = cp.sum(0.5 * cp.multiply(a, cp.square(x)) + cp.multiply(b, x)) + 3 * cp.square(cp.sum(x) - 1)
+    cost = cp.sum(0.5 * cp.multiply(a, cp.square(x)) + cp.multiply(b, x)) + 3 * cp.square(
+        cp.sum(x) - 1
+    )
     expression = cost + 0.5 * cp.sum_squares(x - z) + cp.max(cp.hstack(rows))
 
     def by_hand(x, z):
         rows = jnp.concatenate([jnp.sum(x, 0) - 1, -jnp.sum(x, 1), q @ jnp.reshape(x, (-1,))])
         cost = jnp.sum(0.5 * (a * x**2) + b * x) + 3 * (jnp.sum(x) - 1) ** 2
-        # Not jnp.max, whose gradient is infinite where the compiler computes the rows twice with other rounding.
+        # Not jnp.max, whose gradient is infinite where the compiler computes the rows twice with
+        # other rounding.
         return cost + 0.5 * jnp.sum((x - z) ** 2) + kernels.largest(rows, (0,))
 
     point = rng.normal(size=(2, n, n))
@@ -696,7 +786,9 @@ def test_the_float_type_follows_the_values():
         cp.log1p(x),
     ]
     function = as_function(cp.sum(cp.hstack(parts)) + 0.1 + np.ones(2) @ x, x, p)
-    value, gradient = jax.jit(jax.value_and_grad(function))(np.zeros(2, np.float32), np.float32(1.5))
+    value, gradient = jax.jit(jax.value_and_grad(function))(
+        np.zeros(2, np.float32), np.float32(1.5)
+    )
     assert value.dtype == gradient.dtype == np.float32
     assert np.all(np.isfinite(gradient))
     assert jax.eval_shape(function, np.zeros(2), 1).dtype == np.float64
@@ -717,7 +809,9 @@ def test_second_derivatives_are_those_of_the_function():
     functions = [as_function(expression, x) for expression in cases]
     found = jax.jit(lambda v: [jax.hessian(function)(v) for function in functions])(point)
     for hessian, expected in zip(found, cases.values(), strict=True):
-        if expected is None:  # of an eigenvalue: symmetric, positive semidefinite, flat along the identity
+        if (
+            expected is None
+        ):  # of an eigenvalue: symmetric, positive semidefinite, flat along the identity
             assert np.linalg.eigvalsh(hessian)[0] > -1e-12
             np.testing.assert_allclose(hessian @ np.ones(3), 0, atol=1e-12)
         else:
@@ -741,7 +835,9 @@ def test_on_the_boundary_where_cvxpy_has_no_value_the_limit_is_taken():
             [as_function(cp.log_det(m), m)(indefinite), as_function(cp.tr_inv(m), m)(indefinite)],
         )
 
-    at_zero, elsewhere, slope, outside = limits(np.zeros(2), np.ones(2), np.array([1.0, -2.0]), np.diag([1.0, -1.0]))
+    at_zero, elsewhere, slope, outside = limits(
+        np.zeros(2), np.ones(2), np.array([1.0, -2.0]), np.diag([1.0, -1.0])
+    )
     assert all(np.all(value == 0) for value in at_zero)
     assert elsewhere == [np.inf, np.inf, 2]
     np.testing.assert_array_equal(slope, [1, -1])

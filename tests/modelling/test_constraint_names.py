@@ -12,10 +12,13 @@ def test_labels_texts_indices_and_equalities():
     price = cp.Parameter(3, name="price", bounds=[0, 1])
     total = cp.sum(x) <= 2
     total.set_label("budget")
-    model = taut.from_cvxpy(price @ x, [cp.abs(x) <= 1, total, x[:2] + x[1:] <= [5, 1], x[0] - x[1] == 0], "box")
+    model = taut.from_cvxpy(
+        price @ x, [cp.abs(x) <= 1, total, x[:2] + x[1:] <= [5, 1], x[0] - x[1] == 0], "box"
+    )
     assert model.constraint_names == (
         "budget",
-        "x[0:2] + x[1:3] <= [5 1][1]",  # the other entry holds on the whole domain and is not played
+        # the other entry holds on the whole domain and is not played
+        "x[0:2] + x[1:3] <= [5 1][1]",
         "x[0] + -(x[1]) == 0 (not above)",
         "x[0] + -(x[1]) == 0 (not below)",
     )
@@ -29,6 +32,8 @@ def test_long_and_equal_constraints():
     x = cp.Variable((2, 2), name="x")
     long = cp.sum(cp.multiply(np.arange(4.0).reshape(2, 2), cp.square(x))) <= 3
     assert label_of(long, 7) == "constraint 7"
-    model = taut.from_cvxpy(cp.sum(x), [x <= 1, x >= -1, cp.sum(x) <= 1, cp.sum(x) <= 1, x @ np.ones(2) <= 1.5])
+    model = taut.from_cvxpy(
+        cp.sum(x), [x <= 1, x >= -1, cp.sum(x) <= 1, cp.sum(x) <= 1, x @ np.ones(2) <= 1.5]
+    )
     assert model.constraint_names[:2] == ("Sum(x) <= 1 (1)", "Sum(x) <= 1 (2)")
     assert model.constraint_names[3].endswith("[1]")

@@ -1,4 +1,5 @@
-"""Small programs inside a round: vertices of their multipliers, and the compiled solver, against SciPy and Clarabel."""
+"""Small programs inside a round: vertices of their multipliers, and the compiled solver, against
+SciPy and Clarabel."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def drawn(random, n, p, m):
-    """Rows of numbers with one decimal; the second of two equations is a multiple of the first now and then."""
+    """Rows of numbers with one decimal; the second of two equations is a multiple of the first now
+    and then."""
     equal, above = (np.round(random.normal(size=(k, n)), 1) for k in (p, m))
     if p == 2 and random.uniform() < 0.5:
         equal[1] = 2 * equal[0]
@@ -37,7 +39,8 @@ def test_the_largest_product_with_a_vertex_is_the_value_of_a_linear_program():
         equal = (matrix[:p], -rows[:p]) if p else (None, None)
         solved = linprog(costs, matrix[p:], -rows[p:], *equal, bounds=(None, None))
         feasible = (
-            np.max(found.rays @ rows, initial=-1) <= 1e-9 and np.max(np.abs(found.lines @ rows), initial=0) < 1e-9
+            np.max(found.rays @ rows, initial=-1) <= 1e-9
+            and np.max(np.abs(found.lines @ rows), initial=0) < 1e-9
         )
         seen[solved.status] += 1
         if solved.status == 0:
@@ -65,7 +68,9 @@ def test_the_compiled_solver_finds_what_clarabel_finds():
     room[:, -2 * n :] = random.uniform(0, 3, (b, 2 * n))
     rows = np.concatenate([-inside.sum(axis=1, keepdims=True), -inside @ above.T - room], axis=1)
     costs = np.round(random.normal(size=(b, n)), 1) * 10.0 ** random.uniform(-1, 1, (b, 1))
-    low, high = (np.concatenate([edge(rows, axis=0), edge(costs, axis=0)]) for edge in (np.min, np.max))
+    low, high = (
+        np.concatenate([edge(rows, axis=0), edge(costs, axis=0)]) for edge in (np.min, np.max)
+    )
     inner.prepare(low, high)
     run = jax.jit(jax.vmap(lambda r, c: solve(inner.program, r, c)))
     found = run(rows, costs)

@@ -1,4 +1,5 @@
-"""Bounds by interval arithmetic are never exceeded: atom by atom against CVXPY, and as constants of models."""
+"""Bounds by interval arithmetic are never exceeded: atom by atom against CVXPY, and as constants of
+models."""
 
 from __future__ import annotations
 
@@ -106,7 +107,9 @@ NAMES = list(expressions(cp.Variable(3), cp.Variable((3, 3)), cp.Parameter(3)))
 
 
 def test_every_rule_is_tested_and_every_atom_has_a_rule():
-    assert {kind.__name__ for kind in SUPPORTED} - set(RULES) == {"perspective"}  # which needs more than its arguments
+    assert {kind.__name__ for kind in SUPPORTED} - set(RULES) == {
+        "perspective"
+    }  # which needs more than its arguments
     wraps = {name for name in RULES if name.endswith("wrap")} | {
         "Wrap",
         "Promote",
@@ -145,17 +148,28 @@ def test_values_and_gradients_stay_within_their_bounds(name):
 
 
 def _gradient(one, x, m):
-    """CVXPY's own gradient, (entry in row order, entry of x and m in row order); CVXPY counts in column order."""
+    """CVXPY's own gradient, (entry in row order, entry of x and m in row order); CVXPY counts in
+    column order."""
     rows = np.zeros((one.size, 12))
-    turn = np.arange(one.size).reshape(one.shape, order="F").ravel() if one.shape else np.zeros(1, int)
+    turn = (
+        np.arange(one.size).reshape(one.shape, order="F").ravel() if one.shape else np.zeros(1, int)
+    )
     try:
         found = one.grad
-    except (NotImplementedError, ValueError):  # CVXPY has no gradient of norm_inf, and a wrong one of cummax
+    except (
+        NotImplementedError,
+        ValueError,
+    ):  # CVXPY has no gradient of norm_inf, and a wrong one of cummax
         return _differences(one, x, m)
-    for variable, places in ((x, np.arange(3)), (m, np.arange(3, 12).reshape(3, 3).ravel(order="F"))):
+    for variable, places in (
+        (x, np.arange(3)),
+        (m, np.arange(3, 12).reshape(3, 3).ravel(order="F")),
+    ):
         if variable in found:
             grad = found[variable]
-            dense = np.asarray(grad.toarray() if hasattr(grad, "toarray") else grad, float).reshape(variable.size, -1)
+            dense = np.asarray(grad.toarray() if hasattr(grad, "toarray") else grad, float).reshape(
+                variable.size, -1
+            )
             rows[:, places] = dense.T[turn]
     return rows
 
@@ -188,7 +202,9 @@ def test_dividing_the_box_improves_a_loose_bound():
     box = Box(np.array([-1.0]), np.array([1.0]), 1)
 
     def bound(part):  # of x (x - 1) with each factor bounded apart, at most 2 in truth
-        ends = [a * b for a in (part.low[0], part.high[0]) for b in (part.low[0] - 1, part.high[0] - 1)]
+        ends = [
+            a * b for a in (part.low[0], part.high[0]) for b in (part.low[0] - 1, part.high[0] - 1)
+        ]
         return max(ends)
 
     def loose(part):
@@ -223,8 +239,14 @@ def models():
         "logistic": (cp.sum(cp.logistic(f @ x)), [cp.norm(x) <= 1]),
         "robust": (cp.sum(cp.huber(a @ x - g)) + 0.1 * cp.norm1(x), [cp.norm(a @ x - g[0]) <= 9]),
         "Kelly": (-cp.log(1 + prices @ w), [cp.sum(w) <= 1]),
-        "quantiles": (cp.sum(cp.maximum(0.9 * (g[:3] - x), 0.1 * (x - g[:3]))), [cp.log_sum_exp(x) <= 1.5]),
-        "matrices": (cp.trace(s @ m) + cp.lambda_max(m - s), [cp.norm(m, "fro") <= 1, cp.sigma_max(m) <= 0.8]),
+        "quantiles": (
+            cp.sum(cp.maximum(0.9 * (g[:3] - x), 0.1 * (x - g[:3]))),
+            [cp.log_sum_exp(x) <= 1.5],
+        ),
+        "matrices": (
+            cp.trace(s @ m) + cp.lambda_max(m - s),
+            [cp.norm(m, "fro") <= 1, cp.sigma_max(m) <= 0.8],
+        ),
     }
 
 
@@ -233,7 +255,12 @@ def test_constants_of_models_are_never_exceeded(name):
     loss, constraints = models()[name]
     model = taut.from_cvxpy(loss, constraints, "box")
     known, random = model.constants, rng_of(4)
-    assert not known.estimated & {"loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range"}
+    assert not known.estimated & {
+        "loss_lipschitz",
+        "loss_range",
+        "constraint_lipschitz",
+        "constraint_range",
+    }
     low, high = bounding_box(model.domain)
     mix = random.uniform(size=(1000, model.size))
     mix[::2] = np.round(mix[::2])
@@ -244,40 +271,54 @@ def test_constants_of_models_are_never_exceeded(name):
         drawn = random.uniform(size=(1000, *parameter.shape))
         drawn[::3] = np.round(drawn[::3])
         drawn = edges[0] + drawn * (edges[1] - edges[0])
-        data.append((drawn + np.swapaxes(drawn, 1, 2)) / 2 if parameter.attributes["symmetric"] else drawn)
+        data.append(
+            (drawn + np.swapaxes(drawn, 1, 2)) / 2 if parameter.attributes["symmetric"] else drawn
+        )
 
     def seen(x, y, *z):
         rows = jax.jacrev(model.constraints.values)(x, z)
         return (
-            jnp.linalg.norm(jax.grad(model.loss)(x, z)), jnp.abs(model.loss(x, z) - model.loss(y, z)),
+            jnp.linalg.norm(jax.grad(model.loss)(x, z)),
+            jnp.abs(model.loss(x, z) - model.loss(y, z)),
             jnp.max(jnp.linalg.norm(rows.reshape(rows.shape[0], -1), axis=1)),
             jnp.max(jnp.abs(model.constraints.values(x, z))),
-        )  # fmt: skip
+        )
 
     measured = jax.jit(jax.vmap(seen))(decisions, decisions[::-1], *data)
     for constant, numbers in zip(
-        ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range"), measured, strict=True
+        ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range"),
+        measured,
+        strict=True,
     ):
         assert float(jnp.max(numbers)) <= getattr(known, constant) * (1 + 1e-9), constant
-        assert getattr(known, constant) <= 4 * float(jnp.max(numbers)), constant  # and not far above
+        assert getattr(known, constant) <= 4 * float(jnp.max(numbers)), (
+            constant
+        )  # and not far above
 
 
 def test_affine_functions_are_bounded_over_the_simplex_itself():
     b, r = cp.Variable(3, name="b"), cp.Parameter(3, name="r", bounds=[0.5, 2])
     known = taut.from_cvxpy(-cp.log(r @ b), [cp.sum(b) == 1, b >= 0]).constants
     assert not known.estimated
-    assert known.loss_range == pytest.approx(np.log(4))  # r @ b is between 0.5 and 2; over the box it is not above 0
+    assert known.loss_range == pytest.approx(
+        np.log(4)
+    )  # r @ b is between 0.5 and 2; over the box it is not above 0
     assert np.sqrt(8.25) / 0.5 <= known.loss_lipschitz <= 1.1 * np.sqrt(8.25) / 0.5
 
 
 def test_a_loose_bound_is_noted_and_a_guess_stays_an_estimate():
     x, f = cp.Variable(5, name="x", bounds=[-1, 1]), cp.Parameter((9, 5), name="f", bounds=[-3, 3])
     notes = taut.from_cvxpy(cp.sum(cp.square(f @ x)), [cp.sum(x) <= 1]).notes
-    assert any(note.startswith("loss_lipschitz: ") and "upper bound by interval arithmetic" in note for note in notes)
+    assert any(
+        note.startswith("loss_lipschitz: ") and "upper bound by interval arithmetic" in note
+        for note in notes
+    )
     c = cp.Parameter(5, name="c")
     assert "loss_lipschitz" in taut.from_cvxpy(cp.logistic(c @ x)).constants.estimated
 
 
 def test_strong_convexity_is_not_taken_from_data_that_happen_to_bend():
     x, f = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Parameter((4, 2), name="f", bounds=[-1, 1])
-    assert taut.from_cvxpy(cp.sum_squares(f @ x)).constants.strong_convexity == 0  # f = 0 is admissible
+    assert (
+        taut.from_cvxpy(cp.sum_squares(f @ x)).constants.strong_convexity == 0
+    )  # f = 0 is admissible

@@ -29,14 +29,28 @@ def test_the_example_runs_as_printed():
     a, b, d = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6]), np.array([0.26, 0.38, 0.37])
     x_max, xi = np.array([20.0, 15.0, 18.0]), 0.5
     series = 33 + 6 * np.sin(np.arange(2880) / 46) + rng_of(0).normal(size=2880)
-    names = {"cp": cp, "taut": taut, "a": a, "b": b, "d": d, "x_max": x_max, "xi": xi, "series": series}
+    names = {
+        "cp": cp,
+        "taut": taut,
+        "a": a,
+        "b": b,
+        "d": d,
+        "x_max": x_max,
+        "xi": xi,
+        "series": series,
+    }
     exec(EXAMPLE, names)
     problem, certificate, demand = names["problem"], names["certificate"], names["demand"]
     assert certificate.holds
     assert not certificate.refuted
     assert "the model's own program" in certificate.comparator.solver
     status = {one.name: one.status for one in certificate.assumptions}
-    assert status["convex losses"] == status["convex constraints"] == status["domain"] == "verified exactly"
+    assert (
+        status["convex losses"]
+        == status["convex constraints"]
+        == status["domain"]
+        == "verified exactly"
+    )
 
     # The demand has no bounds: what rests on it is a guess and says so; all else is exact.
     assert problem.constants.estimated == {"loss_lipschitz", "loss_range"}
@@ -48,9 +62,12 @@ def test_the_example_runs_as_printed():
     steepest = 2 * d * problem.domain.upper
     assert problem.constants.constraint_lipschitz == pytest.approx(np.linalg.norm(steepest))
     assert problem.constants.constraint_smoothness == pytest.approx(2 * d.max())
-    assert problem.constants.slater == pytest.approx(100.0)  # x = 0; the limits are part of the domain
+    assert problem.constants.slater == pytest.approx(
+        100.0
+    )  # x = 0; the limits are part of the domain
 
-    # A wide enough guess, so that the certificate could check and did not refute it; narrowed by the stream if asked.
+    # A wide enough guess, so that the certificate could check and did not refute it; narrowed by
+    # the stream if asked.
     known = problem.estimate_constants({demand: series}, jax.random.key(0))
     assert known.loss_lipschitz < problem.constants.loss_lipschitz
     assert known.strong_convexity == problem.constants.strong_convexity
@@ -79,7 +96,9 @@ def every_kind():
 def test_excess_is_cvxpys_violation_for_every_kind_of_constraint():
     variables, constraints = every_kind()
     loss = cp.sum_squares(variables[0]) + cp.sum_squares(variables[1])
-    model = taut.from_cvxpy(loss, constraints, taut.Box(-50, 50, shape=7))  # which implies no constraint
+    model = taut.from_cvxpy(
+        loss, constraints, taut.Box(-50, 50, shape=7)
+    )  # which implies no constraint
     assert model.count == 1 + 4 + 2 + 1 + 1 + 1 + 2 + 2 + 3 + 1
     random, sides = rng_of(1), [0, 0]
     for _ in range(40):
@@ -117,9 +136,14 @@ def test_constraints_may_change_with_the_round():
 def test_a_game_without_constraints():
     x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
     model = taut.from_cvxpy(c @ x)
-    run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 20), model, rng_of(2).uniform(-1, 1, (20, 2)))
+    run = taut.simulate(
+        taut.ClippedOGD.tuned(model.constants, 20), model, rng_of(2).uniform(-1, 1, (20, 2))
+    )
     assert run.excess.max() < 0
-    assert model.notes[1:] == ["x: lower bounds are part of the domain", "x: upper bounds are part of the domain"]
+    assert model.notes[1:] == [
+        "x: lower bounds are part of the domain",
+        "x: upper bounds are part of the domain",
+    ]
 
 
 # --- variables: several, matrices, scalars, attributes ---
@@ -130,7 +154,12 @@ def several():
     y = cp.Parameter((2, 3), name="y", bounds=[-1, 1])
     weights = np.arange(6.0).reshape(2, 3)
     loss = cp.sum_squares(m - y) + cp.sum(cp.multiply(weights, m)) + cp.square(w[0] - s) + w[1]
-    return taut.from_cvxpy(loss, [cp.norm_inf(m) <= 2, cp.norm(w) <= 1, cp.abs(s) <= 1]), loss, (w, m, s), y
+    return (
+        taut.from_cvxpy(loss, [cp.norm_inf(m) <= 2, cp.norm(w) <= 1, cp.abs(s) <= 1]),
+        loss,
+        (w, m, s),
+        y,
+    )
 
 
 def test_several_variables_are_kept_by_name_and_in_row_order():
@@ -164,11 +193,17 @@ def test_players_decide_in_the_users_words():
     assert every["m"].shape == (1, 3, 2, 3)
     assert every["s"].shape == (1, 3)
     np.testing.assert_array_equal(model.present([0.0] * 8 + [2.0])["s"], 2.0)
-    with pytest.raises(ValueError, match=r"decision: got shape \(3, 8\); expected \(9,\) after any leading axes"):
+    with pytest.raises(
+        ValueError, match=r"decision: got shape \(3, 8\); expected \(9,\) after any leading axes"
+    ):
         model.present(np.zeros((3, 8)))
-    with pytest.raises(ValueError, match=r"decision: got parts of the shapes .*expected \{'w': \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"decision: got parts of the shapes .*expected \{'w': \(2,\)"
+    ):
         taut.Player(learner, model, x1={"w": np.zeros(2)})
-    assert all(variable.value is None for variable in variables)  # the user's own variables are left alone
+    assert all(
+        variable.value is None for variable in variables
+    )  # the user's own variables are left alone
 
 
 def test_a_scalar_variable():
@@ -187,7 +222,10 @@ def test_attributes_become_domain_or_constraints_and_notes_say_which():
         return taut.from_cvxpy(cp.sum_squares(x), [cp.norm(x) <= 1], domain)
 
     box = made(nonneg=True)
-    assert box.notes == ["domain: the bounding box of the feasible set", "x: lower bounds are part of the domain"]
+    assert box.notes == [
+        "domain: the bounding box of the feasible set",
+        "x: lower bounds are part of the domain",
+    ]
     assert box.count == 1
     np.testing.assert_array_equal(box.domain.lower, [0, 0])
     ball = made(taut.Ball(1.0, shape=2), nonneg=True)
@@ -214,11 +252,16 @@ def test_only_the_symmetric_part_of_a_symmetric_variable_counts():
     np.testing.assert_allclose(excess(model, skew)[1], -np.linalg.eigvalsh(even)[0])
     targets = rng_of(5).uniform(-1, 1, (20, 2, 2))
     run = taut.simulate(
-        taut.ClippedOGD.tuned(model.constants, 20), model, (targets + targets.swapaxes(1, 2)) / 2, record=("decisions",)
+        taut.ClippedOGD.tuned(model.constants, 20),
+        model,
+        (targets + targets.swapaxes(1, 2)) / 2,
+        record=("decisions",),
     )
     np.testing.assert_allclose(run.decisions, run.decisions.swapaxes(-1, -2), atol=1e-15)
     with pytest.raises(ValueError, match="not invariant under transposing m"):
-        taut.from_cvxpy(cp.sum_squares(m), [], taut.Box(np.zeros((2, 2)), np.array([[1.0, 2.0], [1.0, 1.0]])))
+        taut.from_cvxpy(
+            cp.sum_squares(m), [], taut.Box(np.zeros((2, 2)), np.array([[1.0, 2.0], [1.0, 1.0]]))
+        )
 
 
 def test_stacks_of_matrices_are_matrices_side_by_side():
@@ -232,7 +275,9 @@ def test_stacks_of_matrices_are_matrices_side_by_side():
     for w in weights:
         m, n = cp.Variable((2, 2), PSD=True), cp.Variable((2, 2))
         limits = [cp.abs(m) <= 1, cp.abs(n) <= 2, np.eye(2) - (n + n.T) / 2 >> 0]
-        best += cp.Problem(cp.Minimize(cp.vdot(w, m - n) + cp.sum_squares(n)), limits).solve(solver=cp.CLARABEL)
+        best += cp.Problem(cp.Minimize(cp.vdot(w, m - n) + cp.sum_squares(n)), limits).solve(
+            solver=cp.CLARABEL
+        )
     assert model.count == 2 + 2  # the largest entries are part of the domain
     assert taut.hindsight(model, np.zeros(3)).loss[0] == pytest.approx(3 * best, rel=1e-6)
     parts = {name: rng_of(10).normal(size=(2, 2, 2)) for name in "mn"}

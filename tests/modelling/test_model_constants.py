@@ -59,7 +59,13 @@ def test_what_is_not_quadratic_is_bounded_and_the_rest_is_marked():
     model = taut.from_cvxpy(cp.logistic(p @ x) + cp.sum_squares(x), [cp.norm(x) <= 1, x[0] <= 0.5])
     known = model.constants
     assert known.estimated == {"strong_convexity"}
-    assert {"radius", "constraint_count", "slater", "loss_lipschitz", "constraint_range"} <= known.exact
+    assert {
+        "radius",
+        "constraint_count",
+        "slater",
+        "loss_lipschitz",
+        "constraint_range",
+    } <= known.exact
     assert known.constraint_smoothness is None  # the norm has a kink
     # The truth, by hand: the steepest point is the corner (-1, -1) with p = (-1, -1).
     slope = 2 * np.array([-1.0, -1]) - np.array([1.0, 1]) / (1 + np.exp(-2.0))
@@ -71,10 +77,16 @@ def test_what_is_not_quadratic_is_bounded_and_the_rest_is_marked():
 
 def test_samples_need_not_hit_a_kink(monkeypatch):
     # Sampled slopes of a kinked constraint always seem to have some curvature.
-    seen = taut.Constants().with_values(estimated=True, loss_lipschitz=5.0, constraint_smoothness=4.0)
+    seen = taut.Constants().with_values(
+        estimated=True, loss_lipschitz=5.0, constraint_smoothness=4.0
+    )
     monkeypatch.setattr("taut.problem.estimation.estimate", lambda *arguments: seen)
     x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
-    for limit, smoothness in ((cp.norm(x), None), (cp.sum_squares(x), 2.0), (cp.log_sum_exp(x), 4.0)):
+    for limit, smoothness in (
+        (cp.norm(x), None),
+        (cp.sum_squares(x), 2.0),
+        (cp.log_sum_exp(x), 4.0),
+    ):
         model = taut.from_cvxpy(c @ x, [limit <= 1, x <= 2, x >= -2], "box")
         sampled = model.estimate_constants(np.array([[3.0, 4.0]]), jax.random.key(0))
         assert sampled.loss_lipschitz == 5.0
@@ -85,7 +97,9 @@ def test_curvature_that_depends_on_data_is_bounded():
     x, a = cp.Variable(2, name="x"), cp.Parameter(2, name="a", bounds=[-1, 1])
     model = taut.from_cvxpy(cp.square(a @ x), [cp.norm_inf(x) <= 1])
     assert "loss_lipschitz" in model.constants.exact
-    assert model.constants.loss_lipschitz == pytest.approx(4 * np.sqrt(2))  # 2 |a| |a.x| at the corners
+    assert model.constants.loss_lipschitz == pytest.approx(
+        4 * np.sqrt(2)
+    )  # 2 |a| |a.x| at the corners
     assert model.constants.strong_convexity == 0
 
 
@@ -102,7 +116,11 @@ def test_given_constants_are_kept():
 
 def test_transforms_stay_models():
     model, c = linear(bounds=[-1, 1])
-    for other in (taut.max_of(model), taut.tightened(model, 0.1), model.with_constants(model.constants)):
+    for other in (
+        taut.max_of(model),
+        taut.tightened(model, 0.1),
+        model.with_constants(model.constants),
+    ):
         assert isinstance(other, Model)
         assert other.variables is model.variables
         assert other.arrange({c: np.zeros((1, 2))})[0].shape == (1, 2)

@@ -49,10 +49,16 @@ def test_a_given_domain_is_taken():
     assert square.domain.shape == (2, 2)
     flat = taut.from_cvxpy(cp.sum_squares(x), constraints, taut.L1Ball(4.0, shape=4))
     np.testing.assert_array_equal(flat.present(np.arange(4.0)), [[0, 1], [2, 3]])
-    with pytest.raises(ValueError, match=r"domain: got decisions of shape \(3,\); expected \(2, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"domain: got decisions of shape \(3,\); expected \(2, 2\)"
+    ):
         taut.from_cvxpy(cp.sum_squares(x), constraints, taut.Ball(1.0, shape=3))
-    with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= 0.64\d* > 0 for all x of the domain"):
+    with pytest.raises(
+        ValueError, match=r"constraints: got max_i g_i\(x\) >= 0.64\d* > 0 for all x of the domain"
+    ):
         taut.from_cvxpy(cp.sum(x), [x[0] >= 1], taut.Ball(0.5, shape=(2, 2)))
     many = cp.Variable(501, name="x")
-    with pytest.raises(ValueError, match="domain: got None for decisions of 501 entries; expected a domain"):
+    with pytest.raises(
+        ValueError, match="domain: got None for decisions of 501 entries; expected a domain"
+    ):
         taut.from_cvxpy(cp.sum(many), [cp.norm(many[1:]) <= 1])

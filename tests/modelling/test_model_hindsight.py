@@ -1,4 +1,5 @@
-"""Hindsight from a model's own expressions: equal to the generic route and to plain CVXPY, proven, by every route."""
+"""Hindsight from a model's own expressions: equal to the generic route and to plain CVXPY, proven,
+by every route."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 def plain(model):
     """The same game, whose expressions nobody knows."""
-    return taut.Problem(model.loss, model.constraints, model.domain, model.constants, model.domain_binds)
+    return taut.Problem(
+        model.loss, model.constraints, model.domain, model.constants, model.domain_binds
+    )
 
 
 def matrices(orders):
@@ -32,7 +35,10 @@ PAPER = {
         lambda: doubly_stochastic.model(doubly_stochastic.Choice(5)),
         lambda: matrices(doubly_stochastic.permutations(5, 2, 300)),
     ),
-    "dispatch": (dispatch.model, lambda: np.stack([33 + 6 * np.sin(np.arange(300) / k) for k in (20.0, 46.0)])),
+    "dispatch": (
+        dispatch.model,
+        lambda: np.stack([33 + 6 * np.sin(np.arange(300) / k) for k in (20.0, 46.0)]),
+    ),
 }
 
 
@@ -61,17 +67,27 @@ def test_models_of_the_papers_problems_are_the_problems():
     small = doubly_stochastic.Choice(5)
     for model, written, here, there in (
         (toy.model(), toy.problem(), np.array([0.3, 0.9]), np.array([0.3, 0.9])),
-        (doubly_stochastic.model(small), doubly_stochastic.problem(small, aggregated=False), matrices(orders), orders),
+        (
+            doubly_stochastic.model(small),
+            doubly_stochastic.problem(small, aggregated=False),
+            matrices(orders),
+            orders,
+        ),
         (dispatch.model(), dispatch.problem(aggregated=False), np.array(31.0), np.array(31.0)),
     ):
         x = jnp.asarray(random.normal(size=written.domain.shape))
-        assert float(model.loss(x, (here,))) == pytest.approx(float(written.loss(x, there)), rel=1e-12)
-        np.testing.assert_allclose(model.constraints.values(x, None), written.constraints.values(x, None), atol=1e-12)
+        assert float(model.loss(x, (here,))) == pytest.approx(
+            float(written.loss(x, there)), rel=1e-12
+        )
+        np.testing.assert_allclose(
+            model.constraints.values(x, None), written.constraints.values(x, None), atol=1e-12
+        )
         assert model.constants.loss_lipschitz == written.constants.loss_lipschitz
 
 
 def robust():
-    """Losses with a kink and curvature, an equality, a cone, and a constraint that changes with the round."""
+    """Losses with a kink and curvature, an equality, a cone, and a constraint that changes with the
+    round."""
     x, s = cp.Variable(3, name="x"), cp.Variable(name="s")
     a, b = cp.Parameter(3, name="a", bounds=[-1, 1]), cp.Parameter(name="b", bounds=[-1, 1])
     loss = cp.abs(a @ x - b) + 0.1 * cp.sum_squares(x) + cp.exp(s)
@@ -86,7 +102,9 @@ def test_epigraphs_of_all_rounds_agree_with_plain_cvxpy():
     model = taut.from_cvxpy(loss, constraints, "box")
     best = taut.hindsight(model, data, prefixes=[10, 25])
     assert best.solver.endswith("one epigraph per round")
-    assert all(parameter.value is None for parameter in parameters.values())  # the user's own are left alone
+    assert all(
+        parameter.value is None for parameter in parameters.values()
+    )  # the user's own are left alone
     assert x.value is None
     for where, end in enumerate((10, 25)):
         terms, rows = [], [constraints[0], constraints[1], *constraints[3:]]
@@ -96,10 +114,13 @@ def test_epigraphs_of_all_rounds_agree_with_plain_cvxpy():
         value = cp.Problem(cp.Minimize(sum(terms)), rows).solve(solver=cp.CLARABEL)
         assert best.loss[0, where] == pytest.approx(value, rel=1e-7)
         np.testing.assert_allclose(model.present(best.decision[0, where])["x"], x.value, atol=1e-4)
-        # Multipliers: of the equality as a pair, of the round's constraint added up over the rounds.
+        # Multipliers: of the equality as a pair, of the round's constraint added up over the
+        # rounds.
         duals = [rows[0].dual_value, rows[1].dual_value, sum(row.dual_value for row in rows[4:])]
         found = best.multipliers[0, where]
-        np.testing.assert_allclose([found[0] - found[1], found[2], found[3]], np.ravel(duals), atol=2e-4)
+        np.testing.assert_allclose(
+            [found[0] - found[1], found[2], found[3]], np.ravel(duals), atol=2e-4
+        )
 
 
 def test_rounds_that_repeat_are_counted():
@@ -126,9 +147,12 @@ def test_newton_steps_take_over_when_rounds_do_not_fit(monkeypatch):
     np.testing.assert_allclose(newton.loss, stacked.loss, rtol=1e-9)
     np.testing.assert_allclose(newton.multipliers, stacked.multipliers, atol=1e-5)
 
-    # The proof as it is documented: f(x) + lambda g(x) + min over B of <f'(x) + lambda g'(x), y - x> is the value.
+    # The proof as it is documented: f(x) + lambda g(x) + min over B of <f'(x) + lambda g'(x), y -
+    # x> is the value.
     x, weights = jnp.asarray(newton.decision[1, 1]), newton.multipliers[1, 1]
-    value, slope = jax.value_and_grad(lambda y: jnp.sum(jax.vmap(lambda z: model.loss(y, (z,)))(data[1])))(x)
+    value, slope = jax.value_and_grad(
+        lambda y: jnp.sum(jax.vmap(lambda z: model.loss(y, (z,)))(data[1]))
+    )(x)
     excess, pull, _ = model.constraints.linearise(x, None)
     tilt = np.asarray(slope + pull(jnp.asarray(weights)))
     corner = np.where(tilt > 0, model.domain.lower, model.domain.upper)
@@ -139,7 +163,9 @@ def test_newton_steps_take_over_when_rounds_do_not_fit(monkeypatch):
 def test_long_streams_of_quadratic_losses_are_added_up():
     model, rounds = dispatch.model(), 20_000
     demand = 33 + 6 * np.sin(np.arange(rounds) / 46)
-    best = taut.hindsight(model, lambda start, length: {"demand": demand[start : start + length]}, horizon=rounds)
+    best = taut.hindsight(
+        model, lambda start, length: {"demand": demand[start : start + length]}, horizon=rounds
+    )
     assert best.solver.endswith("quadratic losses added up")
     x = cp.Variable(3)
     cost, slope, emission = dispatch.COST, dispatch.SLOPE, dispatch.EMISSION
@@ -158,7 +184,8 @@ def test_matrices_and_semidefinite_constraints():
     data = (draws + draws.swapaxes(1, 2)) / 2
     best = taut.hindsight(model, data)
     program = cp.Problem(
-        cp.Minimize(cp.trace(data.sum(axis=0) @ m) + len(data) * cp.sum_squares(m)), [cp.trace(m) == 1]
+        cp.Minimize(cp.trace(data.sum(axis=0) @ m) + len(data) * cp.sum_squares(m)),
+        [cp.trace(m) == 1],
     )
     assert best.loss[0] == pytest.approx(program.solve(solver=cp.CLARABEL), rel=1e-7)
     np.testing.assert_allclose(best.decision[0], best.decision[0].T, atol=1e-12)
@@ -167,16 +194,29 @@ def test_matrices_and_semidefinite_constraints():
 def test_what_cvxpy_warns_of_is_solved_in_silence():
     x, c = cp.Variable((3, 1), name="x"), cp.Parameter(2, name="c", bounds=[0, 1])  # broadcast
     weights = cp.Parameter((3, 3), name="weights", sparsity=([0, 1, 2], [1, 2, 0]), bounds=[0, 1])
-    model = taut.from_cvxpy(cp.sum_squares(x + c) + cp.norm1(weights @ x - 1), [cp.norm(x + c) <= 3, cp.norm(x) <= 1])
+    model = taut.from_cvxpy(
+        cp.sum_squares(x + c) + cp.norm1(weights @ x - 1), [cp.norm(x + c) <= 3, cp.norm(x) <= 1]
+    )
     random = np.random.default_rng(4)
-    data, ring = random.uniform(0, 1, (4, 2)), random.uniform(0, 1, (4, 3, 1)) * np.roll(np.eye(3), 1, axis=1)
+    data, ring = (
+        random.uniform(0, 1, (4, 2)),
+        random.uniform(0, 1, (4, 3, 1)) * np.roll(np.eye(3), 1, axis=1),
+    )
     best = taut.hindsight(model, {"c": data, "weights": ring})
     columns = [cp.hstack([x + c[0], x + c[1]]) for c in data]
     terms = [cp.sum_squares(y) + cp.norm1(w @ x - 1) for y, w in zip(columns, ring, strict=True)]
-    program = cp.Problem(cp.Minimize(sum(terms)), [cp.norm(x) <= 1, *(cp.norm(y, "fro") <= 3 for y in columns)])
+    program = cp.Problem(
+        cp.Minimize(sum(terms)), [cp.norm(x) <= 1, *(cp.norm(y, "fro") <= 3 for y in columns)]
+    )
     assert best.loss[0] == pytest.approx(program.solve(solver=cp.CLARABEL), rel=1e-7)
-    tall = taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=(1, 2, 2)))
-    assert taut.hindsight(tall, np.full((3, 1, 2, 2), 0.5)).loss[0] == pytest.approx(3 * 4 * 0.25**2)
+    tall = taut.Problem(
+        lambda x, z: jnp.sum((x - z) ** 2),
+        lambda x: jnp.sum(x) - 1,
+        taut.Ball(1.0, shape=(1, 2, 2)),
+    )
+    assert taut.hindsight(tall, np.full((3, 1, 2, 2), 0.5)).loss[0] == pytest.approx(
+        3 * 4 * 0.25**2
+    )
 
 
 def test_no_feasible_decision_in_all_rounds():
@@ -215,6 +255,14 @@ def test_perspectives_are_played_bounded_and_solved():
         model = taut.from_cvxpy(loss, [form(x, s) <= 1, s >= 0.5, s <= 2])
         best = taut.hindsight(model, np.random.default_rng(4).uniform(-1, 1, (6, 2)))
         assert "the model's own program" in best.solver
-        results.append((model.domain.lower, model.domain.upper, model.constants.slater, best.loss, best.decision))
+        results.append(
+            (
+                model.domain.lower,
+                model.domain.upper,
+                model.constants.slater,
+                best.loss,
+                best.decision,
+            )
+        )
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

@@ -1,4 +1,5 @@
-"""`taut.previous(x)` in CVXPY models: filled by the engine, replaced by the variable in hindsight."""
+"""`taut.previous(x)` in CVXPY models: filled by the engine, replaced by the variable in
+hindsight."""
 
 import cvxpy as cp
 import numpy as np
@@ -15,7 +16,9 @@ def model():
     x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
     before = taut.previous(x)
     assert taut.previous(x) is before
-    return taut.from_cvxpy(c @ x + 0.1 * cp.sum_squares(x - before), [cp.sum(x) <= 1, x - before <= 0.2])
+    return taut.from_cvxpy(
+        c @ x + 0.1 * cp.sum_squares(x - before), [cp.sum(x) <= 1, x - before <= 0.2]
+    )
 
 
 def costs():
@@ -24,11 +27,17 @@ def costs():
 
 def test_the_engine_fills_the_previous_decision(model):
     run = taut.simulate("half-space", model, {"c": costs()}, seeds=SEEDS, record=ALL)
-    before = np.concatenate([np.broadcast_to(run.first, (SEEDS, 1, 2)), run.decisions[:, :-1]], axis=1)
-    losses = np.sum(costs() * run.decisions, axis=-1) + 0.1 * np.sum((run.decisions - before) ** 2, axis=-1)
+    before = np.concatenate(
+        [np.broadcast_to(run.first, (SEEDS, 1, 2)), run.decisions[:, :-1]], axis=1
+    )
+    losses = np.sum(costs() * run.decisions, axis=-1) + 0.1 * np.sum(
+        (run.decisions - before) ** 2, axis=-1
+    )
     np.testing.assert_allclose(run.loss, losses, atol=1e-12)
     up = (run.decisions - before - 0.2).max(axis=-1)
-    np.testing.assert_allclose(run.excess, np.maximum(up, run.decisions.sum(axis=-1) - 1), atol=1e-12)
+    np.testing.assert_allclose(
+        run.excess, np.maximum(up, run.decisions.sum(axis=-1) - 1), atol=1e-12
+    )
     player = taut.Player(run.learner, model)
     for t in range(5):
         np.testing.assert_allclose(player.decision, run.decisions[0, t], atol=1e-13)
@@ -50,7 +59,9 @@ def test_hindsight_and_certificates_use_the_model_at_rest(model):
 
 def test_mistakes_are_named(model):
     x, y = cp.Variable(2, bounds=[0, 1]), cp.Variable(2, name="y")
-    with pytest.raises(ValueError, match=r"previous\(y\): got a variable that the model does not contain"):
+    with pytest.raises(
+        ValueError, match=r"previous\(y\): got a variable that the model does not contain"
+    ):
         taut.from_cvxpy(cp.sum_squares(x - taut.previous(y)), [cp.sum(x) <= 1])
     with pytest.raises(TypeError, match=r"expected a cvxpy\.Variable"):
         taut.previous(np.zeros(2))
@@ -86,7 +97,9 @@ def test_equations_with_data_are_played_and_compared_round_by_round():
     demand = np.array([1.0, 2.5, 1.7])
     expected = []
     for number in demand:
-        program = cp.Problem(cp.Minimize(price @ x + 0.1 * cp.sum_squares(x)), [cp.sum(x) == number])
+        program = cp.Problem(
+            cp.Minimize(price @ x + 0.1 * cp.sum_squares(x)), [cp.sum(x) == number]
+        )
         expected.append(program.solve(solver=cp.CLARABEL))
     best = taut.hindsight(model, {"d": demand}, comparator="per-round")
     assert best.loss[0] == pytest.approx(sum(expected), rel=1e-6)

@@ -37,7 +37,9 @@ def test_data_for_a_parameter_with_a_value_make_it_change(valued):
     ):
         run = taut.simulate(LEARNER, game, stream, score=game, **options)
         np.testing.assert_allclose(run.loss, wanted.loss, atol=1e-12)
-        assert run.certificate().comparator.loss[0] == pytest.approx(wanted.certificate().comparator.loss[0])
+        assert run.certificate().comparator.loss[0] == pytest.approx(
+            wanted.certificate().comparator.loss[0]
+        )
     assert "q: changes with the round, because the stream has data for it" in run.problem.notes
     best = taut.hindsight(game, {q: DATA})
     np.testing.assert_allclose(best.decision, taut.hindsight(plain, DATA).decision, atol=1e-7)
@@ -49,10 +51,14 @@ def test_constants_are_those_of_the_data(valued):
     (game, q), (plain, _) = valued
     key = jax.random.key(0)
     estimated = game.estimate_constants({q: DATA}, key)
-    assert estimated.loss_lipschitz == plain.constants.loss_lipschitz > game.constants.loss_lipschitz
+    assert (
+        estimated.loss_lipschitz == plain.constants.loss_lipschitz > game.constants.loss_lipschitz
+    )
     run = taut.simulate(LEARNER, game, {q: DATA})
     assert taut.certify(run, problem=game, stream={q: DATA}).holds == run.certificate().holds
-    assert taut.certify(run, problem=game, check=False).comparator.loss == pytest.approx(wanted_loss(plain))
+    assert taut.certify(run, problem=game, check=False).comparator.loss == pytest.approx(
+        wanted_loss(plain)
+    )
 
 
 def wanted_loss(model):
@@ -83,9 +89,17 @@ def test_data_that_would_have_no_effect_are_refused(valued):
     for model, data, message in (
         (game, {"zz": DATA}, "data: got data for 'zz', but no parameter of the model changes"),
         (game, {unused: DATA}, "data: got data for unused, but no parameter of the model changes"),
-        (game, DATA, r"data: got an array of shape \(9, 2\) without names.*expected a dict with data for q"),
+        (
+            game,
+            DATA,
+            r"data: got an array of shape \(9, 2\) without names.*expected a dict with data for q",
+        ),
         (nothing, {"zz": DATA}, "data: got data for 'zz', but no parameter of the model changes"),
-        (chosen, {"c": DATA, "d": DATA}, "data: got data for d, which had a value when the model was built"),
+        (
+            chosen,
+            {"c": DATA, "d": DATA},
+            "data: got data for d, which had a value when the model was built",
+        ),
         (taut.max_of(game), {q: DATA}, r"stream: got data for q.*expected per_round=\[q\]"),
     ):
         for call in (
@@ -95,18 +109,29 @@ def test_data_that_would_have_no_effect_are_refused(valued):
         ):
             with pytest.raises(ValueError, match=message):
                 call(model, data)
-    with pytest.raises(ValueError, match="data: got data for 'zz', but no parameter of the model changes"):
-        taut.simulate(LEARNER, game, lambda start, length: {"zz": DATA[start : start + length]}, horizon=9)
-    with pytest.raises(ValueError, match="data: got data for q, which had a value when the model was built"):
+    with pytest.raises(
+        ValueError, match="data: got data for 'zz', but no parameter of the model changes"
+    ):
+        taut.simulate(
+            LEARNER, game, lambda start, length: {"zz": DATA[start : start + length]}, horizon=9
+        )
+    with pytest.raises(
+        ValueError, match="data: got data for q, which had a value when the model was built"
+    ):
         taut.simulate(LEARNER, game, lambda round, decision, key: {"q": decision}, horizon=3)
     taut.simulate(LEARNER, game, np.zeros(3))
-    taut.simulate(LEARNER, nothing, np.arange(3))  # without any parameter, numbers cannot be mistaken for data
+    taut.simulate(
+        LEARNER, nothing, np.arange(3)
+    )  # without any parameter, numbers cannot be mistaken for data
 
 
 def test_a_player_refuses_data_that_it_would_ignore(valued):
     (game, q), _ = valued
     for data, message in (
-        ({q: DATA[0]}, r"got data for q, which had a value .* Pass per_round=\[\"q\"\] to taut.from_cvxpy"),
+        (
+            {q: DATA[0]},
+            r"got data for q, which had a value .* Pass per_round=\[\"q\"\] to taut.from_cvxpy",
+        ),
         ({"zz": DATA[0]}, "got data for 'zz', but no parameter of the model changes"),
     ):
         player = taut.Player(LEARNER, game)

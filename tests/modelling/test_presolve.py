@@ -17,7 +17,10 @@ def test_bounds_next_to_the_box_change_nothing():
     bare = taut.from_cvxpy(c @ y, [cp.sum(y) <= 120], taut.Box(0, 100, shape=2))
     for constraints, domain in (
         ([cp.sum(y) <= 120, y >= 0, y <= 100], None),
-        ([cp.sum(y) <= 120, y >= 0, y <= 100, cp.norm(y) <= 150, 2 * y[1] <= 300], taut.Box(0, 100, shape=2)),
+        (
+            [cp.sum(y) <= 120, y >= 0, y <= 100, cp.norm(y) <= 150, 2 * y[1] <= 300],
+            taut.Box(0, 100, shape=2),
+        ),
     ):
         model = taut.from_cvxpy(c @ y, constraints, domain)
         assert model.count == 1
@@ -26,16 +29,25 @@ def test_bounds_next_to_the_box_change_nothing():
         np.testing.assert_array_equal(model.domain.lower, [0, 0])
         np.testing.assert_array_equal(model.domain.upper, [100, 100])
         data = rng_of(1).uniform(-1, 1, (30, 2))
-        runs = [taut.simulate(taut.ClippedOGD.tuned(one.constants, 30), one, data) for one in (bare, model)]
+        runs = [
+            taut.simulate(taut.ClippedOGD.tuned(one.constants, 30), one, data)
+            for one in (bare, model)
+        ]
         np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
-        assert taut.hindsight(model, data).loss[0] == pytest.approx(taut.hindsight(bare, data).loss[0])
+        assert taut.hindsight(model, data).loss[0] == pytest.approx(
+            taut.hindsight(bare, data).loss[0]
+        )
 
 
 def test_only_the_entries_that_the_domain_implies_are_left_out():
     x, limit = cp.Variable(3, name="x"), cp.Parameter(name="limit", bounds=[2, 3])
     rows = np.array([[1.0, 1, 1], [1, 0, 0], [0, -1, 1]])
-    model = taut.from_cvxpy(cp.sum_squares(x), [rows @ x <= [2, 5, 0.5], cp.sum(x) <= limit], taut.Box(0, 1, shape=3))
-    np.testing.assert_allclose(excess(model, [0.5, 0.25, 1.0], (np.array(2.0),)), [-0.25, 0.25, -0.25])
+    model = taut.from_cvxpy(
+        cp.sum_squares(x), [rows @ x <= [2, 5, 0.5], cp.sum(x) <= limit], taut.Box(0, 1, shape=3)
+    )
+    np.testing.assert_allclose(
+        excess(model, [0.5, 0.25, 1.0], (np.array(2.0),)), [-0.25, 0.25, -0.25]
+    )
     everything = taut.from_cvxpy(cp.sum_squares(x), [x <= 2, x >= -1], taut.Box(0, 1, shape=3))
     assert everything.count == 1
     assert float(excess(everything, np.ones(3))[0]) < 0
@@ -54,7 +66,9 @@ def test_equations_of_one_entry_fix_it():
 def test_stated_boxes_of_any_size_are_taken(size):
     x, c = cp.Variable(size, name="x", nonneg=True), cp.Parameter(size, name="c", bounds=[-1, 1])
     model = taut.from_cvxpy(c @ x, [x <= 2, cp.sum(x) <= 1.5])
-    np.testing.assert_array_equal(model.domain.upper, np.full(size, 1.5))  # what the sum leaves to a single entry
+    np.testing.assert_array_equal(
+        model.domain.upper, np.full(size, 1.5)
+    )  # what the sum leaves to a single entry
     assert model.count == 1
     assert any("the bounds that the constraints imply" in note for note in model.notes)
 

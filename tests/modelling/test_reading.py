@@ -1,4 +1,5 @@
-"""Models as people write them: problems, gains, nested lists, cones, bounds by parameters, sparse constants."""
+"""Models as people write them: problems, gains, nested lists, cones, bounds by parameters, sparse
+constants."""
 
 from __future__ import annotations
 
@@ -32,25 +33,39 @@ def test_a_problem_is_its_objective_and_constraints():
 
 def test_what_is_no_model_is_refused():
     x = cp.Variable(2, name="x")
-    with pytest.raises(ValueError, match="constraints: got False, a comparison of numbers that does not hold"):
+    with pytest.raises(
+        ValueError, match="constraints: got False, a comparison of numbers that does not hold"
+    ):
         taut.from_cvxpy(cp.sum_squares(x), [x <= 1, [False]])
-    with pytest.raises(TypeError, match=r"loss: got list; expected a CVXPY expression or a cp\.Problem"):
+    with pytest.raises(
+        TypeError, match=r"loss: got list; expected a CVXPY expression or a cp\.Problem"
+    ):
         taut.from_cvxpy([cp.sum_squares(x)])
 
 
 def cones():
     x = cp.Variable(3, name="x", bounds=[0.5, 2])
     return {
-        "exponential": (x, lambda v: v[1] * np.exp(v[0] / v[1]) - v[2], [cp.ExpCone(x[0], x[1], 4 * x[2])], 4.0),
+        "exponential": (
+            x,
+            lambda v: v[1] * np.exp(v[0] / v[1]) - v[2],
+            [cp.ExpCone(x[0], x[1], 4 * x[2])],
+            4.0,
+        ),
         "power": (
-            x, lambda v: abs(v[2]) - v[0] ** 0.3 * v[1] ** 0.7, [cp.PowCone3D(x[0], x[1], x[2], 0.3)], 1.0,
+            x,
+            lambda v: abs(v[2]) - v[0] ** 0.3 * v[1] ** 0.7,
+            [cp.PowCone3D(x[0], x[1], x[2], 0.3)],
+            1.0,
         ),
         "power of several": (
-            x, lambda v: abs(v[2] - 0.5) - np.prod(v ** [0.2, 0.3, 0.5]),
-            [cp.PowConeND(x, x[2] - 0.5, np.array([0.2, 0.3, 0.5]))], 1.0,
+            x,
+            lambda v: abs(v[2] - 0.5) - np.prod(v ** [0.2, 0.3, 0.5]),
+            [cp.PowConeND(x, x[2] - 0.5, np.array([0.2, 0.3, 0.5]))],
+            1.0,
         ),
         "second order": (x, lambda v: np.linalg.norm(v[:2]) - v[2], [cp.SOC(x[2], x[:2])], 1.0),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("name", cones())
@@ -73,7 +88,9 @@ def test_rows_of_several_power_cones():
     model = taut.from_cvxpy(cp.sum(x + y - z), [cp.PowCone3D(x, y, z, np.array([0.25, 0.5]))])
     point = rng_of(5).uniform(0.5, 2, 6)
     a, b, c = point.reshape(3, 2)
-    np.testing.assert_allclose(excess(model, point), c - a ** [0.25, 0.5] * b ** [0.75, 0.5], atol=1e-12)
+    np.testing.assert_allclose(
+        excess(model, point), c - a ** [0.25, 0.5] * b ** [0.75, 0.5], atol=1e-12
+    )
 
 
 def test_bounds_that_are_parameters_are_constraints():

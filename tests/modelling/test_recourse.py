@@ -1,4 +1,5 @@
-"""Variables that are chosen after the data are minimised out exactly, or the model is refused with a question."""
+"""Variables that are chosen after the data are minimised out exactly, or the model is refused with
+a question."""
 
 from __future__ import annotations
 
@@ -35,11 +36,19 @@ FORMS = {
     "defined": (cp.norm(y) + t, [2 * y == A @ x - d, t >= cp.sum(y), t >= 0], [y, t]),
     "from above": (cp.sum_squares(x) - cp.sum(y), [y <= A @ x, y <= d], [y]),
     # Programs of several variables that are solved together.
-    "units": (2 * b[0] + 3 * b[1] + 9 * b[2] + x[0], [cp.sum(b) >= 2 + c @ x, b[0] <= 1 + x[1], b[1] <= 1 + d[0]], [b]),
+    "units": (
+        2 * b[0] + 3 * b[1] + 9 * b[2] + x[0],
+        [cp.sum(b) >= 2 + c @ x, b[0] <= 1 + x[1], b[1] <= 1 + d[0]],
+        [b],
+    ),
     "piecewise": (cp.sum(cp.abs(y)) + cp.norm_inf(y - 1), [y <= A @ x + 4, cp.sum(y) >= d[0]], [y]),
     "flows": (
         np.array([1.0, 2.0, 1.5]) @ p + 5 * cp.sum(n),  # the last equation is the sum of the others
-        [p[0] + p[1] + n[0] == 2 + x[0], p[2] - p[0] == n[1] - d[1] - 1, n[0] - n[1] + p[1] + p[2] == 1 + x[0] - d[1]],
+        [
+            p[0] + p[1] + n[0] == 2 + x[0],
+            p[2] - p[0] == n[1] - d[1] - 1,
+            n[0] - n[1] + p[1] + p[2] == 1 + x[0] - d[1],
+        ],
         [p, n],
     ),
     "entries alike": (cp.sum(b) + 3 * cp.sum(p), [b + p >= A @ x - d + 1], [b, p]),
@@ -55,7 +64,9 @@ def best_of_the_round(loss, constraints, point, data):
     """CVXPY's optimal value when the decision is fixed."""
     c.value, d.value, w.value = data
     exact = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    value = cp.Problem(cp.Minimize(loss), [*constraints, x == point]).solve(solver=cp.CLARABEL, **exact)
+    value = cp.Problem(cp.Minimize(loss), [*constraints, x == point]).solve(
+        solver=cp.CLARABEL, **exact
+    )
     c.value = d.value = w.value = None
     return value
 
@@ -88,7 +99,8 @@ def test_the_loss_is_the_optimal_value_of_the_round(name):
 
 
 def test_a_program_reads_losses_that_are_quadratic_in_parts():
-    """Without compiling: the value of the expression that replaces the loss, which Clarabel solves."""
+    """Without compiling: the value of the expression that replaces the loss, which Clarabel
+    solves."""
     loss = cp.huber(t - d[0], 0.5) + cp.sum(b) + cp.square(cp.pos(t + x[0]))
     constraints = [t + b[0] >= c @ x, cp.abs(t) <= 1, b[1:] >= x[0]]
     bounds = [b >= 0, b <= 2]
@@ -97,7 +109,10 @@ def test_a_program_reads_losses_that_are_quadratic_in_parts():
         edge = np.full(sum(arg.shape[1] for arg in atom.args), 3.0)
         atom.inner.prepare(-edge, edge)
     for everything in RANDOM.uniform(0, 1, (3, 8)):
-        point, data = 2 * everything[:2] - 1, (2 * everything[2:4] - 1, 2 * everything[4:7] - 1, everything[5:])
+        point, data = (
+            2 * everything[:2] - 1,
+            (2 * everything[2:4] - 1, 2 * everything[4:7] - 1, everything[5:]),
+        )
         wanted = best_of_the_round(loss, [*constraints, *bounds], point, data)
         x.value, c.value, d.value = point, *data[:2]
         assert float(joint.loss.value) == pytest.approx(wanted, rel=1e-8, abs=1e-8)
@@ -106,11 +121,17 @@ def test_a_program_reads_losses_that_are_quadratic_in_parts():
 
 def test_hindsight_is_that_of_the_loss_written_without_the_variable():
     data = RANDOM.uniform(-1, 1, (12, 2))
-    auxiliary = taut.from_cvxpy(t, [t >= c @ x - 1, t >= 1 - c @ x])  # nothing else bounds t: found without a mark
+    auxiliary = taut.from_cvxpy(
+        t, [t >= c @ x - 1, t >= 1 - c @ x]
+    )  # nothing else bounds t: found without a mark
     plain = taut.from_cvxpy(cp.abs(c @ x - 1))
     assert any(note.startswith("t: chosen after the data") for note in auxiliary.notes)
-    assert taut.hindsight(auxiliary, data).loss[0] == pytest.approx(taut.hindsight(plain, data).loss[0], rel=1e-8)
-    assert auxiliary.constants.loss_lipschitz == pytest.approx(plain.constants.loss_lipschitz, rel=1e-6)
+    assert taut.hindsight(auxiliary, data).loss[0] == pytest.approx(
+        taut.hindsight(plain, data).loss[0], rel=1e-8
+    )
+    assert auxiliary.constants.loss_lipschitz == pytest.approx(
+        plain.constants.loss_lipschitz, rel=1e-6
+    )
 
 
 def test_limits_of_a_recourse_variable_are_constraints_on_the_decision():
@@ -139,10 +160,16 @@ def test_a_choice_that_may_be_impossible_is_a_constraint_on_the_decision(square)
 def test_open_questions_are_asked():
     bounded = cp.Variable(name="b", bounds=[0, 9])
     constraints = [bounded >= c @ x - 1, bounded >= 1 - c @ x]
-    with pytest.raises(ValueError, match=r"variable b: .* is it decided before the data .* Pass recourse=\[\]"):
+    with pytest.raises(
+        ValueError, match=r"variable b: .* is it decided before the data .* Pass recourse=\[\]"
+    ):
         taut.from_cvxpy(bounded, constraints)
-    free = cp.Variable(name="f")  # bounded by a constraint that stays, so that it could be a decision
-    with pytest.raises(ValueError, match=r"variable f: .* also in constraints without data; .* recourse=\['f'\]"):
+    free = cp.Variable(
+        name="f"
+    )  # bounded by a constraint that stays, so that it could be a decision
+    with pytest.raises(
+        ValueError, match=r"variable f: .* also in constraints without data; .* recourse=\['f'\]"
+    ):
         taut.from_cvxpy(free + c @ x, [cp.norm(x) <= free, c @ x <= free, free <= 3 - x[0]])
     before = taut.from_cvxpy(bounded, constraints, recourse=[])
     assert [v.name() for v in before.variables] == ["x", "b"]
@@ -160,11 +187,31 @@ def test_what_cannot_be_minimised_out_is_refused():
     for loss, rows, after, message in (
         (-t + x[0], [t >= c @ x], [t], "t can be chosen so that the loss decreases without end"),
         (cp.sum(x), [x <= 1], [x], "all variables"),
-        (cp.sum(b), [cp.sum(cp.multiply(w, b)) >= c @ x], [b], "coefficients of b are not numbers in a constraint"),
-        (cp.exp(b[0]) + b[1], [cp.sum(b) >= c @ x], [b], "exp.* is neither linear nor quadratic in b"),
+        (
+            cp.sum(b),
+            [cp.sum(cp.multiply(w, b)) >= c @ x],
+            [b],
+            "coefficients of b are not numbers in a constraint",
+        ),
+        (
+            cp.exp(b[0]) + b[1],
+            [cp.sum(b) >= c @ x],
+            [b],
+            "exp.* is neither linear nor quadratic in b",
+        ),
         (w[0] * cp.sum_squares(b), [cp.sum(b) >= c @ x], [b], "multiplies squares of b by data"),
-        (cp.square(p[0] - p[1]) + x[0], [cp.sum(p) >= c @ x], [p], "expected bounds= for these variables"),
-        (c[0] * b[0] + p[0] * (c[1] - 2), [cp.sum(b) >= x[0]], [b, p], "no best choice for some admissible data of c"),
+        (
+            cp.square(p[0] - p[1]) + x[0],
+            [cp.sum(p) >= c @ x],
+            [p],
+            "expected bounds= for these variables",
+        ),
+        (
+            c[0] * b[0] + p[0] * (c[1] - 2),
+            [cp.sum(b) >= x[0]],
+            [b, p],
+            "no best choice for some admissible data of c",
+        ),
         (free * b[0] + b[1], [cp.sum(b) >= x[0]], [b], "expected bounds for all of free"),
         (
             cp.sum(b) + x[0],
@@ -172,11 +219,18 @@ def test_what_cannot_be_minimised_out_is_refused():
             [b],
             "admissible data of d for which no choice of b",
         ),
-        (cp.sum(b) + x[0], [cp.sum(b) >= 7, b[0] >= x[0]], [b], "no choice of b satisfies its constraints"),
+        (
+            cp.sum(b) + x[0],
+            [cp.sum(b) >= 7, b[0] >= x[0]],
+            [b],
+            "no choice of b satisfies its constraints",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             taut.from_cvxpy(loss, [*rows, taut.recourse(*after)])
     with pytest.raises(TypeError, match="recourse: got 3; expected CVXPY variables"):
         taut.recourse(3)
-    with pytest.raises(ValueError, match="recourse: got nothing; expected variables of the model: x"):
+    with pytest.raises(
+        ValueError, match="recourse: got nothing; expected variables of the model: x"
+    ):
         taut.from_cvxpy(cp.sum(x), recourse=["nothing"])

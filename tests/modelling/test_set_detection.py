@@ -25,7 +25,9 @@ def feasible_points(model, constraints, count=6):
     for _ in range(count):
         aims = [cp.sum(cp.multiply(random.normal(size=v.shape), v)) for v in model.variables]
         cp.Problem(cp.Minimize(sum(aims)), constraints).solve(solver=cp.CLARABEL)
-        found.append(np.concatenate([np.ravel(v.value) for v in model.variables]).reshape(model.domain.shape))
+        found.append(
+            np.concatenate([np.ravel(v.value) for v in model.variables]).reshape(model.domain.shape)
+        )
     return found
 
 
@@ -41,7 +43,12 @@ SETS = {
     "l1 by a sum": (x, [cp.sum(cp.abs(x)) <= 1], taut.L1Ball, 1),
     "columns": (m, [cp.sum(m, axis=0) == 1, m >= 0], taut.Blocks, 1),
     "rows": (m, [cp.norm(m, axis=1) <= 1], taut.Blocks, 1),
-    "box and norm": (x, [cp.norm(x) <= 1, x >= 0], taut.Box, 1),  # a box leaves one row, a ball three
+    "box and norm": (
+        x,
+        [cp.norm(x) <= 1, x >= 0],
+        taut.Box,
+        1,
+    ),  # a box leaves one row, a ball three
     "ellipsoid": (x, [cp.norm(cp.multiply([1, 2, 3], x)) <= 1], taut.Box, 1),
     "changing norm": (x, [cp.norm(x) <= limit, cp.norm(x) <= 1], taut.Ball, 1),
     "changing equation": (x, [cp.sum(x) == limit, x >= 0, x <= 1], taut.Box, 2),
@@ -58,7 +65,9 @@ def test_sets_are_found_and_contain_the_feasible_set(name):
     steady = [one for one in constraints if not one.parameters()]
     for point in feasible_points(model, steady):
         assert bool(model.domain.contains(point, 1e-6))
-    if count == 1 and kind is not taut.Box and name not in ("ball", "changing norm"):  # the domain is the feasible set
+    if (
+        count == 1 and kind is not taut.Box and name not in ("ball", "changing norm")
+    ):  # the domain is the feasible set
         sample = np.asarray(model.domain.project(3 * np.ones(model.domain.shape)))
         variable.value = sample.reshape(variable.shape)
         assert max(np.max(np.asarray(one.violation())) for one in steady) <= 1e-9
@@ -72,7 +81,10 @@ def test_blocks_of_several_variables_and_the_old_box():
     model = taut.from_cvxpy(cp.sum_squares(u) + cp.sum(v), constraints)
     assert [type(part) for part in model.domain.parts] == [taut.Ball, taut.Simplex]
     assert model.count == 1
-    assert model.notes[:2] == ["domain: u in the ball of radius 1", "domain: v in the simplex {x >= 0, sum x = 1}"]
+    assert model.notes[:2] == [
+        "domain: u in the ball of radius 1",
+        "domain: v in the simplex {x >= 0, sum x = 1}",
+    ]
     box = taut.from_cvxpy(cp.sum_squares(u) + cp.sum(v), constraints, domain="box")
     assert type(box.domain) is taut.Box
     assert box.count == 4
@@ -95,7 +107,9 @@ def test_semidefinite_matrices():
         draws = np.random.default_rng(1).uniform(-1, 1, (5, 3, 3))
         data = (draws + draws.swapaxes(1, 2)) / 2
         best = np.linalg.eigvalsh(data.sum(axis=0))[0]
-        assert taut.hindsight(model, data).loss[0] == pytest.approx(best if trace == "==" else min(best, 0), rel=1e-6)
+        assert taut.hindsight(model, data).loss[0] == pytest.approx(
+            best if trace == "==" else min(best, 0), rel=1e-6
+        )
 
 
 def test_a_simplex_stays_one_beside_rows_that_bound_its_entries():
@@ -127,27 +141,38 @@ def test_dynamics_hold_in_every_round():
     constraints = [level[0] == 1] + [level[k + 1] == level[k] + 0.9 * flow[k] for k in range(3)]
     model = taut.from_cvxpy(price @ flow, [*constraints, level >= 0, level <= 2, cp.abs(flow) <= 1])
     data = np.random.default_rng(2).uniform(-1, 1, (30, 3))
-    run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 30), model, data, record=("decisions",))
+    run = taut.simulate(
+        taut.ClippedOGD.tuned(model.constants, 30), model, data, record=("decisions",)
+    )
     parts = model.present(run.decisions)
     steps = parts["level"][..., 1:] - parts["level"][..., :-1] - 0.9 * parts["flow"]
     assert np.abs(steps).max() < 1e-12
     assert np.ptp(parts["flow"]) > 0.1
     assert parts["level"].min() >= 0
     program = cp.Problem(
-        cp.Minimize(data.sum(axis=0) @ flow), [*constraints, level >= 0, level <= 2, cp.abs(flow) <= 1]
+        cp.Minimize(data.sum(axis=0) @ flow),
+        [*constraints, level >= 0, level <= 2, cp.abs(flow) <= 1],
     )
-    assert taut.hindsight(model, data).loss[0] == pytest.approx(program.solve(solver=cp.CLARABEL), rel=1e-6)
+    assert taut.hindsight(model, data).loss[0] == pytest.approx(
+        program.solve(solver=cp.CLARABEL), rel=1e-6
+    )
 
 
 def test_rows_of_the_domain_are_tightened_too():
     model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= 2])
     assert type(model.domain) is taut.L1Ball
     tight = taut.tightened(model, 0.25)
-    np.testing.assert_allclose(np.asarray(tight.constraints.values(np.array([1.0, 0, 1]), None)), [0.25])
-    given = model.with_constants(model.constants.with_values(loss_lipschitz=9.0, constraint_lipschitz=0.1))
+    np.testing.assert_allclose(
+        np.asarray(tight.constraints.values(np.array([1.0, 0, 1]), None)), [0.25]
+    )
+    given = model.with_constants(
+        model.constants.with_values(loss_lipschitz=9.0, constraint_lipschitz=0.1)
+    )
     known = taut.tightened(given, 0.25).constants
     assert known.loss_lipschitz == 9  # the user's
-    assert known.constraint_lipschitz == tight.constants.constraint_lipschitz  # of the rows that were not played before
+    assert (
+        known.constraint_lipschitz == tight.constants.constraint_lipschitz
+    )  # of the rows that were not played before
     equation = taut.tightened(taut.from_cvxpy(c @ x, [cp.sum(x) == 1, x >= 0]), 0.1)
     values = np.asarray(equation.constraints.values(np.array([0.05, 0.45, 0.5]), None))
     np.testing.assert_allclose(values, [0.05, -0.35, -0.4])  # x >= 0.1; the sum stays what it is
@@ -174,7 +199,15 @@ def test_propagation_never_cuts_off_feasible_points():
             factors = random.normal(size=3)
             places = random.choice(5, 3, replace=False)
             equality = bool(k % 2)
-            rows.append(Row((0, k), places, factors, float(factors @ point[places]) + 0.2 * (not equality), equality))
+            rows.append(
+                Row(
+                    (0, k),
+                    places,
+                    factors,
+                    float(factors @ point[places]) + 0.2 * (not equality),
+                    equality,
+                )
+            )
         low = np.where(random.uniform(size=5) < 0.7, -1.0, -np.inf)
         high = np.where(random.uniform(size=5) < 0.7, 1.0, np.inf)
         tight = propagated(rows, low, high)
@@ -195,10 +228,26 @@ def test_affine_forms_agree_with_cvxpy():
     values = model.present(flat)
     y.value, s.value = values["y"], values["s"]
     for one in (
-        a @ y, y @ b, 2 * y - 1, y.T, cp.sum(y, axis=1), cp.vstack([y, y[::-1]]), cp.multiply(a[:2, :1], y), cp.trace(s),
-        cp.diag(s), cp.vec(y, order="F")[1:4] / 4, y[1] @ b, a[0] @ y, cp.hstack([y[0, 0], s[0, 1]]), -y + s[0, 0],
-        cp.upper_tri(s), cp.reshape(y, (3, 2), order="F"), cp.sum(s) + np.ones((2, 3)),
-    ):  # fmt: skip
+        a @ y,
+        y @ b,
+        2 * y - 1,
+        y.T,
+        cp.sum(y, axis=1),
+        cp.vstack([y, y[::-1]]),
+        cp.multiply(a[:2, :1], y),
+        cp.trace(s),
+        cp.diag(s),
+        cp.vec(y, order="F")[1:4] / 4,
+        y[1] @ b,
+        a[0] @ y,
+        cp.hstack([y[0, 0], s[0, 1]]),
+        -y + s[0, 0],
+        cp.upper_tri(s),
+        cp.reshape(y, (3, 2), order="F"),
+        cp.sum(s) + np.ones((2, 3)),
+    ):
         form = forms.of(one)
-        np.testing.assert_allclose(form.matrix @ flat + form.offset, np.ravel(one.value), atol=1e-12)
+        np.testing.assert_allclose(
+            form.matrix @ flat + form.offset, np.ravel(one.value), atol=1e-12
+        )
     assert forms.of(cp.abs(y)) is None

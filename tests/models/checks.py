@@ -19,9 +19,10 @@ from taut.problem.interpreter import Tape, supported
 ROUNDS = {"HalfSpace": 40, "ClippedOGD": 120}
 """Rounds that each learner plays."""
 HORIZON = 60_000
-"""The horizon of Clipped-OGD, of which the first rounds are played from the best fixed decision. Where a constraint is active, its
-violation settles near sqrt((m + 1) / T) times the largest constraint value within a few rounds, so that T must be large: at
-T = 120, fifteen models are above one per cent, by the factor sqrt(60000 / 120) = 22 as far as this predicts."""
+"""The horizon of Clipped-OGD, of which the first rounds are played from the best fixed decision.
+Where a constraint is active, its violation settles near sqrt((m + 1) / T) times the largest
+constraint value within a few rounds, so that T must be large: at T = 120, fifteen models are above
+one per cent, by the factor sqrt(60000 / 120) = 22 as far as this predicts."""
 SOLVED = 8
 """Rounds of the program that is solved by CVXPY as a whole."""
 SAMPLES = 1000
@@ -30,7 +31,8 @@ SHARE = 0.01
 
 
 def in_numpy(function: Any) -> Any:
-    """The function, traced for the shapes of its first call and evaluated in NumPy, or compiled if that is not possible."""
+    """The function, traced for the shapes of its first call and evaluated in NumPy, or compiled if
+    that is not possible."""
     kept: dict[Any, Any] = {}
 
     def call(*given: Any) -> Any:
@@ -39,7 +41,10 @@ def in_numpy(function: Any) -> Any:
         key = (tree, *((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in kept:
             traced, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-            kept[key] = (Tape(traced) if supported(traced.jaxpr) else None, jax.tree.structure(shape))
+            kept[key] = (
+                Tape(traced) if supported(traced.jaxpr) else None,
+                jax.tree.structure(shape),
+            )
         tape, form = kept[key]
         if tape is None:
             return jax.tree.map(np.asarray, jax.jit(function)(*given))
@@ -50,7 +55,8 @@ def in_numpy(function: Any) -> Any:
 
 
 class Played:
-    """A model as a game, with data, and with admissible decisions and data at which it is compared."""
+    """A model as a game, with data, and with admissible decisions and data at which it is
+    compared."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -65,7 +71,9 @@ class Played:
 
     def stream(self, count: int, corners: bool = False) -> dict[str, Any]:
         """Admissible data of several rounds."""
-        return {name: one.rounds(self.random, count, corners) for name, one in self.game.inputs.items()}
+        return {
+            name: one.rounds(self.random, count, corners) for name, one in self.game.inputs.items()
+        }
 
     @cached_property
     def data(self) -> dict[str, Any]:
@@ -94,9 +102,12 @@ class Played:
         return tuple(jnp.asarray(named[p.name()], float) for p in self.model.parameters)
 
     def decisions(self, count: int) -> np.ndarray[Any, Any]:
-        """Decisions of the domain: projections of distant points, and points between two of them."""
+        """Decisions of the domain: projections of distant points, and points between two of
+        them."""
         domain = self.problem.domain
-        far = np.asarray(domain.centre) + 2 * float(domain.radius) * self.random.normal(size=(count, *domain.shape))
+        far = np.asarray(domain.centre) + 2 * float(domain.radius) * self.random.normal(
+            size=(count, *domain.shape)
+        )
         found = np.array(self.project(far))
         share = self.random.uniform(size=(count // 2, *(1 for _ in domain.shape)))
         found[: count // 2] = share * found[: count // 2] + (1 - share) * found[::-1][: count // 2]
@@ -119,12 +130,22 @@ class Played:
 
     @cached_property
     def samples(self) -> tuple[Any, Any, list[Any]]:
-        """Decisions, data, and what was seen there. Data are inside their bounds in one half, at their corners in the other."""
+        """Decisions, data, and what was seen there. Data are inside their bounds in one half, at
+        their corners in the other."""
         half = SAMPLES // 2
         inner, corner = self.stream(half), self.stream(half, corners=True)
-        z = self.full({name: np.concatenate([inner[name], corner[name]]) for name in inner}, SAMPLES)
+        z = self.full(
+            {name: np.concatenate([inner[name], corner[name]]) for name in inner}, SAMPLES
+        )
         x = self.decisions(SAMPLES)
-        return x, z, [np.asarray(part) for part in self.seen(jnp.asarray(x), z if z else jnp.zeros(SAMPLES))]
+        return (
+            x,
+            z,
+            [
+                np.asarray(part)
+                for part in self.seen(jnp.asarray(x), z if z else jnp.zeros(SAMPLES))
+            ],
+        )
 
     def assign(self, x: Any, z: tuple[Any, ...]) -> None:
         """Give the user's CVXPY objects the values of a decision and of a round."""
@@ -158,7 +179,9 @@ def check_constants(played: Played) -> Iterator[str]:
         if name not in known.estimated and value > getattr(known, name) * (1 + 1e-9) + 1e-12:
             yield f"{name}: {getattr(known, name)} is exceeded by {value}"
     if problem.count != values.shape[1] or problem.constants.constraint_count != values.shape[1]:
-        yield f"constraint_count: got {problem.constants.constraint_count} for {values.shape[1]} rows"
+        yield (
+            f"constraint_count: got {problem.constants.constraint_count} for {values.shape[1]} rows"
+        )
     yield from _pairs(played)
 
 
@@ -168,11 +191,16 @@ def _pairs(played: Played) -> Iterator[str]:
     known = problem.constants
     other = np.roll(x, 1, axis=0)
     with_z = z if z else jnp.zeros(len(x))
-    loss_, _, values_, slopes_ = (np.asarray(part) for part in played.seen(jnp.asarray(other), with_z))
+    loss_, _, values_, slopes_ = (
+        np.asarray(part) for part in played.seen(jnp.asarray(other), with_z)
+    )
     step = (other - x).reshape(len(x), -1)
     length = np.linalg.norm(step, axis=1)
     scale = 1e-9 * (1 + np.abs(loss).max())
-    if "loss_range" not in known.estimated and np.abs(loss - loss_).max() > known.loss_range * (1 + 1e-9) + scale:
+    if (
+        "loss_range" not in known.estimated
+        and np.abs(loss - loss_).max() > known.loss_range * (1 + 1e-9) + scale
+    ):
         yield f"loss_range: {known.loss_range} is exceeded by {np.abs(loss - loss_).max()}"
     above = loss_ - loss - np.sum(slope.reshape(step.shape) * step, axis=1)
     if above.min() < -1e-7 * (1 + np.abs(loss).max()):
@@ -187,7 +215,10 @@ def _pairs(played: Played) -> Iterator[str]:
     if known.constraint_smoothness is not None and "constraint_smoothness" not in known.estimated:
         turn = np.linalg.norm((slopes_ - slopes).reshape(*values.shape, -1), axis=2).max(axis=1)
         if np.any(turn > known.constraint_smoothness * length * (1 + 1e-6) + 1e-7):
-            yield f"constraint_smoothness: {known.constraint_smoothness} is exceeded by {(turn / length).max()}"
+            yield (
+                f"constraint_smoothness: {known.constraint_smoothness} is exceeded by "
+                f"{(turn / length).max()}"
+            )
 
 
 def check_values(played: Played) -> Iterator[str]:
@@ -197,9 +228,12 @@ def check_values(played: Played) -> Iterator[str]:
     h = 1e-6 * float(played.problem.domain.radius)
     for k in range(3):  # data inside their bounds: corners are often kinks
         one = tuple(np.asarray(part[k]) for part in z)
-        # A point inside: a step does not leave the domain, and projections are often at kinks of norms.
+        # A point inside: a step does not leave the domain, and projections are often at kinks of
+        # norms.
         inner = 0.5 * x[k] + 0.3 * x[k + 1] + 0.2 * x[SAMPLES - 1 - k]
-        at = jax.tree.map(lambda part: part[None], (jnp.asarray(inner), one if one else jnp.zeros(())))
+        at = jax.tree.map(
+            lambda part: part[None], (jnp.asarray(inner), one if one else jnp.zeros(()))
+        )
         loss, slope, values, slopes = (np.asarray(part)[0] for part in played.seen(*at))
         if not model.recourse:
             played.assign(inner, one)
@@ -225,11 +259,15 @@ def check_values(played: Played) -> Iterator[str]:
                 yield f"{name}: got {got}, CVXPY says {ends[0]}"
             difference = (ends[1] - ends[2]) / (2 * h)
             if np.abs(difference - tangent).max() > 1e-4 * (1 + np.abs(difference).max()):
-                yield f"gradient of {name}: got {tangent} along a direction, differences of CVXPY's values say {difference}"
+                yield (
+                    f"gradient of {name}: got {tangent} along a direction, differences of CVXPY's "
+                    f"values say {difference}"
+                )
 
 
 def _after_the_data(played: Played, x: Any, z: tuple[Any, ...]) -> float | None:
-    """The smallest loss over the variables that are chosen after the data; None if there is no choice."""
+    """The smallest loss over the variables that are chosen after the data; None if there is no
+    choice."""
     played.assign(x, z)
     fixed = [v == np.array(v.value) for v in played.model.variables]
     return _solved(cp.Problem(cp.Minimize(played.loss), [*played.constraints, *fixed]))
@@ -246,16 +284,25 @@ def _solved(program: cp.Problem) -> float | None:
 
 
 def check_violations(played: Played) -> Iterator[str]:
-    """The largest row that is played is the largest violation of the constraints and attributes as they were stated."""
+    """The largest row that is played is the largest violation of the constraints and attributes as
+    they were stated."""
     if played.model.recourse:
         return
     x, z, (_, _, values, _) = played.samples
     for k in range(0, SAMPLES, SAMPLES // 8):
         played.assign(x[k], tuple(np.asarray(part[k]) for part in z))
-        stated = max([0.0, *(excess for one in played.constraints for excess in _excess(one)), *_attributes(played)])
+        stated = max(
+            [
+                0.0,
+                *(excess for one in played.constraints for excess in _excess(one)),
+                *_attributes(played),
+            ]
+        )
         got = max(0.0, float(values[k].max()))
         scale = 1e-6 * (1 + float(np.abs(values).max()))
-        same = (got > scale) == (stated > scale) if played.case.cones else abs(got - stated) <= scale
+        same = (
+            (got > scale) == (stated > scale) if played.case.cones else abs(got - stated) <= scale
+        )
         if not same:
             yield f"rows: the largest excess is {got}, the constraints are violated by {stated}"
 
@@ -270,7 +317,9 @@ def _excess(constraint: Any) -> list[float]:
         return [float(np.max(b * np.exp(a / b) - c))]
     if isinstance(constraint, cp.PowCone3D):
         a, b, c = values
-        return [float(np.max(np.abs(c) - a**constraint.alpha.value * b ** (1 - constraint.alpha.value)))]
+        return [
+            float(np.max(np.abs(c) - a**constraint.alpha.value * b ** (1 - constraint.alpha.value)))
+        ]
     return [float(np.max(constraint.violation()))]
 
 
@@ -281,7 +330,11 @@ def _attributes(played: Played) -> Iterator[float]:
         low = 0.0 if given["nonneg"] or given["pos"] else low
         for sign, edge in ((-1.0, low), (1.0, high)):
             if edge is not None:
-                yield float(np.max(sign * (value - (edge.value if isinstance(edge, cp.Expression) else edge))))
+                yield float(
+                    np.max(
+                        sign * (value - (edge.value if isinstance(edge, cp.Expression) else edge))
+                    )
+                )
         if given["PSD"]:
             yield float(-np.linalg.eigvalsh((value + value.T) / 2).min())
 
@@ -342,7 +395,9 @@ def check_learners(played: Played) -> Iterator[str]:
         long = name == "ClippedOGD"
         learner = getattr(taut, name).tuned(problem.constants, HORIZON if long else rounds)
         start = played.best.decision[0] if long else problem.domain.centre
-        mean = violation(played, learner, rounds, start) / max(float(problem.constants.constraint_range), 1e-9)
+        mean = violation(played, learner, rounds, start) / max(
+            float(problem.constants.constraint_range), 1e-9
+        )
         if not mean <= SHARE:
             yield f"{name}: the mean violation is {mean:.2%} of the largest constraint value"
 
@@ -361,10 +416,19 @@ def violation(played: Played, learner: Any, rounds: int, start: Any) -> float:
     state, before = learner.init(x, problem.constants.constraint_count), x
     excess = []
     for t in range(rounds):
-        z = tuple(np.asarray(played.data[name][t]) for name in names if name in played.data) or np.zeros(())
+        z = tuple(
+            np.asarray(played.data[name][t]) for name in names if name in played.data
+        ) or np.zeros(())
         (state, rows), before = step(state, z, before), state.x
         excess.append(max(0.0, float(np.max(rows))))
     return float(np.mean(excess))
 
 
-CHECKS = (check_constants, check_values, check_violations, check_domain, check_hindsight, check_learners)
+CHECKS = (
+    check_constants,
+    check_values,
+    check_violations,
+    check_domain,
+    check_hindsight,
+    check_learners,
+)

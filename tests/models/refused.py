@@ -1,4 +1,5 @@
-"""Models without a meaning as a game: not convex, not bounded, not defined everywhere, or with two meanings."""
+"""Models without a meaning as a game: not convex, not bounded, not defined everywhere, or with two
+meanings."""
 
 import cvxpy as cp
 import numpy as np
@@ -93,7 +94,8 @@ def barrier_with_a_corner(m):
 
 @refused("infinitely steep")
 def entropy_at_zero(m):
-    """Entropy on the whole simplex: its slope is infinite where an entry vanishes. CVXPY, examples: maximum entropy."""
+    """Entropy on the whole simplex: its slope is infinite where an entry vanishes. CVXPY, examples:
+    maximum entropy."""
     p, c = m.variable("p", 3, nonneg=True), m.data("c", 3, -1, 1)
     return c @ p - cp.sum(cp.entr(p)), [cp.sum(p) == 1]
 
@@ -121,8 +123,13 @@ def contradiction(m):
 
 @refused("decided before the data of a round are known, or chosen afterwards")
 def ambiguous_epigraph(m):
-    """An epigraph variable with bounds of its own: a reserve, or a way to write an absolute value."""
-    t, z, c = m.variable("t", bounds=[0, 5]), m.variable("z", bounds=[-1, 1]), m.data("c", (), -1, 1)
+    """An epigraph variable with bounds of its own: a reserve, or a way to write an absolute
+    value."""
+    t, z, c = (
+        m.variable("t", bounds=[0, 5]),
+        m.variable("z", bounds=[-1, 1]),
+        m.data("c", (), -1, 1),
+    )
     return t, [t >= c * z, t >= -c * z]
 
 
@@ -135,7 +142,8 @@ def indicator_loss(m):
 
 @refused("do not prove convexity")
 def quasiconvex(m):
-    """Quasiconvex programs are solved by bisection, which has no gradient. CVXPY, examples: DQCP."""
+    """Quasiconvex programs are solved by bisection, which has no gradient. CVXPY, examples:
+    DQCP."""
     x = m.variable("x", bounds=[-1, 1])
     return cp.ceil(x), []
 

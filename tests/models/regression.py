@@ -17,7 +17,8 @@ def least_squares(m):
 
 @accepted(domain="Ball")
 def ridge(m):
-    """Ridge regression, the coefficients in a ball. CVXPY, examples: machine learning, ridge regression."""
+    """Ridge regression, the coefficients in a ball. CVXPY, examples: machine learning, ridge
+    regression."""
     x, a, b = m.variable("x", 3), m.data("a", 3, -1, 1), m.data("b", (), -3, 3)
     return cp.square(a @ x - b) + 0.2 * cp.sum_squares(x), [cp.norm(x, 2) <= 2]
 
@@ -47,7 +48,8 @@ def quantile(m):
 
 @accepted(domain="L1Ball")
 def logistic(m):
-    """Logistic regression over a small batch, labels times scores. CVXPY, examples: logistic regression with l1."""
+    """Logistic regression over a small batch, labels times scores. CVXPY, examples: logistic
+    regression with l1."""
     beta = m.variable("beta", 3)
     x, y = m.data("X", (4, 3), -1, 1), m.data("Y", 4, 0, 1)
     likelihood = cp.sum(cp.multiply(y, x @ beta) - cp.logistic(x @ beta))
@@ -56,28 +58,36 @@ def logistic(m):
 
 @accepted(domain="Ball")
 def support_vector_machine(m):
-    """Hinge loss with a little regularisation. CVXPY, examples: support vector machine with l1 regularization."""
+    """Hinge loss with a little regularisation. CVXPY, examples: support vector machine with l1
+    regularization."""
     w, z = m.variable("w", 3), m.data("z", 3, -1, 1)
     return cp.pos(1 - z @ w) + 0.05 * cp.norm1(w), [cp.norm(w, 2) <= 2]
 
 
 @accepted(domain="Ball")
 def slack_classifier(m):
-    """The same with a slack for the margin, which is chosen after the sample is seen. Cortes and Vapnik, 1995."""
+    """The same with a slack for the margin, which is chosen after the sample is seen. Cortes and
+    Vapnik, 1995."""
     w, slack, z = m.variable("w", 3), m.later("slack", nonneg=True), m.data("z", 3, -1, 1)
-    return 0.1 * cp.sum_squares(w) + slack, [z @ w >= 1 - slack, cp.norm(w) <= 2, taut.recourse(slack)]
+    return 0.1 * cp.sum_squares(w) + slack, [
+        z @ w >= 1 - slack,
+        cp.norm(w) <= 2,
+        taut.recourse(slack),
+    ]
 
 
 @accepted
 def poisson(m):
-    """Counts with a log-linear rate; counts and features are both data (not DPP). McCullagh and Nelder, 1989."""
+    """Counts with a log-linear rate; counts and features are both data (not DPP). McCullagh and
+    Nelder, 1989."""
     w, a, count = m.variable("w", 2), m.data("a", 2, -1, 1), m.data("count", (), 0, 6, nonneg=True)
     return cp.exp(a @ w) - count * (a @ w), [cp.sum_squares(w) <= 2]
 
 
 @accepted
 def norm_of_residual(m):
-    """A norm, not its square, plus a weighted norm. cvxpylayers, quick start: norm(F @ x - g) + lambd * norm(x), x >= 0."""
+    """A norm, not its square, plus a weighted norm. cvxpylayers, quick start: norm(F @ x - g) +
+    lambd * norm(x), x >= 0."""
     x, f, g = m.variable("x", (2, 1)), m.data("F", (3, 2), -1, 1), m.data("g", (3, 1), -1, 1)
     lambd = m.data("lambd", (1, 1), 0, 1, nonneg=True)
     return cp.norm(f @ x - g) + cp.sum(lambd * cp.norm(x)), [x >= 0, x <= 2, cp.sum(x) <= 3]
@@ -93,20 +103,31 @@ def least_absolute_deviations(m):
 
 @accepted
 def trend_filter(m):
-    """Piecewise linear trends. CVXPY, examples: l1 trend filtering, with the sparse matrix of second differences."""
+    """Piecewise linear trends. CVXPY, examples: l1 trend filtering, with the sparse matrix of
+    second differences."""
     import scipy.sparse
 
     x, y = m.variable("x", 5), m.data("y", 5, -1, 1)
     second = scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[0, 1, 2], shape=(3, 5)).tocsr()
-    return 0.5 * cp.sum_squares(y - x) + 0.3 * cp.norm(second @ x, 1), [cp.abs(x) <= 1, cp.sum(x) <= 1]
+    return 0.5 * cp.sum_squares(y - x) + 0.3 * cp.norm(second @ x, 1), [
+        cp.abs(x) <= 1,
+        cp.sum(x) <= 1,
+    ]
 
 
 @accepted
 def softmax(m):
-    """Multinomial logistic regression with the label as one-hot data (not DPP). Bishop, 2006, section 4.3.4."""
+    """Multinomial logistic regression with the label as one-hot data (not DPP). Bishop, 2006,
+    section 4.3.4."""
     w = m.variable("W", (3, 2), bounds=[-1, 1])
     x, label = (
         m.data("x", 2, -1, 1),
-        m.data("label", 3, draw=lambda random: np.eye(3)[random.integers(3)], nonneg=True, bounds=[0, 1]),
+        m.data(
+            "label",
+            3,
+            draw=lambda random: np.eye(3)[random.integers(3)],
+            nonneg=True,
+            bounds=[0, 1],
+        ),
     )
     return cp.log_sum_exp(w @ x) - label @ (w @ x), [cp.norm(w, "fro") <= 1.5, cp.sum(w) <= 2]

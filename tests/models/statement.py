@@ -1,8 +1,10 @@
-"""How a model of the suite is stated, so that it can be read as a game and as one ordinary CVXPY program.
+"""How a model of the suite is stated, so that it can be read as a game and as one ordinary CVXPY
+program.
 
-A model is a function `model(m)` that returns a loss and constraints, or a `cp.Problem`. It asks `m` for its variables and data.
-As a game, data are parameters. As a program, data are the numbers of a round; the variables that are decided before the data are
-known are the same in all rounds, and those that are chosen afterwards are new in each round.
+A model is a function `model(m)` that returns a loss and constraints, or a `cp.Problem`. It asks `m`
+for its variables and data. As a game, data are parameters. As a program, data are the numbers of a
+round; the variables that are decided before the data are known are the same in all rounds, and
+those that are chosen afterwards are new in each round.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ class Data:
     high: Any
     draw: Callable[[np.random.Generator], Any] | None
 
-    def rounds(self, random: np.random.Generator, count: int, corners: bool = False) -> np.ndarray[Any, Any]:
-        """Admissible data of several rounds; with `corners`, every entry is at one of its bounds."""
+    def rounds(
+        self, random: np.random.Generator, count: int, corners: bool = False
+    ) -> np.ndarray[Any, Any]:
+        """Admissible data of several rounds; with `corners`, every entry is at one of its
+        bounds."""
         if self.draw is not None:
             return np.array([self.draw(random) for _ in range(count)], float)
         share = random.uniform(size=(count, *self.shape))
@@ -59,7 +64,13 @@ class Game:
         return self.after[name]
 
     def data(
-        self, name: str, shape: Any = (), low: Any = None, high: Any = None, draw: Any = None, **attributes: Any
+        self,
+        name: str,
+        shape: Any = (),
+        low: Any = None,
+        high: Any = None,
+        draw: Any = None,
+        **attributes: Any,
     ) -> Any:
         """What a round reveals."""
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -121,7 +132,8 @@ class Case:
     estimated: frozenset[str] = frozenset()
     """Constants for which there is no proven bound."""
     cones: bool = False
-    """Whether some rows measure the distance from a cone in another way than this suite does; only their signs are compared."""
+    """Whether some rows measure the distance from a cone in another way than this suite does; only
+    their signs are compared."""
     slow: bool = False
     """Whether projections are so slow in NumPy that fewer rounds are played."""
     defect: str = ""
@@ -154,7 +166,9 @@ def refused(words: str, defect: str = "", **options: Any) -> Any:
 
 def parts(stated: Any) -> tuple[Any, list[Any]]:
     """The expression to minimise, and all CVXPY constraints, of what a model returns."""
-    loss, constraints = (stated.objective, stated.constraints) if isinstance(stated, cp.Problem) else stated
+    loss, constraints = (
+        (stated.objective, stated.constraints) if isinstance(stated, cp.Problem) else stated
+    )
     if isinstance(loss, cp.Maximize):
         loss = -loss.expr
     elif isinstance(loss, cp.Minimize):

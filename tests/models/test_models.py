@@ -1,7 +1,9 @@
-"""Every model of the suite: accepted or refused as it should be, and if accepted, equal to what CVXPY says of it.
+"""Every model of the suite: accepted or refused as it should be, and if accepted, equal to what
+CVXPY says of it.
 
-All checks of a model are made before its test fails, so that the message lists everything that is wrong with it. Functions are
-evaluated in NumPy by `taut.problem.interpreter`, because compiling them would take longer than evaluating them.
+All checks of a model are made before its test fails, so that the message lists everything that is
+wrong with it. Functions are evaluated in NumPy by `taut.problem.interpreter`, because compiling
+them would take longer than evaluating them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from statement import ALL, Game
 
 import taut
 
-FIELDS = ("finance", "regression", "energy", "networks", "control", "matrices", "uncertainty", "two_stages", "refused")
+FIELDS = (
+    "finance",
+    "regression",
+    "energy",
+    "networks",
+    "control",
+    "matrices",
+    "uncertainty",
+    "two_stages",
+    "refused",
+)
 for field in FIELDS:
     import_module(field)
 ACCEPTED = [case for case in ALL if not case.refused]
@@ -44,11 +56,15 @@ def test_a_refused_model_is_refused_with_the_reason(case):
 
 
 def test_clipped_ogd_violates_little_in_a_long_compiled_game():
-    """Its mean violation decreases as one over the root of the horizon; after 120 rounds this model is one of the worst."""
+    """Its mean violation decreases as one over the root of the horizon; after 120 rounds this model
+    is one of the worst."""
     played = Played(next(case for case in ACCEPTED if case.name == "relaxed_commitment"))
     problem = played.problem
     run = taut.simulate(
-        taut.ClippedOGD.tuned(problem.constants, LONG), problem, played.stream(LONG), record=("excess",)
+        taut.ClippedOGD.tuned(problem.constants, LONG),
+        problem,
+        played.stream(LONG),
+        record=("excess",),
     )
     assert 0 < np.maximum(run.excess, 0).mean() <= 0.01 * problem.constants.constraint_range
     certificate = run.certificate()

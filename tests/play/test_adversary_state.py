@@ -1,4 +1,5 @@
-"""Adversaries that carry a state from round to round: compiled, one state per seed, resumed bit for bit."""
+"""Adversaries that carry a state from round to round: compiled, one state per seed, resumed bit for
+bit."""
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +18,21 @@ def reveal(state, round, decision, key):
     """Reveal the mean of all decisions so far, with some noise that differs by seed."""
     count = state["count"] + 1
     mean = state["mean"] + (decision - state["mean"]) / count.astype(decision.dtype)
-    return {"mean": mean, "count": count}, 2 * mean - 1 + 0.3 * jax.random.normal(key, (2,), decision.dtype)
+    return {"mean": mean, "count": count}, 2 * mean - 1 + 0.3 * jax.random.normal(
+        key, (2,), decision.dtype
+    )
 
 
 def play(**options):
     stream = taut.adversary(reveal, START)
-    options = {"horizon": ROUNDS, "seeds": 2, "record": ALL, "chunk": 10, "key": jax.random.key(3), **options}
+    options = {
+        "horizon": ROUNDS,
+        "seeds": 2,
+        "record": ALL,
+        "chunk": 10,
+        "key": jax.random.key(3),
+        **options,
+    }
     return taut.simulate(LEARNER, GAME, stream, **options)
 
 
@@ -33,7 +43,9 @@ def test_the_state_is_that_of_the_decisions_of_the_same_seed():
         for t in range(ROUNDS):
             noise = jax.random.normal(jax.random.fold_in(keys[seed], t + 1), (2,))
             z = 2 * run.decisions[seed, : t + 1].mean(axis=0) - 1 + 0.3 * np.asarray(noise)
-            assert run.loss[seed, t] == pytest.approx(0.5 * np.sum((run.decisions[seed, t] - z) ** 2))
+            assert run.loss[seed, t] == pytest.approx(
+                0.5 * np.sum((run.decisions[seed, t] - z) ** 2)
+            )
 
 
 def test_a_simulation_is_resumed_with_the_adversary_state(tmp_path, monkeypatch):
@@ -86,12 +98,24 @@ def test_numbers_that_are_not_finite_are_reported_with_their_round():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: taut.adversary(lambda t, x, key: x, np.zeros(2)), "reveal: got .*expected a function reveal"),
+        (
+            lambda: taut.adversary(lambda t, x, key: x, np.zeros(2)),
+            "reveal: got .*expected a function reveal",
+        ),
         (lambda: taut.adversary(reveal, None), "state: got no array"),
-        (lambda: taut.simulate(LEARNER, GAME, reveal, horizon=5), r"expected taut.adversary\(reveal, state\)"),
-        (lambda: taut.simulate(LEARNER, GAME, taut.adversary(reveal, START)), "horizon is required"),
+        (
+            lambda: taut.simulate(LEARNER, GAME, reveal, horizon=5),
+            r"expected taut.adversary\(reveal, state\)",
+        ),
+        (
+            lambda: taut.simulate(LEARNER, GAME, taut.adversary(reveal, START)),
+            "horizon is required",
+        ),
         (lambda: _simulated(lambda s, t, x, key: x), "expected two things"),
-        (lambda: _simulated(lambda s, t, x, key: (jnp.zeros(3), x)), r"returned a state with \(\(3,\)"),
+        (
+            lambda: _simulated(lambda s, t, x, key: (jnp.zeros(3), x)),
+            r"returned a state with \(\(3,\)",
+        ),
     ],
 )
 def test_mistakes_are_named(make, message):

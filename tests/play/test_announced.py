@@ -1,4 +1,5 @@
-"""Announced constraints are enforced before a decision is played; what was really played can differ from the decision."""
+"""Announced constraints are enforced before a decision is played; what was really played can differ
+from the decision."""
 
 import jax
 import jax.numpy as jnp
@@ -57,16 +58,22 @@ def test_ramps_are_never_violated_although_the_learner_wants_to_go_further():
 
 
 def test_without_a_need_the_decision_is_not_touched():
-    wide = taut.Problem(cost, total, BOX, previous=True, announced=lambda x, z, q: jnp.sum((x - q) ** 2) - 100.0)
+    wide = taut.Problem(
+        cost, total, BOX, previous=True, announced=lambda x, z, q: jnp.sum((x - q) ** 2) - 100.0
+    )
     plain = taut.simulate(LEARNER, taut.Problem(cost, total, BOX), data(), seeds=SEEDS, record=ALL)
     np.testing.assert_allclose(
-        taut.simulate(LEARNER, wide, data(), seeds=SEEDS, record=ALL).decisions, plain.decisions, atol=1e-14
+        taut.simulate(LEARNER, wide, data(), seeds=SEEDS, record=ALL).decisions,
+        plain.decisions,
+        atol=1e-14,
     )
 
 
 @pytest.mark.parametrize("domain", [taut.Ball(1.0, shape=2), taut.Simplex(2)])
 def test_curved_rows_on_other_domains_hold_exactly_too(domain):
-    problem = taut.Problem(cost, None, domain, previous=True, announced=lambda x, z, q: jnp.sum((x - q) ** 2) - 1e-3)
+    problem = taut.Problem(
+        cost, None, domain, previous=True, announced=lambda x, z, q: jnp.sum((x - q) ** 2) - 1e-3
+    )
     run = taut.simulate("half-space", problem, data(), seeds=SEEDS, record=ALL)
     assert run.totals.peak.shape == (SEEDS, 1)
     assert np.all(run.totals.peak == 0)
@@ -77,7 +84,9 @@ def test_curved_rows_on_other_domains_hold_exactly_too(domain):
 def test_the_step_is_the_projection_where_rows_are_parallel_to_the_box():
     """By hand: learn from the unconstrained decision, then clip to the ramps and to the box."""
     learner = taut.HalfSpace(0.3, 2.0)
-    problem = taut.Problem(cost, None, BOX, previous=True, announced=ramps, start=np.array([0.2, -0.2]))
+    problem = taut.Problem(
+        cost, None, BOX, previous=True, announced=ramps, start=np.array([0.2, -0.2])
+    )
     run = taut.simulate(learner, problem, data()[0], record=ALL)
     x, before = np.zeros(2), np.array([0.2, -0.2])
     for t in range(ROUNDS):
@@ -108,11 +117,19 @@ def test_certificates_check_every_step_into_announced_constraints():
     assert rows["policy regret"].bound is None  # the ramps led away from the best decision
     assert any("does not lead away" in one.name and one.refuted for one in certificate.assumptions)
     slow = taut.HalfSpace(0.001, 2.0)  # steps that the ramps never touch
-    rows = {row.quantity: row for row in taut.simulate(slow, RAMPED, data(), seeds=SEEDS).certificate().rows}
+    rows = {
+        row.quantity: row
+        for row in taut.simulate(slow, RAMPED, data(), seeds=SEEDS).certificate().rows
+    }
     assert rows["policy regret"].bound is None
     assert "loss_lipschitz" in rows["policy regret"].reasons[0]
-    known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0))
-    rows = {row.quantity: row for row in taut.simulate(slow, known, data(), seeds=SEEDS).certificate().rows}
+    known = RAMPED.with_constants(
+        taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0)
+    )
+    rows = {
+        row.quantity: row
+        for row in taut.simulate(slow, known, data(), seeds=SEEDS).certificate().rows
+    }
     assert rows["policy regret"].holds
     assert rows["violation"].holds
 
@@ -135,7 +152,9 @@ def test_a_player_is_told_what_is_announced():
     run = taut.simulate("half-space", CAPPED, z, seeds=SEEDS, record=ALL)
     player = taut.Player(CAPPED, announced_count=1)
     for t in range(10):
-        with pytest.raises(TypeError, match=rf"of round {t + 1} are not known; call player.announce"):
+        with pytest.raises(
+            TypeError, match=rf"of round {t + 1} are not known; call player.announce"
+        ):
             _ = player.decision
         decision = player.announce({"capacity": z["capacity"][0, t]})
         np.testing.assert_allclose(decision, run.decisions[0, t], atol=1e-13)
@@ -153,7 +172,10 @@ def test_resume_and_rescaled_problems_enforce_them(tmp_path):
     whole = taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10)
     taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path)
     assert_bit_equal(
-        taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path), whole
+        taut.simulate(
+            LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path
+        ),
+        whole,
     )
     known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5))
     run = taut.simulate("half-space", taut.rescaled(known), data(), seeds=SEEDS, record=ALL)
@@ -168,13 +190,19 @@ def test_an_adversary_sees_the_decision_that_is_played():
 
     run = taut.simulate(LEARNER, RAMPED, reveal, horizon=9, x1=[0.5, 0.1], record=ALL)
     np.testing.assert_allclose(run.loss[0], np.sum(run.decisions[0] ** 2, axis=-1), atol=1e-14)
-    with pytest.raises(ValueError, match="announced: got constraints that depend on the round's data"):
-        taut.simulate("half-space", CAPPED, lambda t, x, key: {"cost": x, "capacity": x[0]}, horizon=9)
+    with pytest.raises(
+        ValueError, match="announced: got constraints that depend on the round's data"
+    ):
+        taut.simulate(
+            "half-space", CAPPED, lambda t, x, key: {"cost": x, "capacity": x[0]}, horizon=9
+        )
 
 
 @pytest.mark.parametrize("learner", [taut.ClippedOGD(0.1, 3.0), "ogd", "surrogate-anytime"])
 def test_other_learners_refuse_announced_constraints(learner):
-    known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0))
+    known = RAMPED.with_constants(
+        taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0)
+    )
     with pytest.raises(TypeError, match="fixes its decision before it sees announced constraints"):
         taut.simulate(learner, known, data(), seeds=SEEDS)
     with pytest.raises(TypeError, match="fixes its decision before"):
@@ -206,7 +234,12 @@ def test_what_was_really_played_is_the_previous_decision_of_the_next_round():
 
 @pytest.mark.parametrize(
     ("played", "message"),
-    [([2.0, 0.0], "outside the domain"), ([0.1], r"got shape \(1,\)"), ([np.nan, 0.0], "played: got"), ("x", "played")],
+    [
+        ([2.0, 0.0], "outside the domain"),
+        ([0.1], r"got shape \(1,\)"),
+        ([np.nan, 0.0], "played: got"),
+        ("x", "played"),
+    ],
 )
 def test_a_bad_decision_is_refused_and_changes_nothing(played, message):
     player = taut.Player(LEARNER, RAMPED)
@@ -218,9 +251,13 @@ def test_a_bad_decision_is_refused_and_changes_nothing(played, message):
 
 
 def test_learners_that_cannot_go_on_from_another_decision_say_so():
-    problem = taut.Problem(cost, total, BOX, taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5))
+    problem = taut.Problem(
+        cost, total, BOX, taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5)
+    )
     player = taut.Player(taut.learner("step-experts", problem, horizon=10), problem)
-    with pytest.raises(TypeError, match=r"played: .* does not go on from a decision that is not its own"):
+    with pytest.raises(
+        TypeError, match=r"played: .* does not go on from a decision that is not its own"
+    ):
         player.observe(np.ones(2), played=np.zeros(2))
 
 
@@ -230,11 +267,15 @@ def test_hindsight_and_steady_problems_take_announced_constraints_as_all_others(
     assert rest.constraints.values(jnp.zeros(2), jnp.zeros(2)).shape == (5,)
     small = taut.tightened(RAMPED, 0.1)
     assert small.announced is RAMPED.announced
-    jax.block_until_ready(small.scored_constraints.values(jnp.zeros(2), small.given(jnp.zeros(2), jnp.zeros(2))))
+    jax.block_until_ready(
+        small.scored_constraints.values(jnp.zeros(2), small.given(jnp.zeros(2), jnp.zeros(2)))
+    )
 
 
 def test_a_recommendation_enforces_announced_constraints():
-    known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0))
+    known = RAMPED.with_constants(
+        taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0)
+    )
     found = taut.recommend(known, 1000)
     assert found.learner.heeds_announced
     assert any("adaptive-adversary regret" in reason for reason in found.reasons)

@@ -1,4 +1,5 @@
-"""Seeds and learners side by side: groups equal single runs, programs are never mixed up, totals keep their digits."""
+"""Seeds and learners side by side: groups equal single runs, programs are never mixed up, totals
+keep their digits."""
 
 import itertools
 
@@ -23,7 +24,8 @@ def _quick():
 
 @pytest.mark.parametrize(("seeds", "learners"), [(120, None), (127, None), (60, 3)])
 def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
-    """More numbers than are played side by side: groups of seeds, seeds one by one, learners one by one."""
+    """More numbers than are played side by side: groups of seeds, seeds one by one, learners one by
+    one."""
     assert seeds * (learners or 1) * 9 > loop.SIDE_BY_SIDE
     case, data = problems.DOUBLY, problems.DOUBLY.stream(seeds, 6)
     swept = [taut.ClippedOGD(0.1 * k, 40.0) for k in range(1, (learners or 1) + 1)]
@@ -33,16 +35,33 @@ def test_plays_that_are_split_into_groups_equal_single_ones(seeds, learners):
         for seed in (0, seeds // 2 - 1, seeds // 2, seeds - 1):
             single = taut.simulate(swept[learner], case.problem, data[seed], **sizes)
             many = run[learner] if learners else run
-            np.testing.assert_allclose(many.decisions[seed], single.decisions[0], rtol=0, atol=1e-13)
-            np.testing.assert_allclose(many.totals.violation[seed], single.totals.violation[0], rtol=0, atol=1e-13)
+            np.testing.assert_allclose(
+                many.decisions[seed], single.decisions[0], rtol=0, atol=1e-13
+            )
+            np.testing.assert_allclose(
+                many.totals.violation[seed], single.totals.violation[0], rtol=0, atol=1e-13
+            )
 
 
-def test_seeds_of_large_decisions_are_played_one_after_the_other_where_their_data_are(monkeypatch, tmp_path, capsys):
-    size, seeds, rounds = loop.SIDE_BY_SIDE // 2 + 8, 3, 5  # each row begins at a multiple of 64 bytes
-    data = jax.device_put(np.random.default_rng(0).normal(size=(seeds, rounds + 3, size)))  # aligned
+def test_seeds_of_large_decisions_are_played_one_after_the_other_where_their_data_are(
+    monkeypatch, tmp_path, capsys
+):
+    size, seeds, rounds = (
+        loop.SIDE_BY_SIDE // 2 + 8,
+        3,
+        5,
+    )  # each row begins at a multiple of 64 bytes
+    data = jax.device_put(
+        np.random.default_rng(0).normal(size=(seeds, rounds + 3, size))
+    )  # aligned
     problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] - 0.5, taut.Ball(1.0, shape=size))
     learners = [taut.ClippedOGD(eta, 4.0) for eta in (0.1, 0.2)]
-    options = {"horizon": rounds, "record": ("loss", "excess", "decisions", "multipliers"), "every": 2, "chunk": 4}
+    options = {
+        "horizon": rounds,
+        "record": ("loss", "excess", "decisions", "multipliers"),
+        "every": 2,
+        "chunk": 4,
+    }
     used, real = [], chunks.play
 
     def spy(programs, key, inputs, state, block, *rest):
@@ -63,16 +82,21 @@ def test_seeds_of_large_decisions_are_played_one_after_the_other_where_their_dat
                 axis = int(run.swept)
                 np.testing.assert_array_equal(np.take(many, seed, axis), np.take(one, 0, axis))
             assert run.totals.to_dict().keys() == alone.totals.to_dict().keys()
-            np.testing.assert_array_equal(np.take(run.totals.loss, seed, axis), np.take(alone.totals.loss, 0, axis))
+            np.testing.assert_array_equal(
+                np.take(run.totals.loss, seed, axis), np.take(alone.totals.loss, 0, axis)
+            )
         del used[:]
-        kept = taut.simulate(learner, problem, data, seeds=seeds, checkpoint=tmp_path / str(run.swept), **options)
+        kept = taut.simulate(
+            learner, problem, data, seeds=seeds, checkpoint=tmp_path / str(run.swept), **options
+        )
         np.testing.assert_allclose(kept.loss, run.loss, rtol=0, atol=1e-13)
         del used[:]
     assert "5/5" in capsys.readouterr().out
 
 
 def test_no_program_can_be_taken_for_that_of_another_class():
-    """Compiled programs are found by tree structure: those of two classes must differ even where their fields agree."""
+    """Compiled programs are found by tree structure: those of two classes must differ even where
+    their fields agree."""
     stated = problems.TOY.problem.constraints
     transforms = [
         Max(stated),
@@ -91,12 +115,16 @@ def test_no_program_can_be_taken_for_that_of_another_class():
     for kinds in (transforms, steps, learners):
         structures = [jax.tree.structure(kind) for kind in kinds]
         assert all(a != b for a, b in itertools.combinations(structures, 2))
-        assert structures == [jax.tree.structure(jax.tree.map(lambda leaf: 2 * leaf, kind)) for kind in kinds]
+        assert structures == [
+            jax.tree.structure(jax.tree.map(lambda leaf: 2 * leaf, kind)) for kind in kinds
+        ]
 
 
 def test_the_counter_of_compilations_counts():
     before = loop.count_compiled()
-    taut.simulate(taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(5, 3), seeds=5, chunk=3)
+    taut.simulate(
+        taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(5, 3), seeds=5, chunk=3
+    )
     assert loop.count_compiled() == before + 1
 
 
@@ -105,13 +133,18 @@ def test_the_counter_of_compilations_counts_dropped_programs_too(monkeypatch):
     before = loop.count_compiled()
     for seeds in (6, 7):
         taut.simulate(
-            taut.ClippedOGD(0.1, 4.0), problems.TOY.problem, problems.TOY.stream(seeds, 3), seeds=seeds, chunk=3
+            taut.ClippedOGD(0.1, 4.0),
+            problems.TOY.problem,
+            problems.TOY.stream(seeds, 3),
+            seeds=seeds,
+            chunk=3,
         )
     assert loop.count_compiled() == before + 2
 
 
 def test_float32_totals_keep_their_digits_over_many_rounds():
-    """A sum of 2^20 terms in 32 bits loses its fourth digit unless the rounding is carried along."""
+    """A sum of 2^20 terms in 32 bits loses its fourth digit unless the rounding is carried
+    along."""
     rounds = 2**20
     still = taut.ClippedOGD(1e-12, 1e12)  # stays where it is
     x1 = np.array([0.61, 0.43], np.float32)  # outside the square, inside the disc

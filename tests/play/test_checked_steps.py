@@ -1,4 +1,5 @@
-"""Learners that show infinity: their steps are checked instead of every gradient, and nothing that is not finite is lost."""
+"""Learners that show infinity: their steps are checked instead of every gradient, and nothing that
+is not finite is lost."""
 
 from typing import ClassVar
 
@@ -22,16 +23,26 @@ def breaking(round, size=2, rounds=ROUNDS):
 
 
 LOSS = (lambda x, z: steep(x[0], z[0]) + jnp.sum(x * x), lambda x, z: jnp.sum(x) - 1)
-CONSTRAINT = (lambda x, z: jnp.sum(x * x), lambda x, z: steep(x[0], z[0]) + 0.5)  # violated at the centre
-DOMAINS = {"ball": lambda size: taut.Ball(1.0, shape=size), "box": lambda size: taut.Box(-1.0, 1.0, shape=size)}
+CONSTRAINT = (
+    lambda x, z: jnp.sum(x * x),
+    lambda x, z: steep(x[0], z[0]) + 0.5,
+)  # violated at the centre
+DOMAINS = {
+    "ball": lambda size: taut.Ball(1.0, shape=size),
+    "box": lambda size: taut.Box(-1.0, 1.0, shape=size),
+}
 SHOWING = [
-    name for name, card in taut.LEARNERS.items() if not card.request_first and type(learner(name)).step_shows_infinity()
+    name
+    for name, card in taut.LEARNERS.items()
+    if not card.request_first and type(learner(name)).step_shows_infinity()
 ]
 
 
 def test_some_learners_show_infinity_and_some_do_not():
     assert {"clipped-ogd", "drift-plus-penalty", "ogd", "a-ogd-clipped"} <= set(SHOWING)
-    assert not {"half-space", "projected-ogd", "clipped-ogd-doubling", "step-experts"} & set(SHOWING)
+    assert not {"half-space", "projected-ogd", "clipped-ogd-doubling", "step-experts"} & set(
+        SHOWING
+    )
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -40,7 +51,9 @@ def test_some_learners_show_infinity_and_some_do_not():
 def test_an_infinite_slope_is_reported(name, broken, domain):
     problem = taut.Problem(*broken, DOMAINS[domain](2))
     assert StepCheckedRound.suits(learner(name), problem.domain)
-    with pytest.raises(ValueError, match="loss gradient: got a value that is not finite in round 7"):
+    with pytest.raises(
+        ValueError, match="loss gradient: got a value that is not finite in round 7"
+    ):
         taut.simulate(learner(name), problem, breaking(7))
 
 
@@ -49,7 +62,9 @@ def test_an_infinite_slope_is_reported(name, broken, domain):
 @pytest.mark.parametrize("round", [1, 9, 12])
 def test_an_infinite_slope_of_a_wide_decision_is_reported(broken, domain, round):
     problem = taut.Problem(*broken, DOMAINS[domain](WIDE))
-    with pytest.raises(ValueError, match=f"loss gradient: got a value that is not finite in round {round}"):
+    with pytest.raises(
+        ValueError, match=f"loss gradient: got a value that is not finite in round {round}"
+    ):
         taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, breaking(round, WIDE, 12))
 
 
@@ -61,7 +76,11 @@ def test_data_that_nobody_looks_at_are_reported(domain, size, value, seeds):
     problem = taut.Problem(lambda x, z: x[0] * z[0], lambda x: x[1] - 0.5, DOMAINS[domain](size))
     z = np.ones((12, size))
     z[4, -1] = value
-    stream, options = (z, {}) if seeds is None else (np.stack([np.ones_like(z)] * (seeds - 1) + [z]), {"seeds": seeds})
+    stream, options = (
+        (z, {})
+        if seeds is None
+        else (np.stack([np.ones_like(z)] * (seeds - 1) + [z]), {"seeds": seeds})
+    )
     with pytest.raises(ValueError, match="stream: got a value that is not finite in round 5"):
         taut.simulate(taut.ClippedOGD(0.1, 4.0), problem, stream, **options)
 
@@ -85,7 +104,9 @@ class Forgiving(taut.Box, leaves=("lower", "upper")):
 
 
 def test_a_domain_that_removes_nan_does_not_hide_data_that_are_not_finite():
-    problem = taut.Problem(lambda x, z: x[0] * z[0], lambda x: x[1] - 0.5, Forgiving(-1.0, 1.0, shape=2))
+    problem = taut.Problem(
+        lambda x, z: x[0] * z[0], lambda x: x[1] - 0.5, Forgiving(-1.0, 1.0, shape=2)
+    )
     z = np.ones((12, 2))
     z[4, 1] = np.nan
     assert not StepCheckedRound.suits(taut.ClippedOGD(0.1, 4.0), problem.domain)
@@ -118,7 +139,9 @@ class Unprojected(taut.Learner):
 @pytest.mark.parametrize("made", [SignSteps(0.1, 4.0), Unprojected(0.1)])
 def test_a_step_of_ones_own_is_not_trusted(made):
     problem = taut.Problem(*LOSS, taut.Box(-1.0, 1.0, shape=2))
-    with pytest.raises(ValueError, match="loss gradient: got a value that is not finite in round 7"):
+    with pytest.raises(
+        ValueError, match="loss gradient: got a value that is not finite in round 7"
+    ):
         taut.simulate(made, problem, breaking(7))
 
 
@@ -126,6 +149,8 @@ def test_checks_change_no_decision(monkeypatch):
     z = targets(seeds=3)
     quick = taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, z, seeds=3, record=("loss", "decisions"))
     monkeypatch.setattr("taut.play.step.KEEP_NAN", ())
-    other = taut.Problem(GAME.loss, lambda x: jnp.sum(jnp.abs(x)) - 1, GAME.domain)  # programs of its own
+    other = taut.Problem(
+        GAME.loss, lambda x: jnp.sum(jnp.abs(x)) - 1, GAME.domain
+    )  # programs of its own
     slow = taut.simulate(taut.ClippedOGD(0.3, 5.0), other, z, seeds=3, record=("loss", "decisions"))
     np.testing.assert_allclose(quick.decisions, slow.decisions, rtol=1e-14, atol=1e-15)

@@ -1,4 +1,5 @@
-"""Checkpoints: whatever stops a simulation, it ends bit for bit as if it had not; foreign ones are refused."""
+"""Checkpoints: whatever stops a simulation, it ends bit for bit as if it had not; foreign ones are
+refused."""
 
 import os
 import shutil
@@ -30,7 +31,8 @@ class Stop(Exception):
 
 
 def failing(z, after):
-    """The stream as a function that fails when asked for a chunk that begins at or after round `after`."""
+    """The stream as a function that fails when asked for a chunk that begins at or after round
+    `after`."""
 
     def chunk(start, length):
         if start >= after:
@@ -60,11 +62,16 @@ def test_resume_is_bit_identical(tmp_path, after, seeds):
     resumed = play(counting, tmp_path, seeds=seeds)
     assert_bit_equal(resumed, whole)
     assert resumed.loss.shape == (seeds or 1, ROUNDS)
-    assert sorted(set(asked)) == list(range(0, ROUNDS, CHUNK))  # chunks played before are compared, all others are new
+    assert sorted(set(asked)) == list(
+        range(0, ROUNDS, CHUNK)
+    )  # chunks played before are compared, all others are new
 
 
 def test_resume_a_sweep_of_doubling_learners_with_totals_only(tmp_path):
-    learners = [taut.Doubling.of(lambda horizon, c=c: taut.ClippedOGD(c / horizon**0.5, 5.0)) for c in (0.2, 0.7)]
+    learners = [
+        taut.Doubling.of(lambda horizon, c=c: taut.ClippedOGD(c / horizon**0.5, 5.0))
+        for c in (0.2, 0.7)
+    ]
     z = targets(rounds=ROUNDS)
     whole = play(failing(z, ROUNDS), learner=learners, record=())
     with pytest.raises(Stop):
@@ -133,7 +140,12 @@ class Drunk(Learner):
 
     def step(self, state, round):
         key, now = jax.random.split(state.key)
-        return Walk(round.project(state.x + self.stride * jax.random.normal(now, state.x.shape, state.x.dtype)), key)
+        return Walk(
+            round.project(
+                state.x + self.stride * jax.random.normal(now, state.x.shape, state.x.dtype)
+            ),
+            key,
+        )
 
 
 def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
@@ -146,10 +158,14 @@ def test_resume_a_learner_with_a_random_key_in_its_state(tmp_path):
 
 
 def test_padded_seeds_can_have_random_keys_too():
-    box = taut.Problem(lambda x, z: jnp.sum((x - z) ** 2), lambda x: x - 0.5, taut.Box(-np.ones(3), np.ones(3)))
+    box = taut.Problem(
+        lambda x, z: jnp.sum((x - z) ** 2), lambda x: x - 0.5, taut.Box(-np.ones(3), np.ones(3))
+    )
     z = np.zeros((10, 20, 3))
     run = taut.simulate(Drunk(0.2), box, z, seeds=10)
-    np.testing.assert_array_equal(run.final, np.tile(taut.simulate(Drunk(0.2), box, z[0]).final, (10, 1)))
+    np.testing.assert_array_equal(
+        run.final, np.tile(taut.simulate(Drunk(0.2), box, z[0]).final, (10, 1))
+    )
 
 
 def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
@@ -176,7 +192,8 @@ taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, chunk, horizon=2000, chunk=10, ev
 
 
 def test_resume_after_kill_9_is_bit_identical(tmp_path):
-    """A process of its own, killed without warning in the middle of 200 chunks; only the folder is left of it."""
+    """A process of its own, killed without warning in the middle of 200 chunks; only the folder is
+    left of it."""
     folder = tmp_path / "checkpoint"
     script = CHILD.format(tests=str(Path(__file__).parent.parent), folder=str(folder))
     child = subprocess.Popen([sys.executable, "-c", script])
@@ -190,7 +207,9 @@ def test_resume_after_kill_9_is_bit_identical(tmp_path):
     assert 40 <= done < 1900
     z = targets(rounds=2000)
     whole = play(lambda start, length: z[start : start + length], horizon=2000)
-    assert_bit_equal(play(lambda start, length: z[start : start + length], folder, horizon=2000), whole)
+    assert_bit_equal(
+        play(lambda start, length: z[start : start + length], folder, horizon=2000), whole
+    )
 
 
 # Checkpoints that belong to something else.
@@ -219,8 +238,18 @@ def moved(x, z):
         ("chunk", {"chunk": 15}),
         ("x1", {"x1": [0.0, 1e-12]}),
         ("problem", {"problem": taut.Problem(moved, lambda x: jnp.sum(jnp.abs(x)) - 1, BALL)}),
-        ("problem", {"problem": taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1.001, BALL)}),
-        ("problem", {"problem": taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.6, shape=2))}),
+        (
+            "problem",
+            {"problem": taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1.001, BALL)},
+        ),
+        (
+            "problem",
+            {
+                "problem": taut.Problem(
+                    distance, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.6, shape=2)
+                )
+            },
+        ),
         ("problem", {"score": taut.Problem(distance, jnp.sum, BALL)}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -228,7 +257,8 @@ def moved(x, z):
 def test_another_call_is_refused_and_named(stopped, what, changes):
     before = {file.name: file.read_bytes() for file in stopped.iterdir()}
     with pytest.raises(
-        ValueError, match=rf"The checkpoint in .* belongs to a call with a different .*{what}.*\. Use another"
+        ValueError,
+        match=rf"The checkpoint in .* belongs to a call with a different .*{what}.*\. Use another",
     ):
         play(targets(rounds=ROUNDS), stopped, **changes)
     assert {file.name: file.read_bytes() for file in stopped.iterdir()} == before
@@ -255,7 +285,9 @@ def test_a_truncated_checkpoint_is_named(stopped, tmp_path, name, part):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(content[: int(part * len(content))])
-    with pytest.raises(ValueError, match=rf"checkpoint: got .*{name}, damaged or foreign .*; expected a file"):
+    with pytest.raises(
+        ValueError, match=rf"checkpoint: got .*{name}, damaged or foreign .*; expected a file"
+    ):
         play(targets(rounds=ROUNDS), tmp_path)
 
 
@@ -268,7 +300,9 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
     with pytest.raises(ValueError, match="in format 99; expected format 5"):
         play(targets(rounds=ROUNDS), tmp_path)
     files.write_arrays(tmp_path / "state.npz", header, arrays)
-    with pytest.raises(FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"):
+    with pytest.raises(
+        FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"
+    ):
         play(targets(rounds=ROUNDS), tmp_path)
 
 
@@ -313,14 +347,18 @@ def test_records_of_another_run_are_refused(stopped, tmp_path):
         mixed.mkdir(exist_ok=True)
         copied(stopped, mixed)
         shutil.copy(other / name, mixed / name)  # the same call, but another run of it
-        with pytest.raises(ValueError, match=rf"damaged or foreign \({name} belongs to another run"):
+        with pytest.raises(
+            ValueError, match=rf"damaged or foreign \({name} belongs to another run"
+        ):
             play(targets(rounds=ROUNDS), mixed)
 
 
 def test_swapped_changed_and_missing_records_are_refused(stopped, tmp_path):
     copied(stopped, tmp_path)
     shutil.copy(stopped / "records-10.npz", tmp_path / "records-20.npz")
-    with pytest.raises(ValueError, match=r"records-20.npz belongs to another run or to other rounds"):
+    with pytest.raises(
+        ValueError, match=r"records-20.npz belongs to another run or to other rounds"
+    ):
         play(targets(rounds=ROUNDS), tmp_path)
     for name in ("records-20.npz", "records-30.npz"):  # new numbers under the old header
         copied(stopped, tmp_path)
@@ -367,7 +405,9 @@ def test_a_constant_in_a_closure_is_noticed(tmp_path):
 def test_a_folder_in_use_is_refused_until_its_user_ends(tmp_path):
     def nested(start, length):
         if start == 10:
-            with pytest.raises(RuntimeError, match=r"checkpoint: .* is in use by another simulation. Wait until"):
+            with pytest.raises(
+                RuntimeError, match=r"checkpoint: .* is in use by another simulation. Wait until"
+            ):
                 play(targets(rounds=ROUNDS), tmp_path)
         return targets(rounds=ROUNDS)[start : start + length]
 

@@ -28,7 +28,9 @@ def test_default_chunk_length(size):
         assert power * size <= layout.CHUNK_BYTES < 2 * power * size
 
 
-@pytest.mark.parametrize("option", [{"chunk": 2**31}, {"every": 2**31}, {"chunk": 2**40, "every": 2**40}])
+@pytest.mark.parametrize(
+    "option", [{"chunk": 2**31}, {"every": 2**31}, {"chunk": 2**40, "every": 2**40}]
+)
 def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch):
     seen = []
     prepare = chunks.Simulation.prepare.__func__
@@ -47,7 +49,9 @@ def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch
 
 
 @pytest.mark.parametrize("size", [1, 16, 160, 4000, 2**17])
-@pytest.mark.parametrize("horizon", [1, 2, 7, 1000, 1025, 5000, 8192, 8193, 16384, 20_000, 32_768, 100_000])
+@pytest.mark.parametrize(
+    "horizon", [1, 2, 7, 1000, 1025, 5000, 8192, 8193, 16384, 20_000, 32_768, 100_000]
+)
 def test_records_of_one_chunk_are_hardly_longer_than_the_horizon(horizon, size):
     usual = default_chunk_length(size)
     length = without_waste(usual, horizon, size)
@@ -86,13 +90,17 @@ def reveal(t, x, key):
 
 
 PROBLEM = taut.Problem(
-    lambda x, z: 0.5 * jnp.sum((x - z["z"]) ** 2), lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.5, shape=2)
+    lambda x, z: 0.5 * jnp.sum((x - z["z"]) ** 2),
+    lambda x: jnp.sum(jnp.abs(x)) - 1,
+    taut.Ball(1.5, shape=2),
 )
 
 
 @pytest.mark.parametrize("seeds", [None, 3])
 def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
-    run = taut.simulate(CLIPPED, PROBLEM, reveal, horizon=300, seeds=seeds, key=jax.random.key(4), record=ALL)
+    run = taut.simulate(
+        CLIPPED, PROBLEM, reveal, horizon=300, seeds=seeds, key=jax.random.key(4), record=ALL
+    )
     monkeypatch.setattr(layout, "LONGEST", 256)  # several chunks
     monkeypatch.setattr(layout, "SHORTEST", 64)
     data = revealed_data(run)
@@ -105,7 +113,8 @@ def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
 
 
 def test_a_function_may_overwrite_the_arrays_that_it_returned_before():
-    """Chunks overlap in time. Data of a function that are read in place must not change while they are read."""
+    """Chunks overlap in time. Data of a function that are read in place must not change while they
+    are read."""
     z = np.random.default_rng(0).normal(size=(2000, 600))
     scratch = aligned((1, 200, 600), float)[0]
 
@@ -135,7 +144,9 @@ def test_a_chunk_is_started_before_the_one_before_is_looked_at(monkeypatch):
     run = taut.simulate(CLIPPED, GAME, z, chunk=20)
     assert order == ["start 0", "start 20", "finish 0", "start 40", "finish 20", "finish 40"]
     order.clear()
-    again = taut.simulate(CLIPPED, GAME, lambda begun, length: z[begun : begun + length], horizon=50, chunk=20)
+    again = taut.simulate(
+        CLIPPED, GAME, lambda begun, length: z[begun : begun + length], horizon=50, chunk=20
+    )
     assert order == ["start 0", "finish 0", "start 20", "finish 20", "start 40", "finish 40"]
     assert_bit_equal(again, run)
 
@@ -149,7 +160,8 @@ def test_the_first_number_that_is_not_finite_is_named_although_chunks_overlap():
 
 @pytest.mark.parametrize("size", [2, 600])
 def test_a_loss_that_calls_back_is_played_in_overlapping_chunks_too(size):
-    """The callback needs the interpreter while the next chunk is being started; an error of its own is raised."""
+    """The callback needs the interpreter while the next chunk is being started; an error of its own
+    is raised."""
     calls, last = [], [float("inf")]
 
     def counted(u):
@@ -160,11 +172,15 @@ def test_a_loss_that_calls_back_is_played_in_overlapping_chunks_too(size):
 
     @jax.custom_jvp
     def called(u):
-        return jax.pure_callback(counted, jax.ShapeDtypeStruct(u.shape, u.dtype), u, vmap_method="expand_dims")
+        return jax.pure_callback(
+            counted, jax.ShapeDtypeStruct(u.shape, u.dtype), u, vmap_method="expand_dims"
+        )
 
     called.defjvp(lambda primals, tangents: (called(primals[0]), tangents[0]))
     problem = taut.Problem(
-        lambda x, z: jnp.sum((called(x) - z) ** 2), lambda x: jnp.sum(x * x) - 1, taut.Ball(2.0, shape=size)
+        lambda x, z: jnp.sum((called(x) - z) ** 2),
+        lambda x: jnp.sum(x * x) - 1,
+        taut.Ball(2.0, shape=size),
     )
     z = np.random.default_rng(0).normal(size=(60, size))
     runs = [taut.simulate(CLIPPED, problem, z, chunk=chunk) for chunk in (60, 8)]
@@ -188,7 +204,10 @@ def test_a_chunk_that_cannot_be_started_does_not_lose_the_one_before(tmp_path, m
     with pytest.raises(kind):
         taut.simulate(CLIPPED, GAME, z, chunk=20, checkpoint=tmp_path)
     monkeypatch.undo()
-    assert {path.name for path in tmp_path.glob("records-*")} == {"records-20.npz", "records-40.npz"}
+    assert {path.name for path in tmp_path.glob("records-*")} == {
+        "records-20.npz",
+        "records-40.npz",
+    }
     assert_bit_equal(taut.simulate(CLIPPED, GAME, z, chunk=20, checkpoint=tmp_path), whole)
 
 

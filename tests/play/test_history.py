@@ -1,4 +1,5 @@
-"""The memory of a live player: bounded, exact for the last rounds, thinned evenly before, and part of its file."""
+"""The memory of a live player: bounded, exact for the last rounds, thinned evenly before, and part
+of its file."""
 
 import json
 

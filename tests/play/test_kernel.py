@@ -1,4 +1,5 @@
-"""A chunk is compiled into one kernel where XLA can do that, and plays the same rounds where it cannot."""
+"""A chunk is compiled into one kernel where XLA can do that, and plays the same rounds where it
+cannot."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ DATA = np.array([[1.0, 0.5], [0.5, -1.0], [-0.25, 0.75], [1.0, 1.0]])
 
 
 in_one_kernel = pytest.mark.skipif(
-    not jax.__version__.startswith(jax_internals.ONE_KERNEL), reason="this version of JAX compiles chunks in pieces"
+    not jax.__version__.startswith(jax_internals.ONE_KERNEL),
+    reason="this version of JAX compiles chunks in pieces",
 )
 
 
@@ -53,7 +55,11 @@ def entry_of(problem):
 
 def operations_of(problem):
     """The operations of the program that are not inside a function or a loop."""
-    return [line for line in entry_of(problem).splitlines() if " = " in line and " parameter(" not in line]
+    return [
+        line
+        for line in entry_of(problem).splitlines()
+        if " = " in line and " parameter(" not in line
+    ]
 
 
 @in_one_kernel
@@ -65,16 +71,22 @@ def test_whole_chunk_is_one_kernel():
 def test_chunk_with_an_operation_of_a_library_is_in_pieces_and_plays_the_same():
     problem = game(largest)
     assert "small_call" not in entry_of(problem)
-    np.testing.assert_allclose(taut.simulate(LEARNER, problem, DATA).loss[0], played_by_hand(), atol=1e-15)
+    np.testing.assert_allclose(
+        taut.simulate(LEARNER, problem, DATA).loss[0], played_by_hand(), atol=1e-15
+    )
 
 
 @in_one_kernel
 def test_long_sums_of_several_seeds_are_in_the_kernel():
     problem = taut.Problem(
-        lambda x, z: jnp.sum(jnp.log1p(jnp.exp(z * x))), lambda x: jnp.sum(x * x) - 1, taut.Ball(2.0, shape=100)
+        lambda x, z: jnp.sum(jnp.log1p(jnp.exp(z * x))),
+        lambda x: jnp.sum(x * x) - 1,
+        taut.Ball(2.0, shape=100),
     )
     learner = StepExperts(eta=0.1, rate=1.0, penalty=1.0, count=6)
-    text = text_of(learner, problem, np.ones((10, 2, 100)), seeds=10)  # XLA would hand these sums to a library
+    text = text_of(
+        learner, problem, np.ones((10, 2, 100)), seeds=10
+    )  # XLA would hand these sums to a library
     assert "small_call" in parsed(text).entry
 
 
@@ -89,11 +101,15 @@ def test_seeds_are_side_by_side_unless_rounds_take_several_steps():
 
 @in_one_kernel
 def test_operation_that_xla_refuses_in_a_kernel_is_noticed_and_compiled_once(monkeypatch):
-    monkeypatch.setattr(kernel, "SEPARATE", frozenset())  # as if Fourier transforms were operations that we do not know
+    monkeypatch.setattr(
+        kernel, "SEPARATE", frozenset()
+    )  # as if Fourier transforms were operations that we do not know
     problem = game(lambda x, c: jnp.sum(jnp.fft.irfft(jnp.fft.rfft(c * x), 2)))
     expected = taut.simulate(LEARNER, game(lambda x, c: c @ x), DATA).loss
     np.testing.assert_allclose(taut.simulate(LEARNER, problem, DATA).loss, expected, atol=1e-15)
-    (replacement,) = (value for value in programs_of(problem).values() if isinstance(value, CompileKey))
+    (replacement,) = (
+        value for value in programs_of(problem).values() if isinstance(value, CompileKey)
+    )
     assert not replacement.whole
     before = count_compiled()
     taut.simulate(LEARNER, problem, 2 * DATA)
@@ -104,7 +120,9 @@ def test_operation_that_xla_refuses_in_a_kernel_is_noticed_and_compiled_once(mon
     ("module", "name", "value"),
     [(layout, "HUGE", 1), (jax_internals, "_forced", True), (jax_internals, "ONE_KERNEL", "0.9.")],
 )
-def test_large_decisions_plain_jax_and_other_versions_are_in_pieces(module, name, value, monkeypatch):
+def test_large_decisions_plain_jax_and_other_versions_are_in_pieces(
+    module, name, value, monkeypatch
+):
     monkeypatch.setattr(module, name, value)
     assert len(operations_of(game(lambda x, c: c @ x))) > 10
 
@@ -117,11 +135,15 @@ def test_products_of_matrices_are_no_part_of_a_kernel():
     assert separate(jnp.matmul, (3, 4), (4, 5)) == [True]
     assert separate(jnp.matmul, (3, 4), (4,)) == [False]
     assert any(separate(jnp.outer, (3,), (4,))) is False  # a product of numbers, without a sum
-    assert separate(lambda a, b: jax.lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))), (2, 3, 4), (2, 4)) == [False]
+    assert separate(
+        lambda a, b: jax.lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))), (2, 3, 4), (2, 4)
+    ) == [False]
 
 
 def test_empty_data_are_no_argument_of_a_kernel():
-    problem = taut.Problem(lambda x, z: jnp.sum(x) + jnp.sum(z["none"]), lambda x: jnp.sum(x) - 1, BALL)
+    problem = taut.Problem(
+        lambda x, z: jnp.sum(x) + jnp.sum(z["none"]), lambda x: jnp.sum(x) - 1, BALL
+    )
     run = taut.simulate(LEARNER, problem, {"none": np.zeros((3, 0))})
     np.testing.assert_allclose(run.loss[0], [0.0, -0.2, -0.4])
 

@@ -1,4 +1,5 @@
-"""Labels: the index of a table that goes in comes out, names of constraints and coordinates are shown and saved."""
+"""Labels: the index of a table that goes in comes out, names of constraints and coordinates are
+shown and saved."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,11 +11,16 @@ from small_games import BALL, FOUR, ROUNDS, distance, targets
 
 LEARNER = taut.ClippedOGD(0.3, 20.0)
 NAMED = taut.Problem(
-    distance, lambda x: {"sum": jnp.sum(x) - 1, "box": x - 0.8}, BALL, coordinate_names=["gas", "coal"]
+    distance,
+    lambda x: {"sum": jnp.sum(x) - 1, "box": x - 0.8},
+    BALL,
+    coordinate_names=["gas", "coal"],
 )
 INDEXES = {
     "times": pd.date_range("2024-03-30", periods=ROUNDS, freq="5min", name="time"),
-    "times with a zone": pd.date_range("2024-03-30 22:00", periods=ROUNDS, freq="1h", tz="Europe/Berlin", name="t"),
+    "times with a zone": pd.date_range(
+        "2024-03-30 22:00", periods=ROUNDS, freq="1h", tz="Europe/Berlin", name="t"
+    ),
     "numbers": pd.Index(np.arange(ROUNDS) * 2.5, name="metres"),
     "labels": pd.Index([f"day {i}" for i in range(ROUNDS)]),
 }
@@ -32,14 +38,22 @@ def test_the_index_comes_back(kind, tmp_path):
     back = taut.Run.load(tmp_path / "run.nc")
     pd.testing.assert_index_equal(back.index, index)
     pd.testing.assert_frame_equal(back.to_dataframe(), run.to_dataframe(), check_freq=False)
-    assert (back.constraint_names, back.coordinate_names) == (("box[0]", "box[1]", "sum"), ("gas", "coal"))
+    assert (back.constraint_names, back.coordinate_names) == (
+        ("box[0]", "box[1]", "sum"),
+        ("gas", "coal"),
+    )
     shorter = taut.simulate(LEARNER, NAMED, frame, horizon=9)
     pd.testing.assert_index_equal(shorter.index, index[:9])
 
 
 def test_tables_are_tidy_and_small():
     run = taut.simulate(
-        LEARNER, FOUR, targets(seeds=3), seeds=3, record=("loss", "excess", "decisions", "multipliers"), every=4
+        LEARNER,
+        FOUR,
+        targets(seeds=3),
+        seeds=3,
+        record=("loss", "excess", "decisions", "multipliers"),
+        every=4,
     )
     rounds = run.to_dataframe()
     assert rounds.shape == (3 * ROUNDS, 3)
@@ -64,10 +78,15 @@ def test_a_sweep_has_one_more_level():
 
 
 def test_names_label_the_dataset():
-    data = taut.simulate(LEARNER, NAMED, pd.DataFrame(targets(), index=INDEXES["times"])).to_xarray()
+    data = taut.simulate(
+        LEARNER, NAMED, pd.DataFrame(targets(), index=INDEXES["times"])
+    ).to_xarray()
     assert data["total_peak"].sel(constraint="sum").shape == (1,)
     assert data["final"].sel(axis_0="coal").shape == (1,)
-    assert data["loss"].swap_dims(round="time").sel(time="2024-03-30 00:10").item() == data["loss"][0, 2].item()
+    assert (
+        data["loss"].swap_dims(round="time").sel(time="2024-03-30 00:10").item()
+        == data["loss"][0, 2].item()
+    )
 
 
 def test_names_are_checked_and_dropped_by_transforms():

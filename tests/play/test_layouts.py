@@ -1,4 +1,5 @@
-"""A second call with the same objects is prepared from memory, and never with the numbers of another call."""
+"""A second call with the same objects is prepared from memory, and never with the numbers of
+another call."""
 
 from typing import NamedTuple
 
@@ -46,34 +47,58 @@ def everything(run):
     """All numbers of a run, with their types."""
     arrays = [run.loss, run.excess, run.decisions, run.final, run.first, *vars(run.totals).values()]
     shape = run.horizon, run.seeds, run.every, run.learner, run.feedback
-    return shape, [None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays]
+    return shape, [
+        None if array is None else (array.dtype, array.shape, array.tobytes()) for array in arrays
+    ]
 
 
 def test_calls_from_memory_give_what_calls_without_memory_give(toy, laid_out, monkeypatch):
     learner, other = taut.ClippedOGD(0.1, 4.0), taut.ClippedOGD(0.2, 4.0)
-    scored = taut.Problem(lambda x, c: 2 * c @ x, lambda x: jnp.abs(x).sum() - 0.5, taut.Ball(1.0, shape=2))
+    scored = taut.Problem(
+        lambda x, c: 2 * c @ x, lambda x: jnp.abs(x).sum() - 0.5, taut.Ball(1.0, shape=2)
+    )
     wider = taut.Problem(scored.loss, lambda x: jnp.abs(x).sum() - 0.25, taut.Ball(1.0, shape=2))
     pair = np.stack([DATA, 2 * DATA])
     options = [
-        {"stream": (4 * DATA).astype(int)}, {}, {"unproven": True},
-        {"learner": other}, {"learner": [learner]}, {"learner": (learner, other)}, {"learner": "half-space"},
-        {"x1": np.array([0.5, 0.5])}, {"x1": np.array([0.5, -0.5])}, {"x1": np.array([0.5, 0.5], np.float32)},
-        {"stream": DATA[:5]}, {"x1": np.zeros(2, np.float32)}, {"x1": np.zeros(2, np.int32)}, {"stream": jnp.asarray(3 * DATA)},
-        {"horizon": 4}, {"stream": pair, "seeds": 2}, {"record": "decisions"}, {"record": ("decisions", "loss"), "every": 2},
-        {"record": ("decisions", "loss"), "every": 3}, {"score": scored}, {"score": wider},
+        {"stream": (4 * DATA).astype(int)},
+        {},
+        {"unproven": True},
+        {"learner": other},
+        {"learner": [learner]},
+        {"learner": (learner, other)},
+        {"learner": "half-space"},
+        {"x1": np.array([0.5, 0.5])},
+        {"x1": np.array([0.5, -0.5])},
+        {"x1": np.array([0.5, 0.5], np.float32)},
+        {"stream": DATA[:5]},
+        {"x1": np.zeros(2, np.float32)},
+        {"x1": np.zeros(2, np.int32)},
+        {"stream": jnp.asarray(3 * DATA)},
+        {"horizon": 4},
+        {"stream": pair, "seeds": 2},
+        {"record": "decisions"},
+        {"record": ("decisions", "loss"), "every": 2},
+        {"record": ("decisions", "loss"), "every": 3},
+        {"score": scored},
+        {"score": wider},
         {"feedback": taut.Delayed(1), "unproven": True},
-    ]  # fmt: skip
+    ]
 
     def play(given):
-        return taut.simulate(given.get("learner", learner), toy, given.get("stream", DATA), **{
-            name: value for name, value in given.items() if name not in ("learner", "stream")
-        })  # fmt: skip
+        return taut.simulate(
+            given.get("learner", learner),
+            toy,
+            given.get("stream", DATA),
+            **{name: value for name, value in given.items() if name not in ("learner", "stream")},
+        )
 
     monkeypatch.setattr("taut.problem.programs.CALLS", 100)
     with monkeypatch.context() as without:
         without.setattr(calls.Call, "again", lambda self: None)
         expected = [everything(play(given)) for given in options]
-    assert len(set(map(repr, expected))) == len(options) - 2  # zeros as x1 and `unproven` change nothing
+    assert (
+        len(set(map(repr, expected))) == len(options) - 2
+    )  # zeros as x1 and `unproven` change nothing
     laid_out.clear()
     for order in (range(len(options)), reversed(range(len(options)))):
         for i in order:
@@ -129,10 +154,18 @@ def test_problems_with_the_identity_of_another_that_is_gone_are_not_taken_for_it
     monkeypatch.setattr(calls, "id", same, raising=False)
     for radius in (0.1, 0.3, 0.1):
         problem = taut.Problem(toy.loss, toy.constraints.function, taut.Ball(radius, shape=2))
-        assert np.linalg.norm(taut.simulate(STEADY, problem, 9 * DATA).final) == pytest.approx(radius)
+        assert np.linalg.norm(taut.simulate(STEADY, problem, 9 * DATA).final) == pytest.approx(
+            radius
+        )
     for loss, factor in ((_double, 2), (_triple, 3), (None, 1), (_double, 2)):
-        score = None if loss is None else taut.Problem(loss, toy.constraints.function, taut.Ball(1.0, shape=2))
-        assert taut.simulate(STEADY, toy, DATA, score=score).loss[0, 1] == pytest.approx(factor * -0.125)
+        score = (
+            None
+            if loss is None
+            else taut.Problem(loss, toy.constraints.function, taut.Ball(1.0, shape=2))
+        )
+        assert taut.simulate(STEADY, toy, DATA, score=score).loss[0, 1] == pytest.approx(
+            factor * -0.125
+        )
 
 
 def test_learners_that_are_gone_are_not_taken_for_those_in_their_place(toy):
@@ -180,7 +213,9 @@ def test_two_problems_with_the_same_functions_keep_their_domains(toy):
     small = taut.Problem(toy.loss, toy.constraints.function, taut.Ball(0.1, shape=2))
     learner = taut.ClippedOGD(0.5, 4.0)
     assert programs_of(small) is programs_of(toy)
-    finals = [np.linalg.norm(taut.simulate(learner, p, DATA).final) for p in (toy, small, toy, small)]
+    finals = [
+        np.linalg.norm(taut.simulate(learner, p, DATA).final) for p in (toy, small, toy, small)
+    ]
     assert finals[0] == finals[2] > 0.2
     assert finals[1] == finals[3] <= 0.1 + 1e-12
 

@@ -1,4 +1,5 @@
-"""Data that are used in place are played in longer chunks. No number depends on it, not even the last bits of totals."""
+"""Data that are used in place are played in longer chunks. No number depends on it, not even the
+last bits of totals."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ DATA = np.random.default_rng(0).normal(size=(ROUNDS, SIZE))
 
 @pytest.fixture(autouse=True)
 def lengths(monkeypatch):
-    """Short chunks of 24 rounds, and the numbers of rounds and blocks of all chunks that are played."""
+    """Short chunks of 24 rounds, and the numbers of rounds and blocks of all chunks that are
+    played."""
     monkeypatch.setattr(layout, "CHUNK_BYTES", 2**15)
     played = []
 
@@ -62,7 +64,11 @@ SHORT = [(24, 1)] * 10 + [(10, 1)]
 
 @pytest.mark.parametrize(
     "constraints",
-    [lambda x: jnp.sum(x) - 0.1, lambda x: x - 0.02, lambda x: (jnp.sum(jnp.abs(x)) - 1, jnp.sum(x * x) - 0.5)],
+    [
+        lambda x: jnp.sum(x) - 0.1,
+        lambda x: x - 0.02,
+        lambda x: (jnp.sum(jnp.abs(x)) - 1, jnp.sum(x * x) - 0.5),
+    ],
     ids=["one", "many", "two"],
 )
 def test_the_same_bits_wherever_the_data_lie(lengths, constraints):
@@ -76,7 +82,9 @@ def test_the_same_bits_wherever_the_data_lie(lengths, constraints):
     assert_bit_equal(runs[jax.device_put], runs[elsewhere])
     totals = runs[in_place].totals
     np.testing.assert_allclose(totals.loss, runs[elsewhere].loss.sum(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(totals.peak.max(axis=-1), np.maximum(runs[elsewhere].excess, 0).max(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        totals.peak.max(axis=-1), np.maximum(runs[elsewhere].excess, 0).max(axis=1), rtol=1e-12
+    )
     assert (totals.peak > 0).any()
 
 
@@ -91,7 +99,8 @@ def test_repeated_calls_look_at_each_array_anew(lengths, order):
 
 
 @pytest.mark.parametrize(
-    "change", ["chunk", "every row recorded", "few rounds", "another type", "an adversary", "a function"]
+    "change",
+    ["chunk", "every row recorded", "few rounds", "another type", "an adversary", "a function"],
 )
 def test_chunks_stay_short(lengths, change):
     z, stream, options = in_place(DATA), None, {"record": RECORDED}
@@ -128,8 +137,12 @@ def test_a_checkpoint_can_be_continued_with_data_that_lie_elsewhere(lengths, tmp
     with monkeypatch.context() as patch:
         patch.setattr("taut.play.simulate.check_deadline", stop)
         with pytest.raises(Stopped):
-            taut.simulate(CLIPPED, game, in_place(DATA), record=RECORDED, checkpoint=tmp_path / "run")
-    run = taut.simulate(CLIPPED, game, elsewhere(DATA), record=RECORDED, checkpoint=tmp_path / "run")
+            taut.simulate(
+                CLIPPED, game, in_place(DATA), record=RECORDED, checkpoint=tmp_path / "run"
+            )
+    run = taut.simulate(
+        CLIPPED, game, elsewhere(DATA), record=RECORDED, checkpoint=tmp_path / "run"
+    )
     assert {blocks for _, blocks in lengths} == {1}
     assert len(lengths) <= len(SHORT) + 1  # the chunks before the stop are not played again
     assert_bit_equal(run, whole)
@@ -141,7 +154,9 @@ def test_numbers_that_are_not_finite_are_named_with_their_round(round, seeds):
     z = DATA.copy()
     z[round - 1, -1] = np.nan
     stream = in_place(z) if seeds is None else in_place(np.stack([DATA, z]))
-    with pytest.raises(ValueError, match=f"stream: got a value that is not finite in round {round};"):
+    with pytest.raises(
+        ValueError, match=f"stream: got a value that is not finite in round {round};"
+    ):
         taut.simulate(CLIPPED, problem(), stream, **({} if seeds is None else {"seeds": seeds}))
 
 
@@ -149,7 +164,9 @@ def test_a_total_that_overflows_in_a_late_block_is_noticed():
     z = np.zeros_like(DATA)
     z[100:] = 1.3e308  # losses of 1e307
     with pytest.raises(ValueError, match="totals that are not finite by round 192"):
-        taut.simulate(taut.ClippedOGD(1e-320, 4.0), problem(), in_place(z), x1=np.full(SIZE, 0.0005))
+        taut.simulate(
+            taut.ClippedOGD(1e-320, 4.0), problem(), in_place(z), x1=np.full(SIZE, 0.0005)
+        )
 
 
 def test_several_learners_and_seeds_that_are_played_one_after_the_other(lengths, monkeypatch):
@@ -176,6 +193,7 @@ def test_several_learners_and_seeds_that_are_played_one_after_the_other(lengths,
 def test_32_bits():
     z, start = DATA.astype(np.float32), np.zeros(SIZE, np.float32)
     one, other = (
-        taut.simulate(CLIPPED, problem(), place(z), x1=start, record=RECORDED) for place in (in_place, elsewhere)
+        taut.simulate(CLIPPED, problem(), place(z), x1=start, record=RECORDED)
+        for place in (in_place, elsewhere)
     )
     assert_bit_equal(one, other)

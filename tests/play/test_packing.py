@@ -16,9 +16,13 @@ from taut.learners.base import State
 from taut.play.packing import Packing, as_arrays
 
 TREE = {
-    "floats": np.array([[1.5, np.nextafter(1, 2)]]), "whole": np.array([3, -(2**31)], np.int32), "flag": np.array(True),
-    "wide": np.array([2**62 + 1]), "narrow": np.array([0.1], np.float32), "none": None,
-}  # fmt: skip
+    "floats": np.array([[1.5, np.nextafter(1, 2)]]),
+    "whole": np.array([3, -(2**31)], np.int32),
+    "flag": np.array(True),
+    "wide": np.array([2**62 + 1]),
+    "narrow": np.array([0.1], np.float32),
+    "none": None,
+}
 
 
 @pytest.mark.parametrize("floating", [np.float64, np.float32])
@@ -76,11 +80,16 @@ class Other:
 
 
 @pytest.mark.skipif(
-    jax.tree.structure(Inner(0.1)) != jax.tree.structure(Other(0.1)), reason="this version of JAX tells classes apart"
+    jax.tree.structure(Inner(0.1)) != jax.tree.structure(Other(0.1)),
+    reason="this version of JAX tells classes apart",
 )
-@pytest.mark.parametrize(("learner", "name"), [(Confusable(0.1), "Confusable"), (Holding(Inner(0.1)), "Inner")])
+@pytest.mark.parametrize(
+    ("learner", "name"), [(Confusable(0.1), "Confusable"), (Holding(Inner(0.1)), "Inner")]
+)
 def test_classes_that_jax_may_confuse_are_refused(learner, name):
-    message = rf"{name} is registered with jax.tree_util.register_dataclass.*@taut.learner_dataclass"
+    message = (
+        rf"{name} is registered with jax.tree_util.register_dataclass.*@taut.learner_dataclass"
+    )
     with pytest.raises(TypeError, match=message):
         taut.simulate(learner, GAME, targets(rounds=3))
     with pytest.raises(TypeError, match=message):

@@ -1,4 +1,5 @@
-"""What makes games fast must stay: not timed, but read from the compiled code of the reference problems."""
+"""What makes games fast must stay: not timed, but read from the compiled code of the reference
+problems."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ D = 10
 
 def toy():
     known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1.0)
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.0, shape=2), known)
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.0, shape=2), known
+    )
     return problem, (2,)
 
 
@@ -31,7 +34,10 @@ def doubly_stochastic():
 
     known = taut.Constants(loss_lipschitz=2 * D**0.5, constraint_lipschitz=D**0.5)
     problem = taut.Problem(
-        lambda x, y: 0.5 * jnp.sum((x - y) ** 2), constraints, taut.Ball(D**0.5, shape=(D, D)), known
+        lambda x, y: 0.5 * jnp.sum((x - y) ** 2),
+        constraints,
+        taut.Ball(D**0.5, shape=(D, D)),
+        known,
     )
     return taut.max_of(problem), (D, D)
 
@@ -59,17 +65,30 @@ def logistic():
     return problem, (20, 5)
 
 
-GAMES = {"toy": toy, "doubly stochastic": doubly_stochastic, "dispatch": dispatch, "logistic": logistic}
-# Operations of a round when this was written, plus two: a few more are no harm, many more are a lost fusion.
+GAMES = {
+    "toy": toy,
+    "doubly stochastic": doubly_stochastic,
+    "dispatch": dispatch,
+    "logistic": logistic,
+}
+# Operations of a round when this was written, plus two: a few more are no harm, many more are a
+# lost fusion.
 LIMITS = {
-    ("toy", 1): 19, ("toy", 10): 20, ("doubly stochastic", 1): 26, ("doubly stochastic", 10): 27,
-    ("dispatch", 1): 22, ("dispatch", 10): 25, ("logistic", 1): 25, ("logistic", 10): 26,
-}  # fmt: skip
+    ("toy", 1): 19,
+    ("toy", 10): 20,
+    ("doubly stochastic", 1): 26,
+    ("doubly stochastic", 10): 27,
+    ("dispatch", 1): 22,
+    ("dispatch", 10): 25,
+    ("logistic", 1): 25,
+    ("logistic", 10): 26,
+}
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    """Game and number of seeds -> the compiled chunk, as XLA's text, taken where simulate calls it."""
+    """Game and number of seeds -> the compiled chunk, as XLA's text, taken where simulate calls
+    it."""
     texts = {}
 
     def get(name, seeds):
@@ -84,7 +103,9 @@ def compiled():
 def _text_of(problem, data):
     seeds = len(data)
     batch = {"seeds": seeds} if seeds > 1 else {}
-    return text_of(taut.ClippedOGD(eta=0.01, sigma=50.0), problem, data if seeds > 1 else data[0], **batch)
+    return text_of(
+        taut.ClippedOGD(eta=0.01, sigma=50.0), problem, data if seeds > 1 else data[0], **batch
+    )
 
 
 every_game = pytest.mark.parametrize(("name", "seeds"), LIMITS)
@@ -102,7 +123,9 @@ def test_a_round_is_compiled_into_one_function(compiled, name, seeds):
     parts = parsed(compiled(name, seeds))
     assert " while(" not in parts.entry  # it would be dispatched operation by operation
     assert "xla_cpu_small_call" in parts.entry
-    assert not {"custom-call", "call", "conditional", "infeed", "outfeed"} & set(operations(parts.body))
+    assert not {"custom-call", "call", "conditional", "infeed", "outfeed"} & set(
+        operations(parts.body)
+    )
 
 
 @every_game
@@ -128,14 +151,20 @@ def test_loss_and_constraints_are_evaluated_once(compiled, seeds):
     toy_text, logistic_text = parsed(compiled("toy", seeds)), parsed(compiled("logistic", seeds))
     assert len(re.findall(r" abs\(", toy_text.all)) == 1
     assert len(re.findall(r" log-plus-one\(", logistic_text.all)) == 1
-    assert len(re.findall(r" exponential\(", logistic_text.all)) == 2  # one for the loss, one for its slope
+    assert (
+        len(re.findall(r" exponential\(", logistic_text.all)) == 2
+    )  # one for the loss, one for its slope
 
 
 def test_the_step_before_the_projection_is_computed_once():
-    """Its length is summed from the step itself, not from the round's data once more (XLA's habit if there is a centre)."""
+    """Its length is summed from the step itself, not from the round's data once more (XLA's habit
+    if there is a centre)."""
     problem, shape = dispatch()
     centred = taut.Problem(
-        problem.loss, problem.constraints, taut.Ball(30.0, centre=[1.0, 1.0, 1.0]), problem.constants
+        problem.loss,
+        problem.constraints,
+        taut.Ball(30.0, centre=[1.0, 1.0, 1.0]),
+        problem.constants,
     )
     for part in parsed(_text_of(centred, np.ones((10, 3, *shape)))).called:
         assert not ("reduce(" in part and "dynamic-slice(" in part and "subtract(" in part), part
@@ -143,9 +172,12 @@ def test_the_step_before_the_projection_is_computed_once():
 
 @every_game
 def test_no_round_copies_decisions_or_records(compiled, name, seeds):
-    """XLA's usual rules copy the decision in every round, because its old and new values seem to be in use at once."""
+    """XLA's usual rules copy the decision in every round, because its old and new values seem to be
+    in use at once."""
     copied = re.findall(r"= f64\[([\d,]*)\]\S* copy\(", parsed(compiled(name, seeds)).body)
-    assert all(np.prod([int(n) for n in shape.split(",") if n]) <= 20 * seeds for shape in copied), copied
+    assert all(
+        np.prod([int(n) for n in shape.split(",") if n]) <= 20 * seeds for shape in copied
+    ), copied
 
 
 def test_records_are_written_where_they_stay(compiled):
@@ -161,20 +193,30 @@ def test_one_compilation_for_all_horizons_parameters_and_data():
     before = taut.play.loop.count_compiled()
     assert before > 0
     for eta, horizon in ((0.2, 50), (0.1, 30), (0.3, 7)):
-        taut.simulate(taut.ClippedOGD(eta=eta, sigma=5.0), problem, data[:, ::-1], seeds=4, horizon=horizon)
+        taut.simulate(
+            taut.ClippedOGD(eta=eta, sigma=5.0), problem, data[:, ::-1], seeds=4, horizon=horizon
+        )
     assert taut.play.loop.count_compiled() == before
 
 
 def test_small_decisions_fill_vector_registers(compiled):
-    assert "f64[12,3]" in parsed(compiled("dispatch", 10)).body  # 30 numbers leave a rest, 36 do not
-    for name, unchanged in (("toy", "f64[10,2]"), ("doubly stochastic", "f64[10,10,10]"), ("logistic", "f64[10,20,5]")):
+    assert (
+        "f64[12,3]" in parsed(compiled("dispatch", 10)).body
+    )  # 30 numbers leave a rest, 36 do not
+    for name, unchanged in (
+        ("toy", "f64[10,2]"),
+        ("doubly stochastic", "f64[10,10,10]"),
+        ("logistic", "f64[10,20,5]"),
+    ):
         assert unchanged in parsed(compiled(name, 10)).body
 
 
 def test_seeds_that_do_not_fit_the_cache_are_played_one_after_the_other():
     known = taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0)
     large = taut.play.loop.SIDE_BY_SIDE
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: x[0] - 1, taut.Ball(1.0, shape=large), known)
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: x[0] - 1, taut.Ball(1.0, shape=large), known
+    )
     body = parsed(_text_of(problem, np.ones((3, 2, large)))).body
     assert f"f64[{large}]" in body
     assert f"f64[3,{large}]" not in body

@@ -1,4 +1,5 @@
-"""Player: the simulated game, one round at a time; refuses what is bad, stays as it was, and survives in files."""
+"""Player: the simulated game, one round at a time; refuses what is bad, stays as it was, and
+survives in files."""
 
 import json
 import pickle
@@ -19,14 +20,19 @@ CLIPPED = taut.ClippedOGD(0.3, 5.0)
 
 
 def totals_of(player):
-    return {entry.name: np.asarray(getattr(player.totals, entry.name)) for entry in fields(player.totals)}
+    return {
+        entry.name: np.asarray(getattr(player.totals, entry.name))
+        for entry in fields(player.totals)
+    }
 
 
 def snapshot(player):
     """All that a player remembers, as bytes."""
     arrays = files.flat(player._packing.unpack(player._arrays, player._seen.stop))
     kept = {**arrays, **totals_of(player), "decision": player.decision}
-    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {"round": player.round}
+    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {
+        "round": player.round
+    }
 
 
 def watched(player, stream):
@@ -41,7 +47,9 @@ def watched(player, stream):
 # Equal to the simulation.
 
 
-@pytest.mark.parametrize("name", [name for name, card in taut.LEARNERS.items() if not card.request_first])
+@pytest.mark.parametrize(
+    "name", [name for name, card in taut.LEARNERS.items() if not card.request_first]
+)
 def test_plays_what_simulate_plays(name):
     z = targets()
     one = learner(name)
@@ -50,8 +58,12 @@ def test_plays_what_simulate_plays(name):
     np.testing.assert_allclose(watched(player, z), run.decisions[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(player.decision, run.final[0], rtol=0, atol=1e-12)
     for entry, total in totals_of(player).items():
-        np.testing.assert_allclose(total, getattr(run.totals, entry)[0], rtol=1e-11, atol=1e-11, err_msg=entry)
-    assert player.totals.worst_violation == pytest.approx(metrics.violation(run)[0], rel=1e-11, abs=1e-11)
+        np.testing.assert_allclose(
+            total, getattr(run.totals, entry)[0], rtol=1e-11, atol=1e-11, err_msg=entry
+        )
+    assert player.totals.worst_violation == pytest.approx(
+        metrics.violation(run)[0], rel=1e-11, abs=1e-11
+    )
     assert player.round == ROUNDS + 1
 
 
@@ -68,9 +80,13 @@ def test_totals_of_several_constraints_over_several_pages():
         (metrics.violation, metrics.violation, "violation", "worst_violation"),
         (metrics.squared_violation, metrics.largest_squared_violation, "squared", "worst_squared"),
     ):
-        np.testing.assert_allclose(getattr(player.totals, total), metric(run, per_constraint=True)[0], rtol=1e-11)
+        np.testing.assert_allclose(
+            getattr(player.totals, total), metric(run, per_constraint=True)[0], rtol=1e-11
+        )
         np.testing.assert_allclose(getattr(player.totals, worst), largest(run)[0], rtol=1e-11)
-    np.testing.assert_array_equal(player.totals.peak, metrics.peak_violation(run, per_constraint=True)[0])
+    np.testing.assert_array_equal(
+        player.totals.peak, metrics.peak_violation(run, per_constraint=True)[0]
+    )
 
 
 def test_totals_do_not_depend_on_when_they_are_read():
@@ -129,7 +145,13 @@ def test_data_of_other_numeric_types_are_taken_as_the_first_were():
     exact, mixed = taut.Player(CLIPPED, GAME), taut.Player(CLIPPED, GAME)
     watched(exact, z)
     for t, point in enumerate(z):
-        kinds = (point, point.astype(np.float32), point.astype(int), jnp.asarray(point), point[::-1][::-1])
+        kinds = (
+            point,
+            point.astype(np.float32),
+            point.astype(int),
+            jnp.asarray(point),
+            point[::-1][::-1],
+        )
         mixed.observe(kinds[t % 5])
     assert snapshot(mixed) == snapshot(exact)
 
@@ -148,7 +170,9 @@ def test_measurements_are_as_good_as_data(name):
         excess, jacobian = np.abs(x).sum() - 1, np.sign(x)
         if t % 2:  # m = 1: with or without its axis
             excess, jacobian = [excess], [jacobian]
-        told.observe(gradient=x - z, excess=excess, jacobian=jacobian, loss=0.5 * np.sum((x - z) ** 2))
+        told.observe(
+            gradient=x - z, excess=excess, jacobian=jacobian, loss=0.5 * np.sum((x - z) ** 2)
+        )
         np.testing.assert_allclose(told.decision, seen.decision, atol=1e-12)
     for entry, total in totals_of(told).items():
         np.testing.assert_allclose(total, totals_of(seen)[entry], atol=1e-11, err_msg=entry)
@@ -156,7 +180,9 @@ def test_measurements_are_as_good_as_data(name):
 
 def test_measurements_of_several_constraints_on_matrices():
     problem = taut.Problem(
-        lambda x, z: jnp.sum((x - z) ** 2), lambda x: jnp.sum(x, axis=1) - 1, taut.Box(0.0, 1.0, shape=(2, 3))
+        lambda x, z: jnp.sum((x - z) ** 2),
+        lambda x: jnp.sum(x, axis=1) - 1,
+        taut.Box(0.0, 1.0, shape=(2, 3)),
     )
     one = taut.DriftPlusPenalty(3.0, 4.0)
     seen, told = taut.Player(one, problem), taut.Player(one, problem)
@@ -195,40 +221,87 @@ def at_zero():
 
 GOOD = {"gradient": [0.1, 0.2], "excess": 0.5, "jacobian": [1.0, 1.0]}
 BAD = {
-    "NaN data": ([np.nan, 0.0], ValueError, "z: got a value that is not finite in round 4; expected finite numbers"),
+    "NaN data": (
+        [np.nan, 0.0],
+        ValueError,
+        "z: got a value that is not finite in round 4; expected finite numbers",
+    ),
     "infinite data": ([np.inf, 0.0], ValueError, "z: got a value that is not finite in round 4"),
-    "overflowing loss": ([1e200, 0.0], ValueError, "loss: got a value that is not finite in round 4"),
-    "wrong shape": ([0.1, 0.2, 0.3], ValueError, r"z: got data of shape \(3,\); expected \(2,\), as before"),
+    "overflowing loss": (
+        [1e200, 0.0],
+        ValueError,
+        "loss: got a value that is not finite in round 4",
+    ),
+    "wrong shape": (
+        [0.1, 0.2, 0.3],
+        ValueError,
+        r"z: got data of shape \(3,\); expected \(2,\), as before",
+    ),
     "a number": (0.1, ValueError, r"z: got data of shape \(\); expected \(2,\), as before"),
     "strings": (["a", "b"], TypeError, "z: got values of type <U1; expected real numbers"),
     "complex": ([1j, 0.0], TypeError, "z: got values of type complex128; expected real numbers"),
     "objects": ([None, 1], TypeError, "z: got values of type object; expected real numbers"),
 }
 BAD_MEASUREMENTS = {
-    "infinite gradient": ({"gradient": [np.inf, 0]}, ValueError, r"gradient: got inf at index \(0,\); expected finite"),
-    "NaN excess": ({"excess": np.nan}, ValueError, "excess: got nan at index .*; expected finite numbers"),
-    "NaN Jacobian": ({"jacobian": [0, np.nan]}, ValueError, r"jacobian: got nan at index \(1,\); expected finite"),
+    "infinite gradient": (
+        {"gradient": [np.inf, 0]},
+        ValueError,
+        r"gradient: got inf at index \(0,\); expected finite",
+    ),
+    "NaN excess": (
+        {"excess": np.nan},
+        ValueError,
+        "excess: got nan at index .*; expected finite numbers",
+    ),
+    "NaN Jacobian": (
+        {"jacobian": [0, np.nan]},
+        ValueError,
+        r"jacobian: got nan at index \(1,\); expected finite",
+    ),
     "infinite loss": ({"loss": np.inf}, ValueError, "loss: got inf; expected a finite real number"),
     "no number": ({"loss": "1"}, TypeError, "loss: got '1'; expected a finite real number"),
-    "wrong shape": ({"gradient": [1.0]}, ValueError, r"gradient: got shape \(1,\); expected \(2,\)"),
-    "too many constraints": ({"excess": [0.1, 0.2]}, ValueError, r"excess: got shape \(2,\); expected \(1,\)"),
-    "too many rows": ({"jacobian": np.ones((2, 2))}, ValueError, r"jacobian: got shape \(2, 2\); expected \(1, 2\)"),
-    "strings": ({"gradient": ["a", "b"]}, TypeError, "gradient: got values of type <U1; expected real numbers"),
-    "missing": ({"excess": None}, TypeError, r"excess: got None; expected an array of shape \(1,\) beside the other"),
+    "wrong shape": (
+        {"gradient": [1.0]},
+        ValueError,
+        r"gradient: got shape \(1,\); expected \(2,\)",
+    ),
+    "too many constraints": (
+        {"excess": [0.1, 0.2]},
+        ValueError,
+        r"excess: got shape \(2,\); expected \(1,\)",
+    ),
+    "too many rows": (
+        {"jacobian": np.ones((2, 2))},
+        ValueError,
+        r"jacobian: got shape \(2, 2\); expected \(1, 2\)",
+    ),
+    "strings": (
+        {"gradient": ["a", "b"]},
+        TypeError,
+        "gradient: got values of type <U1; expected real numbers",
+    ),
+    "missing": (
+        {"excess": None},
+        TypeError,
+        r"excess: got None; expected an array of shape \(1,\) beside the other",
+    ),
     "both": ({"z": np.zeros(2)}, TypeError, "z: got both z and measurements; expected either"),
     "neither": (
-        {"gradient": None, "excess": None, "jacobian": None}, TypeError,
+        {"gradient": None, "excess": None, "jacobian": None},
+        TypeError,
         "z: got neither z nor measurements; expected either z, or gradient, excess and jacobian",
     ),
     "loss beside data": (
-        {"gradient": None, "excess": None, "jacobian": None, "z": np.zeros(2), "loss": 1.0}, TypeError,
+        {"gradient": None, "excess": None, "jacobian": None, "z": np.zeros(2), "loss": 1.0},
+        TypeError,
         "loss: got a value beside z; expected it only beside gradient, excess and jacobian",
     ),
     "an overflowing step": (
-        {"gradient": [1e308, 1e308], "jacobian": [1e308, 1e308], "excess": 1e308}, ValueError,
+        {"gradient": [1e308, 1e308], "jacobian": [1e308, 1e308], "excess": 1e308},
+        ValueError,
         "next decision: got a value that is not finite in round 4",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +322,9 @@ def test_bad_data_are_refused_and_change_nothing(played, case):
 
 def test_data_of_another_structure_are_refused(played):
     before = snapshot(played)
-    with pytest.raises(ValueError, match=r"z: got data of shape {'z': \(2,\)}; expected \(2,\), as before"):
+    with pytest.raises(
+        ValueError, match=r"z: got data of shape {'z': \(2,\)}; expected \(2,\), as before"
+    ):
         played.observe({"z": np.zeros(2)})
     assert snapshot(played) == before
 
@@ -274,36 +349,65 @@ def test_first_observation_must_fit_the_problem():
     player = taut.Player(CLIPPED, GAME)
     before = snapshot(player)
     with pytest.raises(
-        ValueError, match=r"z: loss\(x, z\) raised TypeError when .*x of shape \(2,\) .*z of shape \(3,\)"
+        ValueError,
+        match=r"z: loss\(x, z\) raised TypeError when .*x of shape \(2,\) .*z of shape \(3,\)",
     ):
         player.observe(np.zeros(3))
     with pytest.raises(ValueError, match="z: got a value that is not finite"):
-        player.observe(np.array(np.nan))  # of another shape than what follows: a refused observation teaches nothing
+        player.observe(
+            np.array(np.nan)
+        )  # of another shape than what follows: a refused observation teaches nothing
     assert snapshot(player) == before
     player.observe(np.zeros(2))
     wide = taut.Player(CLIPPED, taut.Problem(distance, lambda x, z: x - z, BALL), count=3)
-    with pytest.raises(ValueError, match=r"z: got data with which constraints\(x, z\) returns 2 values; expected 3"):
+    with pytest.raises(
+        ValueError, match=r"z: got data with which constraints\(x, z\) returns 2 values; expected 3"
+    ):
         wide.observe(np.zeros(2))
 
 
 def test_slopes_that_are_not_finite_are_refused_even_where_a_box_would_clip_them():
     player = taut.Player(CLIPPED, at_zero(), x1=[0.0, 0.0])
-    with pytest.raises(ValueError, match="loss gradient: got a value that is not finite in round 1"):
+    with pytest.raises(
+        ValueError, match="loss gradient: got a value that is not finite in round 1"
+    ):
         player.observe(1.0)
-    steep = taut.Problem(lambda x, z: jnp.sum(x * z), lambda x: 0.1 - jnp.sum(jnp.sqrt(x)), taut.Box(0.0, 1.0, shape=2))
+    steep = taut.Problem(
+        lambda x, z: jnp.sum(x * z),
+        lambda x: 0.1 - jnp.sum(jnp.sqrt(x)),
+        taut.Box(0.0, 1.0, shape=2),
+    )
     player = taut.Player(CLIPPED, steep, x1=[0.0, 0.0])
-    with pytest.raises(ValueError, match=r"next decision: got a value that is not finite in round 1"):
+    with pytest.raises(
+        ValueError, match=r"next decision: got a value that is not finite in round 1"
+    ):
         player.observe(np.ones(2))
     np.testing.assert_array_equal(player.decision, [0.0, 0.0])
 
 
 def test_players_that_cannot_be():
     for make, error, message in (
-        (lambda: taut.Player("clipped", GAME), ValueError, "learner: got 'clipped'; expected one of half-space"),
+        (
+            lambda: taut.Player("clipped", GAME),
+            ValueError,
+            "learner: got 'clipped'; expected one of half-space",
+        ),
         (lambda: taut.Player(3, GAME), TypeError, "learner: got 3; expected a taut learner"),
-        (lambda: taut.Player(CLIPPED, distance), TypeError, "problem: got .*; expected taut.Problem"),
-        (lambda: taut.Player(CLIPPED, GAME, x1=[0.0]), ValueError, r"x1: got shape \(1,\); expected \(2,\)"),
-        (lambda: taut.Player(CLIPPED, GAME, count=2), ValueError, "count: got 2; expected 1, as the problem has"),
+        (
+            lambda: taut.Player(CLIPPED, distance),
+            TypeError,
+            "problem: got .*; expected taut.Problem",
+        ),
+        (
+            lambda: taut.Player(CLIPPED, GAME, x1=[0.0]),
+            ValueError,
+            r"x1: got shape \(1,\); expected \(2,\)",
+        ),
+        (
+            lambda: taut.Player(CLIPPED, GAME, count=2),
+            ValueError,
+            "count: got 2; expected 1, as the problem has",
+        ),
         (
             lambda: taut.Player(CLIPPED, GAME, count=0),
             ValueError,
@@ -312,7 +416,8 @@ def test_players_that_cannot_be():
         (
             lambda: taut.Player(CLIPPED, taut.Problem(distance, lambda x, z: x - z, BALL)),
             ValueError,
-            "count: got None; expected the number of constraints, which depends on the round's data",
+            "count: got None; expected the number of constraints, which depends on the round's "
+            "data",
         ),
     ):
         with pytest.raises(error, match=message):
@@ -322,7 +427,9 @@ def test_players_that_cannot_be():
 # Files.
 
 
-@pytest.mark.parametrize("name", ["clipped-ogd-doubling", "a-ogd", "drift-plus-penalty", "projected-ogd"])
+@pytest.mark.parametrize(
+    "name", ["clipped-ogd-doubling", "a-ogd", "drift-plus-penalty", "projected-ogd"]
+)
 def test_save_and_load_go_on_exactly(tmp_path, name):
     z = targets()
     whole = taut.Player(learner(name), GAME)
@@ -347,7 +454,9 @@ def test_save_and_load_a_float32_player(tmp_path, played):
     assert back.decision.dtype == np.float32
     assert snapshot(back) == snapshot(player)
     played.save(tmp_path / "wide.npz")
-    refused = pytest.raises(ValueError, match=r"path: got .*wide.npz in float64; expected jax.config.update")
+    refused = pytest.raises(
+        ValueError, match=r"path: got .*wide.npz in float64; expected jax.config.update"
+    )
     with jax.enable_x64(False), refused:
         taut.Player.load(tmp_path / "wide.npz", GAME)
 
@@ -359,21 +468,46 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
     header, arrays = files.read_arrays(path)
     fewer = {name: array for name, array in arrays.items() if name != "state/0"}
     for case, header_of, arrays_of, message in (
-        ("format", {**header, "format": 99}, arrays, "with 'player' in format 99; expected 'player' in format 1 or 2 or 3"),
-        ("what", {**header, "what": "board"}, arrays, "with 'board' in format 3; expected 'player' in format 1 or 2 or 3"),
+        (
+            "format",
+            {**header, "format": 99},
+            arrays,
+            "with 'player' in format 99; expected 'player' in format 1 or 2 or 3",
+        ),
+        (
+            "what",
+            {**header, "what": "board"},
+            arrays,
+            "with 'board' in format 3; expected 'player' in format 1 or 2 or 3",
+        ),
         ("state", header, fewer, "damaged .*; expected a player that taut saved"),
         ("shape", header, {**arrays, "state/0": np.zeros(3)}, "damaged .*other shapes or types"),
-        ("totals", header, {**arrays, "totals/excess": np.zeros(3)}, "damaged .*not those of 1 constraints"),
-        ("learner", {**header, "learner": {"kind": "Magic", "fields": {}}}, arrays, "got a learner of kind 'Magic'"),
-    ):  # fmt: skip
+        (
+            "totals",
+            header,
+            {**arrays, "totals/excess": np.zeros(3)},
+            "damaged .*not those of 1 constraints",
+        ),
+        (
+            "learner",
+            {**header, "learner": {"kind": "Magic", "fields": {}}},
+            arrays,
+            "got a learner of kind 'Magic'",
+        ),
+    ):
         files.write_arrays(tmp_path / f"{case}.npz", header_of, arrays_of)
         with pytest.raises(ValueError, match=message):
             taut.Player.load(tmp_path / f"{case}.npz", GAME)
-    with pytest.raises(ValueError, match=r"learner: got .*sigma=6.0.*is by .*sigma=5.0.*; expected the learner that"):
+    with pytest.raises(
+        ValueError,
+        match=r"learner: got .*sigma=6.0.*is by .*sigma=5.0.*; expected the learner that",
+    ):
         taut.Player.load(path, GAME, taut.ClippedOGD(0.3, 6.0))
     with pytest.raises(ValueError, match=r"learner: got DriftPlusPenalty.*is by ClippedOGD"):
         taut.Player.load(path, GAME, taut.DriftPlusPenalty(1.0, 1.0))
-    with pytest.raises(ValueError, match=r"problem: got the domain Ball.*; expected that in .*player.npz"):
+    with pytest.raises(
+        ValueError, match=r"problem: got the domain Ball.*; expected that in .*player.npz"
+    ):
         taut.Player.load(path, elsewhere)
     with pytest.raises(ValueError, match="count: got 1; expected 4, as the problem has"):
         taut.Player.load(path, FOUR)
@@ -385,7 +519,11 @@ def test_a_player_without_a_stored_history_goes_on_with_its_round_numbers(tmp_pa
     """Files of the first versions have neither history nor extremes."""
     played.save(tmp_path / "player.npz")
     header, arrays = files.read_arrays(tmp_path / "player.npz")
-    kept = {name: array for name, array in arrays.items() if name.partition("/")[0] in ("state", "totals")}
+    kept = {
+        name: array
+        for name, array in arrays.items()
+        if name.partition("/")[0] in ("state", "totals")
+    }
     files.write_arrays(tmp_path / "old.npz", header, kept)
     for name in ("old.npz", "new.npz"):  # and again after it was saved
         back = taut.Player.load(tmp_path / name, GAME)
@@ -410,7 +548,8 @@ def test_a_truncated_file_is_refused(tmp_path, played, part):
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
     with pytest.raises(
-        ValueError, match=r"path: got .*player.npz, damaged or foreign .*; expected a file that taut wrote"
+        ValueError,
+        match=r"path: got .*player.npz, damaged or foreign .*; expected a file that taut wrote",
     ):
         taut.Player.load(path, GAME)
 
@@ -510,7 +649,11 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ({}, {"totals/violation": np.array([-1.0])}, "a negative violation"),
         ({}, {"totals/peak": np.array([1e9])}, "a peak above the total"),
         *(({}, {"history/about": np.array(about)}, "the history is not") for about in ABOUT),
-        ({}, {"history/values": np.full_like(arrays["history/values"], np.inf)}, "the history is not"),
+        (
+            {},
+            {"history/values": np.full_like(arrays["history/values"], np.inf)},
+            "the history is not",
+        ),
         ({}, {"extremes/about": np.array([0, 3, 0])}, "the extremes are not"),
         ({}, {"extremes/rounds": np.full(5, 99)}, "the extremes are not"),
         ({}, {"extremes/squares": np.array([np.nan, 1.0])}, "the extremes are not"),
@@ -538,7 +681,9 @@ def test_the_shape_of_the_data_survives_a_file(tmp_path, played):
     played.save(tmp_path / "player.npz")
     back = taut.Player.load(tmp_path / "player.npz", GAME)
     for wrong in (np.zeros(3), np.array(1.0)):  # a number would be broadcast
-        with pytest.raises(ValueError, match=r"z: got data of shape .*; expected \(2,\), as before"):
+        with pytest.raises(
+            ValueError, match=r"z: got data of shape .*; expected \(2,\), as before"
+        ):
             back.observe(wrong)
     with pytest.raises(ValueError, match="z: got data of shape"):
         back.observe([np.zeros(2)])
@@ -554,7 +699,9 @@ def test_floats_after_whole_numbers_are_refused_and_whole_numbers_after_floats_a
     player.observe(np.array([1, 2]))
     player.save(tmp_path / "player.npz")
     for counting in (player, taut.Player.load(tmp_path / "player.npz", problem)):
-        with pytest.raises(TypeError, match="z: got values of type float64; expected int64, as before"):
+        with pytest.raises(
+            TypeError, match="z: got values of type float64; expected int64, as before"
+        ):
             counting.observe(np.array([1.5, 2.5]))
         assert counting.round == 2
         counting.observe(np.array([3, 4]))

@@ -1,4 +1,5 @@
-"""Problems that depend on the previous decision: every part of the library must pass it on, and to the right seed."""
+"""Problems that depend on the previous decision: every part of the library must pass it on, and to
+the right seed."""
 
 import functools
 
@@ -33,7 +34,9 @@ def total(x):
 
 
 RAMPED = taut.Problem(cost, ramps, BOX, previous=True, start=START)
-LIMITED = taut.Problem(cost, total, BOX, taut.Constants(loss_lipschitz=8.0, constraint_lipschitz=2**0.5), previous=True)
+LIMITED = taut.Problem(
+    cost, total, BOX, taut.Constants(loss_lipschitz=8.0, constraint_lipschitz=2**0.5), previous=True
+)
 LEARNER = taut.ClippedOGD(0.2, 3.0)
 ALL = ("loss", "excess", "decisions")
 
@@ -78,8 +81,14 @@ def test_without_a_start_the_first_decision_was_played_before():
 
 
 def test_threads_and_sweeps_keep_previous_decisions_apart():
-    alone = [played(), taut.simulate(taut.ClippedOGD(0.1, 3.0), RAMPED, data(), seeds=SEEDS, record=ALL)]
-    jobs = [functools.partial(taut.simulate, one.learner, RAMPED, data(), seeds=SEEDS, record=ALL) for one in alone]
+    alone = [
+        played(),
+        taut.simulate(taut.ClippedOGD(0.1, 3.0), RAMPED, data(), seeds=SEEDS, record=ALL),
+    ]
+    jobs = [
+        functools.partial(taut.simulate, one.learner, RAMPED, data(), seeds=SEEDS, record=ALL)
+        for one in alone
+    ]
     for one, other in zip(taut.simulate_all(jobs, threads=2), alone, strict=True):
         assert_bit_equal(one, other)
     sweep = taut.simulate([one.learner for one in alone], RAMPED, data(), seeds=SEEDS, record=ALL)
@@ -101,14 +110,23 @@ def test_chunks_and_a_resumed_checkpoint_are_bit_identical(tmp_path):
     def play(until, folder=None, problem=RAMPED):
         stream = lambda start, length: chunks(until, start, length)  # noqa: E731
         return taut.simulate(
-            LEARNER, problem, stream, horizon=ROUNDS, seeds=SEEDS, record=ALL, chunk=5, checkpoint=folder
+            LEARNER,
+            problem,
+            stream,
+            horizon=ROUNDS,
+            seeds=SEEDS,
+            record=ALL,
+            chunk=5,
+            checkpoint=folder,
         )
 
     whole = play(ROUNDS)
     np.testing.assert_array_equal(whole.loss, played().loss)
     with pytest.raises(Stop):
         play(10, tmp_path)
-    with pytest.raises(ValueError, match="start"):  # another decision before round 1 is another call
+    with pytest.raises(
+        ValueError, match="start"
+    ):  # another decision before round 1 is another call
         play(ROUNDS, tmp_path, taut.Problem(cost, ramps, BOX, previous=True, start=-START))
     assert_bit_equal(play(ROUNDS, tmp_path), whole)
 
@@ -117,7 +135,9 @@ def test_a_player_plays_like_the_simulation_also_after_a_restart(tmp_path):
     run, z = played(), data()[0]
     player = taut.Player(LEARNER, RAMPED, count=4)
     for t in range(ROUNDS):
-        np.testing.assert_allclose(player.decision, run.decisions[0, t], rtol=1e-14)  # two compiled programs
+        np.testing.assert_allclose(
+            player.decision, run.decisions[0, t], rtol=1e-14
+        )  # two compiled programs
         if t in (0, 7):  # between decision and observation
             player.save(tmp_path / "player.npz")
             player = taut.Player.load(tmp_path / "player.npz", RAMPED)
@@ -157,7 +177,9 @@ def test_transforms_pass_the_previous_decision_on(name):
     assert np.array_equal(problem.start, START)
     x, z, before = jnp.array([0.4, 0.1]), jnp.array([1.0, 2.0]), jnp.array([-0.5, 0.3])
     g = np.concatenate([x - before - RAMP, before - x - RAMP])
-    np.testing.assert_allclose(problem.constraints.values(x, RoundData(z, before)), EXPECTED[name](g), atol=1e-12)
+    np.testing.assert_allclose(
+        problem.constraints.values(x, RoundData(z, before)), EXPECTED[name](g), atol=1e-12
+    )
     assert float(problem.loss(x, RoundData(z, before))) == pytest.approx(0.6 + 0.5 * (0.81 + 0.04))
     run = taut.simulate(LEARNER, problem, data(), seeds=SEEDS, score=RAMPED, record=ALL)
     moved = run.decisions[:, 1:] - run.decisions[:, :-1]
@@ -165,23 +187,33 @@ def test_transforms_pass_the_previous_decision_on(name):
 
 
 def test_a_rescaled_problem_scales_the_previous_decision():
-    small = taut.rescaled(RAMPED.with_constants(taut.Constants(loss_lipschitz=5.0, constraint_lipschitz=2.0)))
+    small = taut.rescaled(
+        RAMPED.with_constants(taut.Constants(loss_lipschitz=5.0, constraint_lipschitz=2.0))
+    )
     unit = small.units
     np.testing.assert_allclose(small.start * unit.decision, START)
     x, z, before = jnp.array([0.4, 0.1]), jnp.array([1.0, 2.0]), jnp.array([-0.5, 0.3])
     pair = RoundData(z, before / unit.decision)
-    assert float(small.loss(x / unit.decision, pair)) * unit.loss == pytest.approx(0.6 + 0.5 * (0.81 + 0.04))
+    assert float(small.loss(x / unit.decision, pair)) * unit.loss == pytest.approx(
+        0.6 + 0.5 * (0.81 + 0.04)
+    )
     g = np.concatenate([x - before - RAMP, before - x - RAMP])
-    np.testing.assert_allclose(small.constraints.values(x / unit.decision, pair) * unit.constraint, g, atol=1e-12)
+    np.testing.assert_allclose(
+        small.constraints.values(x / unit.decision, pair) * unit.constraint, g, atol=1e-12
+    )
     rest = taut.steady(small)
     assert float(rest.loss(x / unit.decision, z)) * unit.loss == pytest.approx(0.6)
-    np.testing.assert_allclose(rest.constraints.values(x / unit.decision, z) * unit.constraint, -RAMP, atol=1e-12)
+    np.testing.assert_allclose(
+        rest.constraints.values(x / unit.decision, z) * unit.constraint, -RAMP, atol=1e-12
+    )
 
 
 def test_a_run_is_scored_with_memory_although_it_is_played_without_and_the_other_way_round():
     plain = taut.Problem(lambda x, z: z @ x, total, BOX)
     run = played(plain, score=RAMPED)
-    moved = np.diff(np.concatenate([np.broadcast_to(START, (SEEDS, 1, 2)), run.decisions], axis=1), axis=1)
+    moved = np.diff(
+        np.concatenate([np.broadcast_to(START, (SEEDS, 1, 2)), run.decisions], axis=1), axis=1
+    )
     losses = np.sum(data() * run.decisions, axis=-1)
     np.testing.assert_allclose(run.loss, losses + 0.5 * np.sum(moved**2, axis=-1), atol=1e-12)
     np.testing.assert_allclose(run.excess, np.abs(moved).max(axis=-1) - RAMP, atol=1e-12)
@@ -209,7 +241,9 @@ def test_policy_comparator_is_its_own_previous_decision():
     grid = grid[grid.sum(axis=1) <= 1.5]
     np.testing.assert_allclose(best.loss, (z.sum(axis=1) @ grid.T).min(axis=1), atol=1e-6)
     run = taut.simulate(LEARNER, LIMITED, z, seeds=SEEDS)
-    np.testing.assert_allclose(taut.metrics.measured(run, best)["policy regret"], run.totals.loss - best.loss)
+    np.testing.assert_allclose(
+        taut.metrics.measured(run, best)["policy regret"], run.totals.loss - best.loss
+    )
     curve = cumulative_regret(run, best)
     np.testing.assert_allclose(curve[:, -1], run.totals.loss - best.loss, atol=1e-9)
     with pytest.raises(ValueError, match="previous=True, in which the decisions"):
@@ -223,7 +257,9 @@ def test_adaptive_comparator_follows_the_previous_decisions_of_the_run(record):
     best = taut.hindsight(LIMITED, z, seeds=SEEDS, previous=run)
     every = played(LIMITED).decisions
     before = np.concatenate([np.zeros((SEEDS, 1, 2)), every[:, :-1]], axis=1)
-    for seed in range(SEEDS):  # the sum is a parabola with its lowest point at the mean of previous - z
+    for seed in range(
+        SEEDS
+    ):  # the sum is a parabola with its lowest point at the mean of previous - z
         lowest = (before[seed] - z[seed]).mean(axis=0)
         free = np.clip(lowest, -1, 1)
         assert free.sum() < 1.5
@@ -240,7 +276,9 @@ def test_certificates_name_both_regrets_and_bound_the_right_one():
     assert rows["adaptive-adversary regret"].holds
     assert rows["policy regret"].bound is None
     assert "taut.steady" in rows["policy regret"].reasons[0]
-    run = taut.simulate("half-space", taut.steady(problem), z, seeds=SEEDS, score=problem, record=ALL)
+    run = taut.simulate(
+        "half-space", taut.steady(problem), z, seeds=SEEDS, score=problem, record=ALL
+    )
     certificate = run.certificate()
     rows = {row.quantity: row for row in certificate.rows}
     policy = rows["policy regret"]
@@ -251,7 +289,9 @@ def test_certificates_name_both_regrets_and_bound_the_right_one():
     alone = taut.simulate("half-space", taut.steady(problem), z, seeds=SEEDS).certificate()
     regret = next(row for row in alone.rows if row.quantity == "regret")
     assert policy.bound == pytest.approx(regret.bound + (0.5 * moved**2).sum(axis=(1, 2)).max())
-    assert rows["violation"].bound == next(row.bound for row in alone.rows if row.quantity == "violation")
+    assert rows["violation"].bound == next(
+        row.bound for row in alone.rows if row.quantity == "violation"
+    )
 
 
 def test_bounds_on_violations_do_not_carry_over_to_constraints_with_memory():
@@ -303,23 +343,46 @@ def test_an_adversary_meets_problems_with_memory():
 def test_both_views_have_no_memory():
     assert not taut.steady(RAMPED).previous
     assert not recorded(RAMPED).previous
-    assert taut.steady(LIMITED).constants.loss_lipschitz is None  # that of the problem with memory may be another one
+    assert (
+        taut.steady(LIMITED).constants.loss_lipschitz is None
+    )  # that of the problem with memory may be another one
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: taut.Problem(cost, total, BOX), r"loss: got a function with 3 .* set previous=True"),
-        (lambda: taut.Problem(lambda x, z: z @ x, ramps, BOX), r"constraints: got a function with 3 .* previous=True"),
-        (lambda: taut.Problem(lambda x: x, total, BOX, previous=True), r"loss\(x, z, previous\), or two"),
-        (lambda: taut.Problem(cost, total, BOX, previous=START), r"previous: got .*; expected True or False"),
-        (lambda: taut.Problem(cost, total, BOX, previous=True, start=[2.0, 0.0]), "start: got .*outside the domain"),
-        (lambda: taut.Problem(cost, total, BOX, previous=True, start=[0.0]), r"start: got shape \(1,\)"),
+        (
+            lambda: taut.Problem(cost, total, BOX),
+            r"loss: got a function with 3 .* set previous=True",
+        ),
+        (
+            lambda: taut.Problem(lambda x, z: z @ x, ramps, BOX),
+            r"constraints: got a function with 3 .* previous=True",
+        ),
+        (
+            lambda: taut.Problem(lambda x: x, total, BOX, previous=True),
+            r"loss\(x, z, previous\), or two",
+        ),
+        (
+            lambda: taut.Problem(cost, total, BOX, previous=START),
+            r"previous: got .*; expected True or False",
+        ),
+        (
+            lambda: taut.Problem(cost, total, BOX, previous=True, start=[2.0, 0.0]),
+            "start: got .*outside the domain",
+        ),
+        (
+            lambda: taut.Problem(cost, total, BOX, previous=True, start=[0.0]),
+            r"start: got shape \(1,\)",
+        ),
         (
             lambda: taut.Problem(lambda x, z: z @ x, total, BOX, start=START),
             "start: got a decision for a problem without",
         ),
-        (lambda: taut.steady(taut.Problem(lambda x, z: z @ x, total, BOX)), "problem: got a problem without memory"),
+        (
+            lambda: taut.steady(taut.Problem(lambda x, z: z @ x, total, BOX)),
+            "problem: got a problem without memory",
+        ),
         (
             lambda: taut.hindsight(RAMPED, data(), seeds=SEEDS, previous=np.zeros((1, 2, 2))),
             "previous: got decisions of shape",
@@ -342,6 +405,10 @@ def test_cells_of_a_sweep_tell_decisions_before_round_1_and_adversary_states_apa
     other = taut.Problem(cost, ramps, BOX, previous=True, start=-START)
     plain = taut.Problem(cost, ramps, BOX, previous=True)
     streams = [data()[0], taut.adversary(reveal, np.zeros(2)), taut.adversary(reveal, np.ones(2))]
-    cells = [taut.Cell(LEARNER, problem, stream, horizon=9) for problem in (RAMPED, other, plain) for stream in streams]
+    cells = [
+        taut.Cell(LEARNER, problem, stream, horizon=9)
+        for problem in (RAMPED, other, plain)
+        for stream in streams
+    ]
     identities, shared = Identities(), {}
     assert len({identities.of(prepare(cell, shared)) for cell in cells}) == len(cells)

@@ -1,4 +1,5 @@
-"""Threads, processes and copies: nothing is lost, and what cannot work is refused with a sentence."""
+"""Threads, processes and copies: nothing is lost, and what cannot work is refused with a
+sentence."""
 
 import copy
 import multiprocessing
@@ -46,7 +47,11 @@ def test_no_observation_is_lost_between_threads(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda value: pickle.loads(pickle.dumps(value))}
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda value: pickle.loads(pickle.dumps(value)),
+}
 
 
 @pytest.mark.parametrize("way", COPIES)
@@ -81,13 +86,18 @@ def test_a_copied_run_is_the_same(way):
         other = COPIES[way](run)
         assert_bit_equal(run, other)
         assert other.learner == run.learner
-    np.testing.assert_array_equal(taut.play.replay.revealed_data(run), taut.play.replay.revealed_data(other))
+    np.testing.assert_array_equal(
+        taut.play.replay.revealed_data(run), taut.play.replay.revealed_data(other)
+    )
 
 
 @pytest.mark.parametrize("way", COPIES)
 def test_a_copied_problem_plays_the_same(way):
     taut.simulate(CLIPPED, GAME, targets())
-    assert_bit_equal(taut.simulate(CLIPPED, COPIES[way](GAME), targets()), taut.simulate(CLIPPED, GAME, targets()))
+    assert_bit_equal(
+        taut.simulate(CLIPPED, COPIES[way](GAME), targets()),
+        taut.simulate(CLIPPED, GAME, targets()),
+    )
     assert COPIES[way](CLIPPED) == CLIPPED
 
 
@@ -102,7 +112,9 @@ def go_on(parts):
 
 def spawned(jobs):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.map_async(go_on, jobs).get(timeout=500)  # a pool would wait forever for a worker that ended
+        return pool.map_async(go_on, jobs).get(
+            timeout=500
+        )  # a pool would wait forever for a worker that ended
 
 
 def by_joblib(jobs):
@@ -140,7 +152,10 @@ def test_a_player_in_64_bits_is_not_unpickled_in_32():
 
 def test_a_player_of_a_problem_that_cannot_be_pickled_is_refused_by_name():
     for way in (pickle.dumps, copy.deepcopy):
-        player = taut.Player(CLIPPED, taut.Problem(lambda x, z: (x - z) @ x, lambda x: x - 2, taut.Ball(1.0, shape=2)))
+        player = taut.Player(
+            CLIPPED,
+            taut.Problem(lambda x, z: (x - z) @ x, lambda x: x - 2, taut.Ball(1.0, shape=2)),
+        )
         if way is copy.deepcopy:  # functions are not copied, so this works
             assert way(player).round == 1
             continue

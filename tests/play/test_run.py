@@ -1,4 +1,5 @@
-"""Runs: files give back every bit and what produced it; metrics say what they say; dims have names."""
+"""Runs: files give back every bit and what produced it; metrics say what they say; dims have
+names."""
 
 import json
 
@@ -19,7 +20,13 @@ from taut.play import metrics, run_file
 @pytest.fixture(scope="module")
 def run():
     return taut.simulate(
-        taut.ClippedOGD(0.3, 20.0), FOUR, targets(seeds=3), seeds=3, record=ALL, every=4, x1=[0.1, 0.7]
+        taut.ClippedOGD(0.3, 20.0),
+        FOUR,
+        targets(seeds=3),
+        seeds=3,
+        record=ALL,
+        every=4,
+        x1=[0.1, 0.7],
     )
 
 
@@ -51,7 +58,9 @@ def test_save_and_load_a_sweep(sweep, tmp_path):
 
 
 def test_save_and_load_a_float32_run_without_records(tmp_path):
-    run = taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, targets(), x1=np.zeros(2, np.float32), record=())
+    run = taut.simulate(
+        taut.ClippedOGD(0.1, 5.0), GAME, targets(), x1=np.zeros(2, np.float32), record=()
+    )
     run.save(tmp_path / "b.nc")
     back = taut.Run.load(tmp_path / "b.nc")
     assert back.final.dtype == np.float32
@@ -93,13 +102,17 @@ def test_a_truncated_file_is_named(run, tmp_path, part):
     run.save(path)
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
-    with pytest.raises(ValueError, match=r"path: got .*cut\.nc, damaged or foreign .*; expected a run"):
+    with pytest.raises(
+        ValueError, match=r"path: got .*cut\.nc, damaged or foreign .*; expected a run"
+    ):
         taut.Run.load(path)
 
 
 def test_foreign_and_missing_files_are_named(run, tmp_path):
     (tmp_path / "text.nc").write_text("no run")
-    xarray.Dataset({"loss": ("round", np.zeros(3))}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    xarray.Dataset({"loss": ("round", np.zeros(3))}).to_netcdf(
+        tmp_path / "other.nc", engine="h5netcdf"
+    )
     newer = run.to_xarray()
     newer.attrs["taut"] = json.dumps({**json.loads(newer.attrs["taut"]), "format": 99})
     newer.to_netcdf(tmp_path / "newer.nc", engine="h5netcdf")
@@ -121,7 +134,9 @@ def test_a_crash_while_saving_leaves_the_old_file(run, sweep, tmp_path, monkeypa
     def crash(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("taut.storage.os.fsync" if fails == "write" else "taut.storage.os.replace", crash)
+    monkeypatch.setattr(
+        "taut.storage.os.fsync" if fails == "write" else "taut.storage.os.replace", crash
+    )
     with pytest.raises(KeyboardInterrupt):
         sweep.save(path)
     assert path.read_bytes() == before
@@ -157,7 +172,10 @@ def test_metrics_of_the_whole_run_and_of_prefixes(run):
     z = targets(seeds=3)
     full = taut.simulate(taut.ClippedOGD(0.3, 20.0), FOUR, z, seeds=3, record=ALL, x1=[0.1, 0.7])
     losses = 0.5 * ((full.decisions - z) ** 2).sum(axis=-1)
-    values = np.stack([full.decisions @ side for side in ([1, 1], [1, -1], [-1, 1], [-1, -1])], axis=-1) - 1
+    values = (
+        np.stack([full.decisions @ side for side in ([1, 1], [1, -1], [-1, 1], [-1, -1])], axis=-1)
+        - 1
+    )
     worst = values.max(axis=-1)
     clipped = np.maximum(worst, 0)
     for rounds in (None, 1, 17, [1, 30, ROUNDS]):
@@ -191,7 +209,12 @@ def test_two_sums_over_several_constraints_have_two_names(sweep):
     np.testing.assert_array_equal(metrics.squared_violation(run), values.squared.sum(axis=-1))
     assert (metrics.excess(run) < metrics.largest_excess(run) - 1e-6).all()
     assert (metrics.squared_violation(run) >= metrics.largest_squared_violation(run)).all()
-    assert list(metrics.measured(run)) == ["violation", "squared violation", "peak violation", "excess"]
+    assert list(metrics.measured(run)) == [
+        "violation",
+        "squared violation",
+        "peak violation",
+        "excess",
+    ]
     for metric in (metrics.excess, metrics.squared_violation):
         with pytest.raises(ValueError, match=f"largest_{metric.__name__}"):
             metric(run, 5)
@@ -205,7 +228,9 @@ def test_metrics_of_a_sweep(sweep):
 
 
 def test_prefix_sums_of_a_float32_run_are_kept_in_64_bits():
-    run = taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, targets(rounds=20_000), x1=np.zeros(2, np.float32))
+    run = taut.simulate(
+        taut.ClippedOGD(0.1, 5.0), GAME, targets(rounds=20_000), x1=np.zeros(2, np.float32)
+    )
     exact = run.loss.astype(float).sum(axis=-1)
     np.testing.assert_allclose(metrics.loss(run, run.horizon), exact, rtol=1e-12)
 
@@ -213,15 +238,27 @@ def test_prefix_sums_of_a_float32_run_are_kept_in_64_bits():
 @pytest.mark.parametrize(
     ("question", "error", "message"),
     [
-        (lambda run: metrics.loss(run, 0), ValueError, "rounds: got 0; expected prefixes between 1 and 60"),
-        (lambda run: metrics.loss(run, [3, 61]), ValueError, "rounds: got .*61.*; expected prefixes between 1 and 60"),
+        (
+            lambda run: metrics.loss(run, 0),
+            ValueError,
+            "rounds: got 0; expected prefixes between 1 and 60",
+        ),
+        (
+            lambda run: metrics.loss(run, [3, 61]),
+            ValueError,
+            "rounds: got .*61.*; expected prefixes between 1 and 60",
+        ),
         (lambda run: metrics.loss(run, 2.5), TypeError, "rounds: got 2.5; expected whole numbers"),
         (
             lambda run: metrics.violation(run, 5, per_constraint=True),
             ValueError,
             "per_constraint: got True",
         ),
-        (lambda run: run[0], TypeError, r"run\[i\] selects one learner of a sweep, but this run has only one learner"),
+        (
+            lambda run: run[0],
+            TypeError,
+            r"run\[i\] selects one learner of a sweep, but this run has only one learner",
+        ),
     ],
 )
 def test_questions_a_run_cannot_answer(run, question, error, message):
@@ -232,7 +269,10 @@ def test_questions_a_run_cannot_answer(run, question, error, message):
 def test_a_run_without_records_says_so():
     bare = taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, targets(), record=())
     assert metrics.violation(bare).shape == (1,)
-    with pytest.raises(ValueError, match=r'run: got a run that did not record "excess"; expected simulate\(.*record='):
+    with pytest.raises(
+        ValueError,
+        match=r'run: got a run that did not record "excess"; expected simulate\(.*record=',
+    ):
         metrics.violation(bare, 5)
 
 
@@ -245,7 +285,9 @@ def test_a_learner_that_no_file_can_hold_is_named(tmp_path):
         why: object = dataclasses.field(default=print, metadata={"static": True})
 
     run = taut.simulate(Secretive(0.1, 5.0), taut.Problem(distance, jnp.sum, BALL), targets())
-    with pytest.raises(TypeError, match="learner: got a field of type builtin_function_or_method; expected numbers"):
+    with pytest.raises(
+        TypeError, match="learner: got a field of type builtin_function_or_method; expected numbers"
+    ):
         run.save(tmp_path / "never.nc")
     assert not list(tmp_path.iterdir())
 
@@ -267,7 +309,9 @@ def test_flipped_bits_are_noticed_before_anything_is_read(run, tmp_path, monkeyp
             taut.Run.load(path)
 
 
-def test_a_run_without_its_checksum_is_refused_and_one_of_format_1_is_not(run, tmp_path, monkeypatch):
+def test_a_run_without_its_checksum_is_refused_and_one_of_format_1_is_not(
+    run, tmp_path, monkeypatch
+):
     path = tmp_path / "run.nc"
     run.save(path)
     content = path.read_bytes()[: -len(run_file.MARK) - 64]
@@ -276,7 +320,9 @@ def test_a_run_without_its_checksum_is_refused_and_one_of_format_1_is_not(run, t
         taut.Run.load(path)
     monkeypatch.setattr(run_file, "FORMAT", 1)
     run.to_xarray().to_netcdf(
-        path, engine="h5netcdf", encoding={name: {"_FillValue": None} for name in run.to_xarray().variables}
+        path,
+        engine="h5netcdf",
+        encoding={name: {"_FillValue": None} for name in run.to_xarray().variables},
     )
     monkeypatch.undo()
     assert_bit_equal(taut.Run.load(path), run)
@@ -308,17 +354,31 @@ def header(**changes):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"horizon": -3}, "horizon"), ({"horizon": 61}, "shape"), ({"horizon": 60.0}, "horizon is 60.0"),
-        ({"seeds": "x"}, "seeds is 'x'"), ({"seeds": 2}, "shape"), ({"seeds": True}, "seeds is True"),
-        ({"every": 0}, "every"), ({"every": 2**40}, "every"), ({"swept": 1}, "learners"), ({"learners": []}, "learners"),
-        ({"learners": [{"kind": "Path", "fields": {}}]}, "Path"), ({"learners": [{"kind": "ClippedOGD", "fields": {"a": 1}}]}, "a"),
-        ({"learners": 7}, "learners"), ({"version": 99}, "version is 99"), ({"version": "99.0.0"}, "written by taut 99.0.0"),
-        ({"feedback": files.pack(taut.ClippedOGD(0.1, 4.0))}, "header does not describe feedback"), ({"feedback": 7}, ""),
-        ({"key": [[1, 2]]}, "keys are not 3 pairs"), ({"key": {"a": 1}}, "keys are not 3 pairs"),
-        ({"key": [[1, 2.0]] * 3}, "keys are not 3 pairs"), ({"key": [[True, 1]] * 3}, "keys are not 3 pairs"),
-        ({"key": [[1, 2**32]] * 3}, "keys are not numbers of 32"), ({"key": [[-1, 1]] * 3}, "keys are not numbers of 32"),
+        ({"horizon": -3}, "horizon"),
+        ({"horizon": 61}, "shape"),
+        ({"horizon": 60.0}, "horizon is 60.0"),
+        ({"seeds": "x"}, "seeds is 'x'"),
+        ({"seeds": 2}, "shape"),
+        ({"seeds": True}, "seeds is True"),
+        ({"every": 0}, "every"),
+        ({"every": 2**40}, "every"),
+        ({"swept": 1}, "learners"),
+        ({"learners": []}, "learners"),
+        ({"learners": [{"kind": "Path", "fields": {}}]}, "Path"),
+        ({"learners": [{"kind": "ClippedOGD", "fields": {"a": 1}}]}, "a"),
+        ({"learners": 7}, "learners"),
+        ({"version": 99}, "version is 99"),
+        ({"version": "99.0.0"}, "written by taut 99.0.0"),
+        ({"feedback": files.pack(taut.ClippedOGD(0.1, 4.0))}, "header does not describe feedback"),
+        ({"feedback": 7}, ""),
+        ({"key": [[1, 2]]}, "keys are not 3 pairs"),
+        ({"key": {"a": 1}}, "keys are not 3 pairs"),
+        ({"key": [[1, 2.0]] * 3}, "keys are not 3 pairs"),
+        ({"key": [[True, 1]] * 3}, "keys are not 3 pairs"),
+        ({"key": [[1, 2**32]] * 3}, "keys are not numbers of 32"),
+        ({"key": [[-1, 1]] * 3}, "keys are not numbers of 32"),
     ],
-)  # fmt: skip
+)
 def test_every_field_of_a_header_is_checked(run, tmp_path, changes, reason):
     rewritten(run, tmp_path / "run.nc", header(**changes))
     with pytest.raises(ValueError, match=rf"path: got .*run.nc, damaged or foreign .*{reason}"):
@@ -340,7 +400,9 @@ def hostile(kind, secret):
             layout[:] = h5py.VirtualSource(str(secret), "first", shape)
             file.create_virtual_dataset("first", layout)
         elif kind == "compressed":
-            file.create_dataset("first", (10**7,), "f8", data=np.zeros(10**7), compression="gzip", chunks=(10**6,))
+            file.create_dataset(
+                "first", (10**7,), "f8", data=np.zeros(10**7), compression="gzip", chunks=(10**6,)
+            )
         elif kind == "object":
             file.create_dataset("first", shape, h5py.string_dtype())
         elif kind == "huge":
@@ -351,7 +413,16 @@ def hostile(kind, secret):
     return change
 
 
-KINDS = ("external", "external link", "soft link", "virtual", "compressed", "object", "huge", "group")
+KINDS = (
+    "external",
+    "external link",
+    "soft link",
+    "virtual",
+    "compressed",
+    "object",
+    "huge",
+    "group",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -359,5 +430,7 @@ def test_hostile_files_are_refused(run, tmp_path, kind):
     secret = tmp_path / "secret.txt"
     secret.write_bytes(b"sixteen letters.")
     rewritten(run, tmp_path / "run.nc", hostile(kind, secret))
-    with pytest.raises(ValueError, match=r"path: got .*run.nc, damaged or foreign .*'first' (is|lies)"):
+    with pytest.raises(
+        ValueError, match=r"path: got .*run.nc, damaged or foreign .*'first' (is|lies)"
+    ):
         taut.Run.load(tmp_path / "run.nc")

@@ -1,4 +1,5 @@
-"""Long decisions on a ball around zero are carried as a step and a scale: the same numbers, with fewer passes over memory."""
+"""Long decisions on a ball around zero are carried as a step and a scale: the same numbers, with
+fewer passes over memory."""
 
 from __future__ import annotations
 
@@ -32,11 +33,13 @@ def half_space(x):
 
 
 LINEAR = taut.Problem(linear, half_space, taut.Ball(1.5, shape=SIZE))
-"""Its decisions are used once in a step, so that a compiler would like to leave out the rounding of the projection."""
+"""Its decisions are used once in a step, so that a compiler would like to leave out the rounding of
+the projection."""
 
 
 def by_hand(z, eta, sigma, radius):
-    """Clipped-OGD on the linear game in plain NumPy: all decisions, and the one that would come next."""
+    """Clipped-OGD on the linear game in plain NumPy: all decisions, and the one that would come
+    next."""
     x, decisions = np.zeros(z.shape[1]), []
     for slope in z:
         decisions.append(x)
@@ -46,7 +49,8 @@ def by_hand(z, eta, sigma, radius):
 
 
 def assert_same_rounds(one, *others):
-    """Check that all records have the same bits. Totals are added chunk by chunk, so theirs need not."""
+    """Check that all records have the same bits. Totals are added chunk by chunk, so theirs need
+    not."""
     for other in others:
         for record in ("loss", "decisions", "final"):
             np.testing.assert_array_equal(getattr(other, record), getattr(one, record))
@@ -58,10 +62,16 @@ def games():
     return {
         "linear": (LINEAR, True),
         "distance": (taut.Problem(distance, outside_diamond, ball), True),
-        "matrix": (taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x), axis=-1) - 0.5, **known), True),
+        "matrix": (
+            taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x), axis=-1) - 0.5, **known),
+            True,
+        ),
         "many constraints": (taut.Problem(linear, lambda x: x - 0.01, ball), True),
         "largest constraint": (taut.max_of(taut.Problem(linear, lambda x: x - 0.01, ball)), True),
-        "with a centre": (taut.Problem(linear, half_space, taut.Ball(1.5, centre=np.full(SIZE, 0.01))), False),
+        "with a centre": (
+            taut.Problem(linear, half_space, taut.Ball(1.5, centre=np.full(SIZE, 0.01))),
+            False,
+        ),
         "box": (taut.Problem(linear, half_space, taut.Box(-0.1, 0.1, shape=SIZE)), False),
         "short": (taut.Problem(linear, half_space, taut.Ball(1.5, shape=WIDE - 1)), False),
         "huge": (taut.Problem(linear, half_space, taut.Ball(1.5, shape=HUGE + 1)), False),
@@ -92,20 +102,30 @@ def test_a_loop_in_numpy_makes_the_same_decisions():
     assert (np.linalg.norm(expected, axis=1) > 1.49).sum() > 30  # most steps are projected
     np.testing.assert_allclose(run.decisions[0], expected[:-1], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(run.final[0], expected[-1], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(run.loss[0], np.sum(z * expected[:-1], axis=1), rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(run.excess[0], expected[:-1].sum(axis=1) - 0.1, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        run.loss[0], np.sum(z * expected[:-1], axis=1), rtol=1e-12, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        run.excess[0], expected[:-1].sum(axis=1) - 0.1, rtol=1e-11, atol=1e-13
+    )
 
 
-@pytest.mark.parametrize("name", sorted(games().keys() - {"huge"}))  # which is played by several threads
+@pytest.mark.parametrize(
+    "name", sorted(games().keys() - {"huge"})
+)  # which is played by several threads
 @pytest.mark.parametrize("optimised", [False, True])
 def test_numbers_do_not_depend_on_the_length_of_chunks(name, optimised, monkeypatch):
-    """Neither in code that is compiled as for users, in which a product and a sum may be rounded together."""
+    """Neither in code that is compiled as for users, in which a product and a sum may be rounded
+    together."""
     if optimised:
         monkeypatch.setitem(loop.COMPILER_OPTIONS, "xla_backend_optimization_level", 3)
     problem, _ = games()[name]
     z = NORMAL(size=(41, *problem.domain.shape))
     assert_same_rounds(
-        *(taut.simulate(CLIPPED, problem, z, chunk=chunk, record=("loss", "decisions")) for chunk in (41, 20, 7))
+        *(
+            taut.simulate(CLIPPED, problem, z, chunk=chunk, record=("loss", "decisions"))
+            for chunk in (41, 20, 7)
+        )
     )
 
 
@@ -121,7 +141,10 @@ def test_seeds_and_learners_side_by_side(name, learners):
             alone = taut.simulate(learner, problem, z[seed], record=("loss", "excess", "decisions"))
             for record in ("loss", "excess", "decisions"):
                 np.testing.assert_allclose(
-                    getattr(together, record)[k, seed], getattr(alone, record)[0], rtol=1e-12, atol=1e-13
+                    getattr(together, record)[k, seed],
+                    getattr(alone, record)[0],
+                    rtol=1e-12,
+                    atol=1e-13,
                 )
 
 
@@ -133,14 +156,19 @@ def test_decisions_of_the_round_before_and_adversaries():
         return jnp.vdot(z, x) + 0.5 * jnp.sum((x - previous) ** 2)
 
     problem = taut.Problem(moving, half_space, taut.Ball(1.5, shape=SIZE), previous=True)
-    whole, pieces = (taut.simulate(CLIPPED, problem, z, chunk=chunk, record=("loss", "decisions")) for chunk in (30, 8))
+    whole, pieces = (
+        taut.simulate(CLIPPED, problem, z, chunk=chunk, record=("loss", "decisions"))
+        for chunk in (30, 8)
+    )
     assert_same_rounds(whole, pieces)
     moves = np.diff(whole.decisions[0], axis=0, prepend=whole.decisions[0][:1])
     expected = np.sum(z * whole.decisions[0], axis=1) + 0.5 * np.sum(moves**2, axis=1)
     np.testing.assert_allclose(whole.loss[0], expected, rtol=1e-12, atol=1e-13)
 
     points = jnp.asarray(z)
-    replies = taut.simulate(CLIPPED, LINEAR, lambda t, x, key: points[t - 1], horizon=30, record=("loss", "decisions"))
+    replies = taut.simulate(
+        CLIPPED, LINEAR, lambda t, x, key: points[t - 1], horizon=30, record=("loss", "decisions")
+    )
     given = taut.simulate(CLIPPED, LINEAR, z, record=("loss", "decisions"))
     np.testing.assert_allclose(replies.decisions, given.decisions, rtol=1e-13, atol=1e-15)
 
@@ -162,15 +190,23 @@ def test_the_largest_of_many_constraints_is_found(optimised, monkeypatch):
         x = x / max(1.0, np.linalg.norm(x) / 1.5)
 
 
-@pytest.mark.parametrize("name", ["drift-plus-penalty", "yu-neely", "ogd-clipped", "half-space", "recoo", "surrogate"])
+@pytest.mark.parametrize(
+    "name", ["drift-plus-penalty", "yu-neely", "ogd-clipped", "half-space", "recoo", "surrogate"]
+)
 def test_other_learners_make_the_same_decisions_as_without_fewer_passes(name, monkeypatch):
-    known = taut.Constants(loss_lipschitz=5.0, constraint_lipschitz=13.0, constraint_range=20.0, slater=0.3)
+    known = taut.Constants(
+        loss_lipschitz=5.0, constraint_lipschitz=13.0, constraint_range=20.0, slater=0.3
+    )
     z = NORMAL(size=(30, SIZE))
 
     def decisions():
         ball = taut.Ball(0.2, shape=SIZE)  # so small that steps leave it
-        game = taut.Problem(distance, lambda x: (jnp.sum(jnp.abs(x)) - 1, jnp.sum(x * x) - 0.03), ball, known)
-        return taut.simulate(taut.learner(name, game, horizon=30), game, z, record=("decisions",)).decisions
+        game = taut.Problem(
+            distance, lambda x: (jnp.sum(jnp.abs(x)) - 1, jnp.sum(x * x) - 0.03), ball, known
+        )
+        return taut.simulate(
+            taut.learner(name, game, horizon=30), game, z, record=("decisions",)
+        ).decisions
 
     fewer = decisions()
     monkeypatch.setattr("taut.play.wide_rounds.WIDE", SIZE + 1)
@@ -244,8 +280,8 @@ def test_the_projection_is_the_domains():
 
 
 def test_a_round_stores_nothing_but_the_step():
-    """In the loop over rounds only one operation has a whole decision as its result. Another one forms all sums before the step:
-    for the loss, the constraint, and the check of the data."""
+    """In the loop over rounds only one operation has a whole decision as its result. Another one
+    forms all sums before the step: for the loss, the constraint, and the check of the data."""
     known = taut.Constants(loss_lipschitz=2.0, constraint_lipschitz=1.0)
     problem = taut.Problem(
         lambda x, z: jnp.logaddexp(0.0, -jnp.vdot(z, x)),

@@ -1,4 +1,5 @@
-"""Simulation: equal to a plain loop however it is cut, batched or recorded; compiled once; flat in memory."""
+"""Simulation: equal to a plain loop however it is cut, batched or recorded; compiled once; flat in
+memory."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +36,9 @@ def assert_same(a, b, tolerance=0.0):
 # Against a plain loop, however the rounds are cut into chunks.
 
 
-@pytest.mark.parametrize("chunk", [None, 7, ROUNDS, ROUNDS // 4], ids=["default", "ragged", "one", "even"])
+@pytest.mark.parametrize(
+    "chunk", [None, 7, ROUNDS, ROUNDS // 4], ids=["default", "ragged", "one", "even"]
+)
 def test_equals_a_plain_loop(chunk):
     z = targets()
     run = taut.simulate(CLIPPED, GAME, z, record=ALL, chunk=chunk)
@@ -44,16 +47,22 @@ def test_equals_a_plain_loop(chunk):
     np.testing.assert_allclose(run.loss[0], losses, atol=1e-12)
     np.testing.assert_allclose(run.excess[0], excesses, atol=1e-12)
     np.testing.assert_allclose(run.final[0], following, atol=1e-12)
-    np.testing.assert_allclose(run.multipliers[0, :, 0], np.maximum(excesses, 0) / (SIGMA * ETA), atol=1e-12)
+    np.testing.assert_allclose(
+        run.multipliers[0, :, 0], np.maximum(excesses, 0) / (SIGMA * ETA), atol=1e-12
+    )
     clipped = np.maximum(excesses, 0)
     assert np.count_nonzero(clipped) > 10
     totals = run.totals
     for measured, by_hand in (
-        (totals.loss, losses.sum()), (totals.excess[:, 0], excesses.sum()), (totals.violation[:, 0], clipped.sum()),
-        (totals.squared[:, 0], (clipped**2).sum()), (totals.peak[:, 0], clipped.max()),
-        (totals.worst_excess, excesses.sum()), (totals.worst_violation, clipped.sum()),
+        (totals.loss, losses.sum()),
+        (totals.excess[:, 0], excesses.sum()),
+        (totals.violation[:, 0], clipped.sum()),
+        (totals.squared[:, 0], (clipped**2).sum()),
+        (totals.peak[:, 0], clipped.max()),
+        (totals.worst_excess, excesses.sum()),
+        (totals.worst_violation, clipped.sum()),
         (totals.worst_squared, (clipped**2).sum()),
-    ):  # fmt: skip
+    ):
         np.testing.assert_allclose(measured, [by_hand], rtol=1e-12)
 
 
@@ -76,7 +85,9 @@ def test_every_so_manieth_round_is_kept(every):
     assert run.decisions.shape == (1, ROUNDS // every, 2)
     np.testing.assert_allclose(run.decisions[0], decisions[every - 1 :: every], atol=1e-12)
     multipliers = np.maximum(excesses, 0) / (SIGMA * ETA)
-    np.testing.assert_allclose(run.multipliers[0, :, 0], multipliers[every - 1 :: every], atol=1e-12)
+    np.testing.assert_allclose(
+        run.multipliers[0, :, 0], multipliers[every - 1 :: every], atol=1e-12
+    )
     np.testing.assert_allclose(run.loss[0], losses, atol=1e-12)
 
 
@@ -93,7 +104,9 @@ def test_per_constraint_and_largest_totals():
         np.testing.assert_allclose(getattr(run.totals, name)[0], terms.sum(axis=0), rtol=1e-12)
         worst = {"excess": values.max(1), "violation": np.maximum(values.max(1), 0)}
         worst["squared"] = worst["violation"] ** 2
-        np.testing.assert_allclose(getattr(run.totals, f"worst_{name}")[0], worst[name].sum(), rtol=1e-12)
+        np.testing.assert_allclose(
+            getattr(run.totals, f"worst_{name}")[0], worst[name].sum(), rtol=1e-12
+        )
     np.testing.assert_array_equal(run.totals.peak[0], np.maximum(values, 0).max(axis=0))
 
 
@@ -120,7 +133,10 @@ def test_sweep_over_parameters_and_seeds_equals_single_games():
 
 
 def test_doubling_can_be_swept():
-    learners = [taut.Doubling.of(lambda horizon, c=c: taut.ClippedOGD(c / horizon**0.5, 5.0)) for c in (0.2, 0.7)]
+    learners = [
+        taut.Doubling.of(lambda horizon, c=c: taut.ClippedOGD(c / horizon**0.5, 5.0))
+        for c in (0.2, 0.7)
+    ]
     z = targets()
     sweep = taut.simulate(learners, GAME, z, record=ALL)
     for i, one in enumerate(learners):
@@ -131,20 +147,33 @@ def test_doubling_can_be_swept():
 @pytest.mark.parametrize("seeds", [5, 6, 7, 10, 11, 12])
 @pytest.mark.parametrize("swept", [False, True])
 def test_any_number_of_seeds_equals_single_games(seeds, swept):
-    """Some of these numbers are filled up with seeds played in vain; data that are all 0 would not do for this loss."""
+    """Some of these numbers are filled up with seeds played in vain; data that are all 0 would not
+    do for this loss."""
     problem = taut.Problem(
-        lambda x, z: jnp.sum((x - jnp.log(z)) ** 2), lambda x: (jnp.sum(x) - 1, -x), taut.Ball(2.0, shape=3)
+        lambda x, z: jnp.sum((x - jnp.log(z)) ** 2),
+        lambda x: (jnp.sum(x) - 1, -x),
+        taut.Ball(2.0, shape=3),
     )
     data = np.random.default_rng(seeds).uniform(0.5, 3.0, size=(seeds, 40, 3))
-    learner = [taut.ClippedOGD(0.1, sigma) for sigma in (20.0, 40.0)] if swept else taut.ClippedOGD(0.1, 20.0)
+    learner = (
+        [taut.ClippedOGD(0.1, sigma) for sigma in (20.0, 40.0)]
+        if swept
+        else taut.ClippedOGD(0.1, 20.0)
+    )
     together = taut.simulate(learner, problem, data, seeds=seeds, record=ALL, chunk=16)
     for index, run in enumerate([together[0], together[1]] if swept else [together]):
         assert run.loss.shape == (seeds, 40)
         for seed in (0, seeds - 1):
-            alone = taut.simulate(learner[index] if swept else learner, problem, data[seed], record=ALL)
+            alone = taut.simulate(
+                learner[index] if swept else learner, problem, data[seed], record=ALL
+            )
             for name in (*ALL, "final"):
-                np.testing.assert_allclose(getattr(run, name)[seed], getattr(alone, name)[0], rtol=1e-12, atol=1e-12)
-            np.testing.assert_allclose(run.totals.squared[seed], alone.totals.squared[0], rtol=1e-10)
+                np.testing.assert_allclose(
+                    getattr(run, name)[seed], getattr(alone, name)[0], rtol=1e-12, atol=1e-12
+                )
+            np.testing.assert_allclose(
+                run.totals.squared[seed], alone.totals.squared[0], rtol=1e-10
+            )
 
 
 def test_one_seed_keeps_its_axis():
@@ -167,7 +196,10 @@ def test_adversary_sees_round_decision_and_a_key_of_its_own():
     key = jax.random.key(7)
     run = taut.simulate(CLIPPED, GAME, flees, horizon=12, seeds=2, key=key, record=ALL, chunk=5)
     own = jax.vmap(jax.random.fold_in, (0, None)), jax.random.split(key, 2)
-    noise = np.stack([jax.vmap(lambda k: jax.random.normal(k, (2,)))(own[0](own[1], t)) for t in range(1, 13)], axis=1)
+    noise = np.stack(
+        [jax.vmap(lambda k: jax.random.normal(k, (2,)))(own[0](own[1], t)) for t in range(1, 13)],
+        axis=1,
+    )
     for seed in range(2):
         x = np.zeros(2)
         for t in range(1, 13):
@@ -178,8 +210,15 @@ def test_adversary_sees_round_decision_and_a_key_of_its_own():
     again = taut.simulate(CLIPPED, GAME, flees, horizon=12, seeds=2, key=key, record=ALL, chunk=5)
     assert_same(run, again)
     old_style = jax.random.key_data(key)
-    assert_same(run, taut.simulate(CLIPPED, GAME, flees, horizon=12, seeds=2, key=old_style, record=ALL, chunk=5))
-    other = taut.simulate(CLIPPED, GAME, flees, horizon=12, seeds=2, key=jax.random.key(8), record=ALL, chunk=5)
+    assert_same(
+        run,
+        taut.simulate(
+            CLIPPED, GAME, flees, horizon=12, seeds=2, key=old_style, record=ALL, chunk=5
+        ),
+    )
+    other = taut.simulate(
+        CLIPPED, GAME, flees, horizon=12, seeds=2, key=jax.random.key(8), record=ALL, chunk=5
+    )
     assert not np.allclose(run.loss[:, 1:], other.loss[:, 1:])
     assert not np.allclose(run.loss[0, 1:], run.loss[1, 1:])
 
@@ -194,9 +233,12 @@ def test_float32_first_decision_makes_a_float32_game_with_exact_totals():
     for name in (*ALL, "final"):
         assert getattr(run, name).dtype == np.float32, name
     assert run.totals.loss.dtype == np.float64
-    # The terms are rounded to 32 bits, their sums are not: 24 bits would be off by 1e-4 after so many rounds.
+    # The terms are rounded to 32 bits, their sums are not: 24 bits would be off by 1e-4 after so
+    # many rounds.
     np.testing.assert_allclose(run.totals.loss[0], run.loss[0].astype(float).sum(), rtol=1e-9)
-    np.testing.assert_allclose(run.totals.worst_excess[0], run.excess[0].astype(float).sum(), rtol=1e-9)
+    np.testing.assert_allclose(
+        run.totals.worst_excess[0], run.excess[0].astype(float).sum(), rtol=1e-9
+    )
     assert abs(np.cumsum(run.loss[0])[-1] - run.totals.loss[0]) > 1e-7 * run.totals.loss[0]
 
 
@@ -210,7 +252,9 @@ def test_float32_sweep_of_a_learner_that_never_casts():
             return State(x1, jnp.asarray(1, jnp.int32))
 
         def step(self, state, round):
-            return State(round.project(state.x - self.step_size * round.gradient(state.x)), state.t + 1)
+            return State(
+                round.project(state.x - self.step_size * round.gradient(state.x)), state.t + 1
+            )
 
     z = targets()
     x1 = np.zeros(2, np.float32)
@@ -243,7 +287,9 @@ def test_score_by_another_problem_with_other_constraints():
     np.testing.assert_allclose(scored.loss[0], np.abs(x - z).sum(axis=1), atol=1e-12)
     values = np.stack([x[:, 0] - 0.1, x[:, 1], -x[:, 0]], axis=1)
     np.testing.assert_allclose(scored.excess[0], values.max(axis=1), atol=1e-12)
-    np.testing.assert_allclose(scored.totals.violation[0], np.maximum(values, 0).sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        scored.totals.violation[0], np.maximum(values, 0).sum(axis=0), atol=1e-12
+    )
     assert scored.problem is other
     assert scored.played is GAME
 
@@ -253,7 +299,9 @@ def test_score_of_a_transform_by_what_it_stands_for():
     run = taut.simulate(taut.ClippedOGD(ETA, 20.0), taut.max_of(FOUR), z, record=ALL, score=FOUR)
     assert run.multipliers.shape[-1] == 1
     assert run.totals.violation.shape == (1, 4)
-    np.testing.assert_allclose(run.totals.worst_violation, np.maximum(run.excess, 0).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        run.totals.worst_violation, np.maximum(run.excess, 0).sum(axis=1), rtol=1e-12
+    )
 
 
 # What is compiled.
@@ -277,7 +325,9 @@ def test_second_horizon_parameter_and_data_do_not_recompile(compiled):
     taut.simulate(CLIPPED, GAME, z, seeds=2, horizon=150)
     del compiled[:]
     taut.simulate(CLIPPED, GAME, z, seeds=2, horizon=37)
-    taut.simulate(taut.ClippedOGD(np.float64(0.1), 7.0), GAME, targets(seeds=2, rounds=99, seed=5), seeds=2)
+    taut.simulate(
+        taut.ClippedOGD(np.float64(0.1), 7.0), GAME, targets(seeds=2, rounds=99, seed=5), seeds=2
+    )
     taut.simulate(CLIPPED, GAME, z.astype(np.float32), seeds=2, x1=[0.1, 0.2])
     assert not compiled
     taut.simulate(taut.ClippedOGD.anytime(GAME.constants), GAME, z, seeds=2)
@@ -300,7 +350,9 @@ def _loop(problem, score=None):
 
 def test_loss_and_constraints_are_evaluated_once_a_round():
     def loss(x, z):
-        return jnp.sum(jnp.cosh(x - z))  # two exponentials, of x - z and of z - x; its slope needs the same two
+        return jnp.sum(
+            jnp.cosh(x - z)
+        )  # two exponentials, of x - z and of z - x; its slope needs the same two
 
     def constraints(x):
         return jnp.tanh(x) - 0.3
@@ -328,13 +380,18 @@ def test_memory_does_not_depend_on_the_horizon_when_only_totals_are_asked_for():
         alive.append(sum(array.nbytes for array in jax.live_arrays()))
         return np.full((length, 2), 0.1 + start % 3)
 
-    runs = {rounds: taut.simulate(CLIPPED, GAME, chunk, horizon=rounds, record=(), chunk=50) for rounds in (500, 5000)}
+    runs = {
+        rounds: taut.simulate(CLIPPED, GAME, chunk, horizon=rounds, record=(), chunk=50)
+        for rounds in (500, 5000)
+    }
     assert max(asked) == 50
     settled = alive[3:]  # past the first chunks, which bring constants of the compiled game
     assert max(settled) - min(settled) <= 50 * 2 * 8
     for run in runs.values():
         assert [getattr(run, name) for name in ALL] == [None] * 4
-    sizes = {rounds: sum(a.nbytes for a in vars(run.totals).values()) for rounds, run in runs.items()}
+    sizes = {
+        rounds: sum(a.nbytes for a in vars(run.totals).values()) for rounds, run in runs.items()
+    }
     assert sizes[500] == sizes[5000] == 8 * 8
     by_hand = clipped_by_hand([[0.1 + 50 * (i // 50) % 3] * 2 for i in range(5000)], ETA, SIGMA)
     np.testing.assert_allclose(runs[5000].totals.loss, by_hand[1].sum(), rtol=1e-10)
@@ -346,7 +403,11 @@ def test_compiled_game_has_no_buffer_of_records_unless_asked():
         with pytest.MonkeyPatch.context() as patch:
 
             def spy(programs, key, *rest, record=record):
-                sizes[record] = with_program(programs, key, lambda p: p.lower(*rest)).compile().memory_analysis()
+                sizes[record] = (
+                    with_program(programs, key, lambda p: p.lower(*rest))
+                    .compile()
+                    .memory_analysis()
+                )
                 return play(programs, key, *rest)
 
             patch.setattr("taut.play.chunks.play", spy)
@@ -368,7 +429,9 @@ def test_learner_of_the_users_own():
             return State(x1, jnp.asarray(1, jnp.int32))
 
         def step(self, state, round):
-            return State(state.x - round.gradient(state.x) / state.t.astype(state.x.dtype), state.t + 1)
+            return State(
+                state.x - round.gradient(state.x) / state.t.astype(state.x.dtype), state.t + 1
+            )
 
     z = targets()
     run = taut.simulate(FollowTheData(), GAME, z, record=ALL)
@@ -408,7 +471,9 @@ def test_transformed_game_of_matrices():
     def g(x):
         return x.sum(axis=0) - 1, jnp.sum(x) - 2
 
-    problem = taut.max_of(taut.Problem(lambda x, z: jnp.sum(x * z), g, taut.Box(0.0, 1.0, shape=(2, 3))))
+    problem = taut.max_of(
+        taut.Problem(lambda x, z: jnp.sum(x * z), g, taut.Box(0.0, 1.0, shape=(2, 3)))
+    )
     z = np.random.default_rng(0).normal(size=(20, 2, 3))
     run = taut.simulate(CLIPPED, problem, z, record=ALL)
     assert run.decisions.shape == (1, 20, 2, 3)

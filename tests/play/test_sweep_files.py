@@ -1,4 +1,5 @@
-"""Files of sweeps: what is damaged, swapped or foreign is played again, and never taken for a result."""
+"""Files of sweeps: what is damaged, swapped or foreign is played again, and never taken for a
+result."""
 
 import os
 
@@ -12,7 +13,9 @@ from taut.play.sweeps.index import INDEX
 from taut.play.sweeps.store import Store
 
 CELLS = [
-    taut.Cell(taut.ClippedOGD(eta, 5.0), GAME, targets(seeds=2), seeds=2, name=str(eta), record=("loss",))
+    taut.Cell(
+        taut.ClippedOGD(eta, 5.0), GAME, targets(seeds=2), seeds=2, name=str(eta), record=("loss",)
+    )
     for eta in (0.1, 0.2, 0.3)
 ]
 
@@ -50,7 +53,9 @@ def test_a_file_that_is_no_result_is_played_again(sweep):
     for case, (facts, numbers) in CHANGED.items():
         kept = {name: array for name, array in {**arrays, **numbers}.items() if array is not None}
         storage.write_arrays(path, {**header, **facts}, kept)
-        with pytest.raises(FileNotFoundError, match=r"name: got '0.1', whose file .* is gone or damaged"):
+        with pytest.raises(
+            FileNotFoundError, match=r"name: got '0.1', whose file .* is gone or damaged"
+        ):
             sweep["0.1"]
         again = sweep.resume()
         assert (again.played, again.rows()[0]["loss"]) == (1, right), case
@@ -82,12 +87,16 @@ def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
 
 
 def test_rows_of_a_damaged_index_are_not_kept(sweep):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs")
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs"
+    )
     path = sweep.folder / INDEX
     content, right = path.read_bytes(), parquet.read_table(path).to_pylist()
     before = path.stat().st_mtime_ns
     sweep.resume()
-    assert path.stat().st_mtime_ns == before  # a finished sweep writes nothing, so that a disk may be read-only
+    assert (
+        path.stat().st_mtime_ns == before
+    )  # a finished sweep writes nothing, so that a disk may be read-only
     forged = parquet.read_table(path).to_pylist()
     forged[-1]["loss"] = 1e9
     arrow = pytest.importorskip("pyarrow")

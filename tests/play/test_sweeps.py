@@ -1,4 +1,5 @@
-"""Sweeps: every executor gives the bits of `simulate`, files make them resumable, and failures stay with their cells."""
+"""Sweeps: every executor gives the bits of `simulate`, files make them resumable, and failures stay
+with their cells."""
 
 import dataclasses
 import functools
@@ -16,7 +17,16 @@ import numpy as np
 import pytest
 
 import taut
-from small_games import BALL, CONSTANTS, GAME, ROUNDS, assert_bit_equal, distance, outside_diamond, targets
+from small_games import (
+    BALL,
+    CONSTANTS,
+    GAME,
+    ROUNDS,
+    assert_bit_equal,
+    distance,
+    outside_diamond,
+    targets,
+)
 from taut.play.layout import chunk_of_any_length
 from taut.play.loop import count_compiled
 from taut.play.sweeps import driver, task
@@ -47,11 +57,17 @@ def last_excess(run):
 def cells(recipe=draw, **options):
     return [
         taut.Cell(
-            taut.ClippedOGD(eta, 5.0), GAME, functools.partial(recipe, seed), seeds=2, name=f"{eta} on {seed}",
-            tags={"eta": eta, "stream": seed}, **options,
+            taut.ClippedOGD(eta, 5.0),
+            GAME,
+            functools.partial(recipe, seed),
+            seeds=2,
+            name=f"{eta} on {seed}",
+            tags={"eta": eta, "stream": seed},
+            **options,
         )
-        for eta in ETAS for seed in range(2)
-    ]  # fmt: skip
+        for eta in ETAS
+        for seed in range(2)
+    ]
 
 
 def wanted(cell):
@@ -107,7 +123,10 @@ def test_functions_that_pickle_cannot_take_travel(pool):
     scale = np.float64(0.1) + 1e-12  # lost if it were cut to 32 bits
     problem = taut.Problem(lambda x, z: scale * distance(x, z), outside_diamond, BALL, CONSTANTS)
     cell = taut.Cell(taut.ClippedOGD(0.2, 5.0), problem, targets(), name="one", record=("loss",))
-    assert_bit_equal(taut.sweep([cell], pool)["one"], taut.simulate(cell.learner, problem, targets(), record=("loss",)))
+    assert_bit_equal(
+        taut.sweep([cell], pool)["one"],
+        taut.simulate(cell.learner, problem, targets(), record=("loss",)),
+    )
 
 
 def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path):
@@ -119,7 +138,9 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path):
     assert_same(found, listed)
     files = list((tmp_path / "cells").iterdir())
     assert len(files) == 6
-    assert all(path.stat().st_mtime_ns == kept.get(path.name, path.stat().st_mtime_ns) for path in files)
+    assert all(
+        path.stat().st_mtime_ns == kept.get(path.name, path.stat().st_mtime_ns) for path in files
+    )
     files[0].write_bytes(files[0].read_bytes()[:-40])  # torn
     content = bytearray(files[1].read_bytes())
     content[len(content) // 2] ^= 1
@@ -133,13 +154,18 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path):
 @pytest.mark.parametrize("executor", ["threads", "pool"])
 def test_a_cell_that_raises_is_listed_and_the_others_are_played(executor, pool, tmp_path):
     listed = [
-        taut.Cell("clipped-ogd", GAME, functools.partial(broken, s), seeds=2, horizon=9, name=str(s)) for s in range(3)
+        taut.Cell(
+            "clipped-ogd", GAME, functools.partial(broken, s), seeds=2, horizon=9, name=str(s)
+        )
+        for s in range(3)
     ]
     found = taut.sweep(listed, pool if executor == "pool" else executor, folder=tmp_path)
     assert [(one.name, one.kind) for one in found.failed] == [("1", "ZeroDivisionError")]
     assert "no data for seed 1" in str(found)
     assert "in broken" in found.failed[0].traceback
-    assert_bit_equal(found["2"], taut.simulate("clipped-ogd", GAME, draw(2), seeds=2, horizon=9, record=()))
+    assert_bit_equal(
+        found["2"], taut.simulate("clipped-ogd", GAME, draw(2), seeds=2, horizon=9, record=())
+    )
     for call in (found.check, lambda: found["1"]):
         with pytest.raises(ZeroDivisionError, match="no data for seed 1"):
             call()
@@ -155,7 +181,12 @@ def test_failures_are_kept_until_retry(tmp_path):
     switch, folder = tmp_path / "switch", tmp_path / "sweep"
     switch.write_text("")
     late = taut.Cell(
-        taut.ClippedOGD(0.1, 5.0), GAME, draw(0), seeds=2, name="late", measure=functools.partial(unless, switch)
+        taut.ClippedOGD(0.1, 5.0),
+        GAME,
+        draw(0),
+        seeds=2,
+        name="late",
+        measure=functools.partial(unless, switch),
     )
     listed = [*cells()[:1], late]
     found = taut.sweep(listed, folder=folder)
@@ -187,7 +218,10 @@ def die(run):
 
 def test_a_cell_that_kills_its_process_is_found_and_nothing_else_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "ATTEMPTS", 1)
-    listed = [*cells()[:2], taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, draw(0), seeds=2, name="bad", measure=die)]
+    listed = [
+        *cells()[:2],
+        taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, draw(0), seeds=2, name="bad", measure=die),
+    ]
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     found = taut.sweep(listed, pool, folder=tmp_path)
     pool.shutdown()
@@ -207,7 +241,9 @@ def test_the_identity_of_a_cell_is_the_same_in_every_process(pool):
         taut.Cell("half-space", GAME, targets()),
         taut.Cell("ogd", GAME, endless, horizon=20, measure=last_excess),
     ]
-    assert [pool.submit(identity, cell).result() for cell in listed] == [identity(cell) for cell in listed]
+    assert [pool.submit(identity, cell).result() for cell in listed] == [
+        identity(cell) for cell in listed
+    ]
     assert len({identity(cell) for cell in listed}) == len(listed)
 
 
@@ -216,23 +252,39 @@ def test_whatever_changes_the_result_changes_the_identity():
         table = np.arange(40.0)
         table[20] = numbers  # hidden in the middle of a long array, which JAX prints in part
         return taut.Problem(
-            lambda x, z: distance(x, z) + 0 * jnp.sum(table), lambda x: outside_diamond(x) - limit, BALL, CONSTANTS
+            lambda x, z: distance(x, z) + 0 * jnp.sum(table),
+            lambda x: outside_diamond(x) - limit,
+            BALL,
+            CONSTANTS,
         )
 
     base = {"learner": taut.ClippedOGD(0.1, 5.0), "problem": problem(0.0, 0.0), "stream": targets()}
     other = targets()
     other[-1, -1] = np.nextafter(other[-1, -1], 9)
     changes = [
-        {}, {"learner": taut.ClippedOGD(np.nextafter(0.1, 1), 5.0)}, {"problem": problem(1e-16, 0.0)},
-        {"problem": problem(0.0, 1e-300)}, {"stream": other}, {"stream": targets()[:-1]}, {"x1": np.full(2, 0.1)},
-        {"record": ("loss",)}, {"measure": last_excess}, {"score": problem(0.5, 0.0)},
-        {"feedback": taut.Noisy(values=0.1)}, {"feedback": taut.Noisy(values=0.2)}, {"key": jax.random.key(3)},
-        {"stream": functools.partial(targets, seed=1)}, {"stream": functools.partial(targets, seed=2)},
-        {"stream": lambda: targets() + 1.0}, {"stream": lambda: targets() + 2.0},
-    ]  # fmt: skip
+        {},
+        {"learner": taut.ClippedOGD(np.nextafter(0.1, 1), 5.0)},
+        {"problem": problem(1e-16, 0.0)},
+        {"problem": problem(0.0, 1e-300)},
+        {"stream": other},
+        {"stream": targets()[:-1]},
+        {"x1": np.full(2, 0.1)},
+        {"record": ("loss",)},
+        {"measure": last_excess},
+        {"score": problem(0.5, 0.0)},
+        {"feedback": taut.Noisy(values=0.1)},
+        {"feedback": taut.Noisy(values=0.2)},
+        {"key": jax.random.key(3)},
+        {"stream": functools.partial(targets, seed=1)},
+        {"stream": functools.partial(targets, seed=2)},
+        {"stream": lambda: targets() + 1.0},
+        {"stream": lambda: targets() + 2.0},
+    ]
     found = [identity(taut.Cell(**{**base, **change})) for change in changes]
     assert len(set(found)) == len(found)
-    assert identity(taut.Cell(**base, name="x", tags={"a": 1})) == found[0]  # how tables call it does not matter
+    assert (
+        identity(taut.Cell(**base, name="x", tags={"a": 1})) == found[0]
+    )  # how tables call it does not matter
     assert identity(taut.Cell(**{**base, "problem": problem(0.0, 0.0)})) == found[0]
 
 
@@ -245,7 +297,9 @@ def test_a_changed_method_is_not_mistaken_for_the_old_one():
 
         return Mine(0.1, 5.0)
 
-    assert identity(taut.Cell(method(0.5), GAME, targets())) != identity(taut.Cell(method(0.25), GAME, targets()))
+    assert identity(taut.Cell(method(0.5), GAME, targets())) != identity(
+        taut.Cell(method(0.25), GAME, targets())
+    )
 
 
 SHIFT = 1.0
@@ -285,7 +339,9 @@ def row_of(x, z):
 
 def test_feedback_that_holds_functions_is_kept_by_the_cell_and_not_by_its_file(tmp_path):
     seen = taut.Batched(row_of, rows=np.arange(3.0))
-    cell = taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, targets(), name="batched", feedback=seen, unproven=True)
+    cell = taut.Cell(
+        taut.ClippedOGD(0.1, 5.0), GAME, targets(), name="batched", feedback=seen, unproven=True
+    )
     found = taut.sweep([cell], folder=tmp_path)
     assert found.failed == ()
     assert taut.sweep([cell], folder=tmp_path).played == 0
@@ -312,12 +368,16 @@ def test_short_cells_can_share_the_program_of_long_ones():
     z = np.resize(targets(seeds=3), (3, 1100, 2))
     before = count_compiled()
     listed = [
-        taut.Cell(taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=T, chunk=chunk_of_any_length(T))
+        taut.Cell(
+            taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=T, chunk=chunk_of_any_length(T)
+        )
         for T in (1100, 7)
     ]
     found = taut.sweep(listed, 1)
     assert count_compiled() == before + 1
-    assert_bit_equal(found["1"], taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=7, record=()))
+    assert_bit_equal(
+        found["1"], taut.simulate(taut.ClippedOGD(0.1, 5.0), GAME, z, seeds=3, horizon=7, record=())
+    )
 
 
 def test_a_compiled_program_is_finished_before_another_one_is_compiled():
@@ -341,7 +401,9 @@ def test_a_compiled_program_is_finished_before_another_one_is_compiled():
 def test_a_process_unpickles_a_problem_once_per_precision():
     content = cloudpickle.dumps(taut.Problem(lambda x, z: z @ x, outside_diamond, BALL))
     first = task._interned(True, "checksum", content)
-    assert task._interned(True, "checksum", content) is first  # the same object is the same compiled program
+    assert (
+        task._interned(True, "checksum", content) is first
+    )  # the same object is the same compiled program
     assert task._interned(False, "checksum", content) is not first
     for number in range(task.OBJECTS):
         task._interned(True, f"other {number}", pickle.dumps(number))
@@ -357,7 +419,9 @@ def test_equal_cells_are_played_once(tmp_path):
 
 
 def test_the_index_holds_all_cells_of_the_folder(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs")
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs"
+    )
     listed = cells()
     taut.sweep(listed[:2], folder=tmp_path)
     found = taut.sweep(listed[1:4], folder=tmp_path)
@@ -372,12 +436,15 @@ def test_the_index_holds_all_cells_of_the_folder(tmp_path):
 
 
 def test_tasks_take_about_as_long_as_they_should(monkeypatch):
-    """Groups grow with the speed of the cells, and a worker returns cells that it has no time for."""
+    """Groups grow with the speed of the cells, and a worker returns cells that it has no time
+    for."""
     monkeypatch.setattr(taut.play.sweeps.task, "BUDGET", 0.0)
     listed = cells()
     sizes = []
     play = driver.play_cells
-    monkeypatch.setattr(driver, "play_cells", lambda group, *rest: sizes.append(len(group)) or play(group, *rest))
+    monkeypatch.setattr(
+        driver, "play_cells", lambda group, *rest: sizes.append(len(group)) or play(group, *rest)
+    )
     assert_same(taut.sweep(listed, 1), listed)
     assert sum(sizes) > len(listed)  # some came back
     assert len(sizes) == len(listed)  # one was played each time
@@ -385,20 +452,30 @@ def test_tasks_take_about_as_long_as_they_should(monkeypatch):
 
 @pytest.mark.parametrize("game", ["agrees", "differs", "may differ"])
 def test_learners_side_by_side_change_no_bit(game, monkeypatch):
-    """On the strong game, XLA rounds a loop for several learners differently, so they are played alone."""
+    """On the strong game, XLA rounds a loop for several learners differently, so they are played
+    alone."""
     monkeypatch.setattr(driver, "TOGETHER", -1.0)
-    monkeypatch.setattr(taut.play.sweeps.task, "BUDGET", 1e9)  # on a busy machine a task would be cut short
+    monkeypatch.setattr(
+        taut.play.sweeps.task, "BUDGET", 1e9
+    )  # on a busy machine a task would be cut short
     if game == "differs":
         monkeypatch.setattr(taut.play.sweeps.together, "_equal", lambda a, b: False)
     played = []
     simulate = taut.play.sweeps.task.simulate
     monkeypatch.setattr(
-        taut.play.sweeps.task, "simulate",
-        lambda learner, *rest, **options: played.append(len(learner) if isinstance(learner, list) else 1)
-        or simulate(learner, *rest, **options),
-    )  # fmt: skip
+        taut.play.sweeps.task,
+        "simulate",
+        lambda learner, *rest, **options: (
+            played.append(len(learner) if isinstance(learner, list) else 1)
+            or simulate(learner, *rest, **options)
+        ),
+    )
     strong = next(known for known in taut.testing.PROBLEMS if known.name == "strong")
-    known, z = (strong.problem, strong.stream(seeds=3)) if game == "may differ" else (GAME, targets(seeds=3))
+    known, z = (
+        (strong.problem, strong.stream(seeds=3))
+        if game == "may differ"
+        else (GAME, targets(seeds=3))
+    )
     problem = known.with_constants(known.constants)
     problem.programs = taut.problem.programs.Programs()  # no verdict yet
     learners = [taut.ClippedOGD(0.01 * (i + 1), 5.0) for i in range(27)]
@@ -412,11 +489,20 @@ def test_learners_side_by_side_change_no_bit(game, monkeypatch):
 
 
 def test_a_mix_of_workers_is_refused(monkeypatch):
-    one = {"host": "a", "pid": 1, "x64": True, "whole loops": True, "backend": "cpu", "machine": "x"}
+    one = {
+        "host": "a",
+        "pid": 1,
+        "x64": True,
+        "whole loops": True,
+        "backend": "cpu",
+        "machine": "x",
+    }
     play = driver.Driver({}, {}, None, None, {}, None, print)
     play._check(one)
     play._check({**one, "pid": 2})
-    with pytest.raises(RuntimeError, match=r"whole loops True \(process 1 on a\) and False \(process 3 on b\)"):
+    with pytest.raises(
+        RuntimeError, match=r"whole loops True \(process 1 on a\) and False \(process 3 on b\)"
+    ):
         play._check({**one, "host": "b", "pid": 3, "whole loops": False})
 
 
@@ -430,27 +516,66 @@ CELL = taut.Cell("clipped-ogd", GAME, targets(), name="one")
 MISTAKES = {
     "no cells": (ValueError, "cells: got none", lambda: taut.sweep([])),
     "a number": (TypeError, "cells: got 3; expected a list", lambda: taut.sweep(3)),
-    "a learner": (TypeError, "at position 1; expected taut.Cell", lambda: taut.sweep([CELL, taut.ClippedOGD(0.1, 5.0)])),
+    "a learner": (
+        TypeError,
+        "at position 1; expected taut.Cell",
+        lambda: taut.sweep([CELL, taut.ClippedOGD(0.1, 5.0)]),
+    ),
     "two of one name": (ValueError, "two cells called 'one'", lambda: taut.sweep([CELL, CELL])),
-    "order": (TypeError, "learner: got .*The order is Cell", lambda: taut.Cell(GAME, "ogd", targets())),
+    "order": (
+        TypeError,
+        "learner: got .*The order is Cell",
+        lambda: taut.Cell(GAME, "ogd", targets()),
+    ),
     "problem": (TypeError, "problem: got 'ogd'", lambda: taut.Cell("ogd", "ogd", targets())),
-    "tags": (TypeError, "tags: got 3; expected a dictionary", lambda: taut.Cell("ogd", GAME, targets(), tags=3)),
-    "tag name": (ValueError, "tags: got the name 'loss'", lambda: taut.Cell("ogd", GAME, targets(), tags={"loss": 1})),
-    "tag value": (TypeError, "for 'a'; expected a text", lambda: taut.Cell("ogd", GAME, targets(), tags={"a": [1]})),
+    "tags": (
+        TypeError,
+        "tags: got 3; expected a dictionary",
+        lambda: taut.Cell("ogd", GAME, targets(), tags=3),
+    ),
+    "tag name": (
+        ValueError,
+        "tags: got the name 'loss'",
+        lambda: taut.Cell("ogd", GAME, targets(), tags={"loss": 1}),
+    ),
+    "tag value": (
+        TypeError,
+        "for 'a'; expected a text",
+        lambda: taut.Cell("ogd", GAME, targets(), tags={"a": [1]}),
+    ),
     "measure": (TypeError, "measure: got 3", lambda: taut.Cell("ogd", GAME, targets(), measure=3)),
-    "executor": (TypeError, "executor: got 'proceses'; expected None", lambda: taut.sweep([CELL], "proceses")),
+    "executor": (
+        TypeError,
+        "executor: got 'proceses'; expected None",
+        lambda: taut.sweep([CELL], "proceses"),
+    ),
     "no threads": (ValueError, "executor: got 0", lambda: taut.sweep([CELL], 0)),
     "timeout": (ValueError, "timeout: got 0", lambda: taut.sweep([CELL], timeout=0)),
     "folder": (TypeError, "folder: got 3", lambda: taut.sweep([CELL], folder=3)),
-    "a file": (ValueError, "a file; expected a folder", lambda: taut.sweep([CELL], folder=__file__)),
-    "name of nothing": (ValueError, "name: got 'two'", lambda: taut.sweep([CELL])["two"]),
-    "record": (ValueError, "record: got 'los'", lambda: taut.sweep([taut.Cell("ogd", GAME, targets(), record="los")])),
-    "no horizon": (ValueError, "horizon: got None", lambda: taut.sweep([taut.Cell("ogd", GAME, targets)])),
-    "forked": (
-        ValueError, "executor: got processes that are forked",
-        lambda: taut.sweep([CELL], ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))),
+    "a file": (
+        ValueError,
+        "a file; expected a folder",
+        lambda: taut.sweep([CELL], folder=__file__),
     ),
-}  # fmt: skip
+    "name of nothing": (ValueError, "name: got 'two'", lambda: taut.sweep([CELL])["two"]),
+    "record": (
+        ValueError,
+        "record: got 'los'",
+        lambda: taut.sweep([taut.Cell("ogd", GAME, targets(), record="los")]),
+    ),
+    "no horizon": (
+        ValueError,
+        "horizon: got None",
+        lambda: taut.sweep([taut.Cell("ogd", GAME, targets)]),
+    ),
+    "forked": (
+        ValueError,
+        "executor: got processes that are forked",
+        lambda: taut.sweep(
+            [CELL], ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -471,14 +596,20 @@ def test_measures_that_are_no_numbers_fail_with_a_sentence():
         return {"a": "text"}
 
     found = taut.sweep(
-        [taut.Cell("ogd", GAME, targets(), measure=words), taut.Cell("ogd", GAME, targets(), measure=len)]
+        [
+            taut.Cell("ogd", GAME, targets(), measure=words),
+            taut.Cell("ogd", GAME, targets(), measure=len),
+        ]
     )
     assert "measure: got 'a'" in found.failed[0].message
     assert found.failed[1].kind == "TypeError"
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path):
-    with taut.storage.lock_folder(tmp_path, "folder"), pytest.raises(RuntimeError, match=r"folder: .* is in use"):
+    with (
+        taut.storage.lock_folder(tmp_path, "folder"),
+        pytest.raises(RuntimeError, match=r"folder: .* is in use"),
+    ):
         taut.sweep([CELL], folder=tmp_path)
 
 

@@ -1,4 +1,5 @@
-"""Sweeps on a real Dask cluster of processes: workers, cells and the scheduler may die, and the bits stay the same."""
+"""Sweeps on a real Dask cluster of processes: workers, cells and the scheduler may die, and the
+bits stay the same."""
 
 import contextlib
 import functools
@@ -16,7 +17,9 @@ import taut
 from small_games import GAME, ROUNDS, assert_bit_equal, targets
 from taut.play.sweeps import driver
 
-distributed = pytest.importorskip("distributed", reason="sweeps on a cluster need Dask, which taut[cluster] installs")
+distributed = pytest.importorskip(
+    "distributed", reason="sweeps on a cluster need Dask, which taut[cluster] installs"
+)
 dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask
 
@@ -30,7 +33,9 @@ def client():
     }
     with (
         dask.config.set(settings),
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.LocalCluster(
+            2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -59,7 +64,9 @@ def saved(run):
 
     with tempfile.TemporaryDirectory() as folder:
         run.save(f"{folder}/run.nc")
-        return {"same": float(taut.Run.load(f"{folder}/run.nc").totals.loss[0] == run.totals.loss[0])}
+        return {
+            "same": float(taut.Run.load(f"{folder}/run.nc").totals.loss[0] == run.totals.loss[0])
+        }
 
 
 def endless(start, length):
@@ -70,15 +77,23 @@ def endless(start, length):
 def cells(measure=None, count=8):
     return [
         taut.Cell(
-            taut.ClippedOGD(0.1 * (i + 1), 5.0), GAME, functools.partial(draw, i), seeds=2, name=str(i), measure=measure
+            taut.ClippedOGD(0.1 * (i + 1), 5.0),
+            GAME,
+            functools.partial(draw, i),
+            seeds=2,
+            name=str(i),
+            measure=measure,
         )
         for i in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def assert_same(found, listed):
     for cell in listed:
-        assert_bit_equal(found[cell.name], taut.simulate(cell.learner, cell.problem, cell.stream(), seeds=2, record=()))
+        assert_bit_equal(
+            found[cell.name],
+            taut.simulate(cell.learner, cell.problem, cell.stream(), seeds=2, record=()),
+        )
 
 
 def test_a_cluster_gives_the_same_bits(client, tmp_path, capsys):
@@ -128,7 +143,9 @@ def test_cells_that_raise_or_kill_or_play_without_end(client, tmp_path):
     found = taut.sweep([*bad, *listed], client, folder=tmp_path, timeout=0.5)
     kinds = {one.name: one.kind for one in found.failed}
     assert kinds == {"raises": "TypeError", "kills": "KilledWorker", "endless": "TimeoutError"}
-    assert "time limit of 0.5 s ended after" in next(one.message for one in found.failed if one.name == "endless")
+    assert "time limit of 0.5 s ended after" in next(
+        one.message for one in found.failed if one.name == "endless"
+    )
     assert_same(found, listed)
     assert found.resume().played == 0
 
@@ -143,7 +160,8 @@ def test_a_worker_that_hangs_is_replaced(client, monkeypatch):
 
 
 def pids(client, other=()):
-    """The process ids of both workers, as soon as there are two of them and they are not `other` ones."""
+    """The process ids of both workers, as soon as there are two of them and they are not `other`
+    ones."""
     found = set()
     for _ in range(2400):  # some two minutes, because a machine may be busy
         with contextlib.suppress(OSError):  # a worker that has just ended
@@ -155,9 +173,13 @@ def pids(client, other=()):
 
 
 def start(*arguments):
-    paths = os.pathsep.join([*sys.path, os.path.dirname(__file__)])  # a worker must be able to import this module
+    paths = os.pathsep.join(
+        [*sys.path, os.path.dirname(__file__)]
+    )  # a worker must be able to import this module
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", *arguments], env={**os.environ, "PYTHONPATH": paths}, **quiet)
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments], env={**os.environ, "PYTHONPATH": paths}, **quiet
+    )
 
 
 def test_a_scheduler_that_is_killed_and_started_again_costs_nothing(tmp_path):
@@ -165,8 +187,22 @@ def test_a_scheduler_that_is_killed_and_started_again_costs_nothing(tmp_path):
 
     port = open_port()
     address = f"tcp://127.0.0.1:{port}"
-    scheduler = ("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-    worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    scheduler = (
+        "distributed.cli.dask_scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--no-dashboard",
+    )
+    worker = (
+        "distributed.cli.dask_worker",
+        address,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+    )
     started = [start(*scheduler), start(*worker)]
     listed = cells(slow, 12)
     try:

@@ -15,10 +15,15 @@ def by_hand(loss, excess):
     violation, worst = np.maximum(excess, 0), excess.max(axis=1)
     clipped = np.maximum(worst, 0)
     return {
-        "loss": loss.sum(), "excess": excess.sum(0), "violation": violation.sum(0), "squared": (violation**2).sum(0),
-        "peak": violation.max(0), "worst_excess": worst.sum(), "worst_violation": clipped.sum(),
+        "loss": loss.sum(),
+        "excess": excess.sum(0),
+        "violation": violation.sum(0),
+        "squared": (violation**2).sum(0),
+        "peak": violation.max(0),
+        "worst_excess": worst.sum(),
+        "worst_violation": clipped.sum(),
         "worst_squared": (clipped**2).sum(),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("constraints", [1, 3])
@@ -33,7 +38,9 @@ def test_chunk_and_running_totals_are_those_by_hand(constraints):
     (vector,) = packing.pack(chunk)
     for totals in (Totals.of(vector, packing.where()), running.totals):
         for name, value in by_hand(loss, excess).items():
-            np.testing.assert_allclose(getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name
+            )
 
 
 def test_a_player_and_a_simulation_have_the_same_totals():
@@ -44,7 +51,9 @@ def test_a_player_and_a_simulation_have_the_same_totals():
             player.observe(point)
         run = taut.simulate(learner, problem, z)
         for name, value in vars(run.totals).items():
-            np.testing.assert_allclose(getattr(player.totals, name), value[0], rtol=1e-12, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(
+                getattr(player.totals, name), value[0], rtol=1e-12, atol=1e-12, err_msg=name
+            )
 
 
 def test_reading_totals_changes_no_bit():
@@ -69,7 +78,13 @@ def test_running_totals_survive_their_arrays_and_those_of_format_1():
     old = {
         "rounds": np.asarray(9),
         "sums": np.concatenate(
-            [[t.loss], t.excess, t.violation, t.squared, [t.worst_excess, t.worst_violation, t.worst_squared]]
+            [
+                [t.loss],
+                t.excess,
+                t.violation,
+                t.squared,
+                [t.worst_excess, t.worst_violation, t.worst_squared],
+            ]
         ),
         "peak": t.peak,
     }
@@ -87,7 +102,10 @@ def test_running_totals_survive_their_arrays_and_those_of_format_1():
 def test_float32_sums_carry_their_rounding_error():
     total, plain = Sum.zero((), np.dtype(np.float32)), np.float32(0)
     for _ in range(20_000):
-        total, plain = Sum(*(np.float32(a) for a in total.add(np.float32(0.1)))), plain + np.float32(0.1)
+        total, plain = (
+            Sum(*(np.float32(a) for a in total.add(np.float32(0.1)))),
+            plain + np.float32(0.1),
+        )
     exact = 20_000 * float(np.float32(0.1))
     assert abs(float(plain) - exact) > 0.1
     np.testing.assert_allclose(float(total.value) + float(total.error), exact, rtol=1e-7)
@@ -95,7 +113,9 @@ def test_float32_sums_carry_their_rounding_error():
 
 def test_totals_in_32_bits_lose_no_digits():
     z = targets(rounds=3000).astype(np.float32)
-    run = taut.simulate(taut.ClippedOGD(0.3, 5.0), GAME, z, x1=np.zeros(GAME.domain.shape, np.float32))
+    run = taut.simulate(
+        taut.ClippedOGD(0.3, 5.0), GAME, z, x1=np.zeros(GAME.domain.shape, np.float32)
+    )
     assert run.loss.dtype == np.float32
     assert run.totals.loss[0] == pytest.approx(run.loss[0].astype(float).sum(), rel=1e-13)
     assert run.totals.worst_excess[0] == pytest.approx(run.excess[0].astype(float).sum(), rel=1e-13)

@@ -1,4 +1,5 @@
-"""Rounds with long decisions: sums are formed by one operation, numbers are multiplied first, and results stay what they were."""
+"""Rounds with long decisions: sums are formed by one operation, numbers are multiplied first, and
+results stay what they were."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def chain(x):
 
 
 def diamond(x):
-    """Two sums, one that depends on both, and one that joins the first two although it is written last."""
+    """Two sums, one that depends on both, and one that joins the first two although it is written
+    last."""
     a, b = jnp.sum(x * x), jnp.sum(jnp.abs(x))
     return jnp.sum(x / (a + b)), a - b, jnp.sum(jnp.exp(x))
 
@@ -44,7 +46,11 @@ CASES = {
     "diamond": (diamond, X, [3, 1]),
     "four stages": (many_stages, X, [2, 2, 2, 2]),
     "inner product and norm": (lambda x: (jnp.vdot(x, 2 * x), jnp.linalg.norm(x)), X, [2]),
-    "over everything and by row": (lambda x: (jnp.vdot(x, 2 * x), jnp.sum(x * x, axis=1)), ROWS, [2]),
+    "over everything and by row": (
+        lambda x: (jnp.vdot(x, 2 * x), jnp.sum(x * x, axis=1)),
+        ROWS,
+        [2],
+    ),
     "by row and by column": (lambda x: (jnp.sum(x, axis=1), jnp.sum(x, axis=0)), ROWS, [1, 1]),
     "over everything and by column": (lambda x: (jnp.sum(x * x), jnp.sum(x, axis=0)), ROWS, [1, 1]),
     "short rows": (lambda x: (jnp.sum(x * x), jnp.sum(x, axis=1)), X.reshape(-1, 5), [1, 1]),
@@ -54,20 +60,28 @@ CASES = {
     "maxima": (lambda x: (jnp.max(x), jnp.min(x), jnp.sum(x)), X, [1]),
     "whole numbers": (lambda x: (jnp.sum((x > 0).astype(int)), jnp.sum(x)), X, [1]),
     "two precisions": (lambda x: (jnp.sum(x), jnp.sum(x.astype(jnp.float32))), X, [1, 1]),
-    "two precisions by row": (lambda x: (jnp.sum(x, axis=1), jnp.sum(x.astype(jnp.float32))), ROWS, [1, 1]),
+    "two precisions by row": (
+        lambda x: (jnp.sum(x, axis=1), jnp.sum(x.astype(jnp.float32))),
+        ROWS,
+        [1, 1],
+    ),
     "branches and loops": (
         lambda x: (
             jax.lax.cond(x[0] > 0, jnp.sum, lambda y: jnp.sum(y * y), x),
             jax.lax.fori_loop(0, 3, lambda i, s: s + jnp.sum(x * i), 0.0),
-            jnp.sum(x), jnp.sum(x**3),
-        ), X, [2],
+            jnp.sum(x),
+            jnp.sum(x**3),
+        ),
+        X,
+        [2],
     ),
     "nothing but a constant": (lambda x: (jnp.sum(jnp.ones(N)), jnp.sum(x)), X, [2]),
-}  # fmt: skip
+}
 
 
 def operations(function, x):
-    """How many sums of long arrays each operation of the rewritten function forms, in the order of evaluation."""
+    """How many sums of long arrays each operation of the rewritten function forms, in the order of
+    evaluation."""
     program = jax.make_jaxpr(lambda x: rewritten(function)(x)[0])(x)
     found = []
     for equation in program.eqns:
@@ -85,7 +99,9 @@ def test_the_same_numbers_in_fewer_passes(name):
     assert jax.tree.structure(wanted) == jax.tree.structure(found)
     for one, other in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        np.testing.assert_allclose(one, other, rtol=1e-5 if one.dtype == np.float32 else 1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            one, other, rtol=1e-5 if one.dtype == np.float32 else 1e-12, atol=1e-13
+        )
     assert operations(function, x) == expected
 
 
@@ -113,7 +129,10 @@ def test_effects_stay_in_their_order(capfd):
     found, _ = jax.jit(rewritten(function))(X)
     jax.effects_barrier()
     np.testing.assert_allclose(found, function(X), rtol=1e-12)
-    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()[:2]] == ["first", "second"]
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()[:2]] == [
+        "first",
+        "second",
+    ]
 
 
 def test_an_operation_that_fails_is_left_to_jax(monkeypatch):
@@ -137,7 +156,10 @@ PRODUCTS = {
     "both used": (lambda a, b, x: (b * x, a * (b * x)), 2),
     "a sum between": (lambda a, b, x: a * (b * x + 1), 2),
     "array and array": (lambda a, b, x: a * (x * x), 2),
-    "gradient step": (lambda a, b, x: x - a * jax.grad(lambda y: jnp.exp(b * jnp.vdot(X, y)))(x), 2),  # X * x is one
+    "gradient step": (
+        lambda a, b, x: x - a * jax.grad(lambda y: jnp.exp(b * jnp.vdot(X, y)))(x),
+        2,
+    ),  # X * x is one
 }
 
 

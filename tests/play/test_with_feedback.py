@@ -1,4 +1,5 @@
-"""Feedback in simulations, players, comparisons and certificates: the learner sees the noise, scores are those of the truth."""
+"""Feedback in simulations, players, comparisons and certificates: the learner sees the noise,
+scores are those of the truth."""
 
 import pickle
 
@@ -44,7 +45,9 @@ def test_full_information_is_the_program_without_feedback():
 
 def test_scores_are_those_of_the_true_problem(noisy):
     values = np.einsum(
-        "srd,md->srm", noisy.decisions, np.asarray(jax.jacobian(PROBLEM.constraints.function)(jnp.ones(3)))
+        "srd,md->srm",
+        noisy.decisions,
+        np.asarray(jax.jacobian(PROBLEM.constraints.function)(jnp.ones(3))),
     )
     values += np.asarray(PROBLEM.constraints.function(jnp.zeros(3)))
     np.testing.assert_allclose(noisy.excess, values.max(axis=-1), atol=1e-12)
@@ -66,7 +69,9 @@ def test_noise_depends_on_key_and_seed_and_on_nothing_else(noisy):
 
 def test_a_larger_scale_is_the_same_program(noisy):
     compiled = loop.count_compiled()
-    louder = taut.simulate(LEARNER, PROBLEM, DATA, feedback=taut.Noisy(values=0.6), unproven=True, **SAME)
+    louder = taut.simulate(
+        LEARNER, PROBLEM, DATA, feedback=taut.Noisy(values=0.6), unproven=True, **SAME
+    )
     assert loop.count_compiled() == compiled
     assert np.any(louder.decisions != noisy.decisions)
 
@@ -76,13 +81,21 @@ def test_an_adversary_and_noise_can_be_played_again():
         return jax.random.normal(key, (3,)) - x
 
     run = taut.simulate(
-        LEARNER, PROBLEM, reveal, horizon=8, feedback=taut.Noisy(values=0.3), seeds=2, record=("loss", "decisions")
+        LEARNER,
+        PROBLEM,
+        reveal,
+        horizon=8,
+        feedback=taut.Noisy(values=0.3),
+        seeds=2,
+        record=("loss", "decisions"),
     )
     data = taut.play.replay.revealed_data(run)
     np.testing.assert_allclose(np.sum(data * run.decisions, axis=-1), run.loss, atol=1e-12)
     wrapped = WithFeedback(LEARNER, NOISE)
     state = wrapped.seeded(wrapped.init(jnp.zeros(3), 6), run.key[0])
-    assert np.any(state.key != jax.random.key_data(run.key[0]))  # the adversary's numbers are not those of the noise
+    assert np.any(
+        state.key != jax.random.key_data(run.key[0])
+    )  # the adversary's numbers are not those of the noise
 
 
 def test_a_player_plays_the_simulation_and_survives_a_file(noisy, tmp_path):
@@ -93,11 +106,16 @@ def test_a_player_plays_the_simulation_and_survives_a_file(noisy, tmp_path):
         player.observe(DATA[1, t])
     assert player.totals.loss == pytest.approx(noisy.loss[1, :6].sum())
     player.save(tmp_path / "player")
-    for revived in (taut.Player.load(tmp_path / "player", PROBLEM), pickle.loads(pickle.dumps(_module_player(player)))):
+    for revived in (
+        taut.Player.load(tmp_path / "player", PROBLEM),
+        pickle.loads(pickle.dumps(_module_player(player))),
+    ):
         revived.observe(DATA[1, 6])
         np.testing.assert_allclose(revived.decision, noisy.decisions[1, 7], atol=1e-12)
         assert repr(revived.feedback) == repr(NOISE)
-    with pytest.raises(ValueError, match=r"feedback: got Noisy\(values=0.1\), but .* is by Noisy\(values=0.3\)"):
+    with pytest.raises(
+        ValueError, match=r"feedback: got Noisy\(values=0.1\), but .* is by Noisy\(values=0.3\)"
+    ):
         taut.Player.load(tmp_path / "player", PROBLEM, feedback=taut.Noisy(values=0.1))
 
 
@@ -133,7 +151,10 @@ def test_a_run_keeps_its_feedback_in_a_file(noisy, tmp_path):
 
 def test_feedback_without_a_guarantee_is_refused_and_the_certificate_says_so():
     learner = taut.learner("clipped-ogd", PROBLEM, horizon=ROUNDS)
-    with pytest.raises(ValueError, match="feedback: the guarantees of ClippedOGD are proven for full information only"):
+    with pytest.raises(
+        ValueError,
+        match="feedback: the guarantees of ClippedOGD are proven for full information only",
+    ):
         taut.simulate(learner, PROBLEM, DATA, feedback=NOISE, seeds=SEEDS)
     with pytest.raises(ValueError, match="pass unproven=True"):
         taut.Player(learner, PROBLEM, feedback=NOISE)
@@ -151,12 +172,23 @@ def test_a_covered_run_holds(noisy):
     assert certificate.outcome == "holds"
     assert "Feedback: Noisy(values=0.3). The guarantees cover it." in str(certificate)
     assert "zero-mean errors" in str(certificate)
-    assert {row.theorem for row in certificate.rows if row.bound} == {"averaged, N1 (probability 1 - 2/T)"}
+    assert {row.theorem for row in certificate.rows if row.bound} == {
+        "averaged, N1 (probability 1 - 2/T)"
+    }
 
 
 def test_compare_plays_all_learners_with_the_same_noise(noisy):
     found = taut.compare(
-        {"averaged": LEARNER, "again": LEARNER}, PROBLEM, DATA, seeds=SEEDS, feedback=NOISE, timing=False
+        {"averaged": LEARNER, "again": LEARNER},
+        PROBLEM,
+        DATA,
+        seeds=SEEDS,
+        feedback=NOISE,
+        timing=False,
     )
-    np.testing.assert_array_equal(found.values["averaged"]["mean loss"], found.values["again"]["mean loss"])
-    np.testing.assert_allclose(found.values["again"]["mean loss"] * ROUNDS, noisy.totals.loss, rtol=1e-12)
+    np.testing.assert_array_equal(
+        found.values["averaged"]["mean loss"], found.values["again"]["mean loss"]
+    )
+    np.testing.assert_allclose(
+        found.values["again"]["mean loss"] * ROUNDS, noisy.totals.loss, rtol=1e-12
+    )

@@ -1,4 +1,5 @@
-"""Rewriting a round for the compiler changes no number; games side by side in threads are the same games."""
+"""Rewriting a round for the compiler changes no number; games side by side in threads are the same
+games."""
 
 from __future__ import annotations
 
@@ -84,15 +85,23 @@ def test_constraints_in_parts_have_the_joined_maximum():
 
     for x in (X[0], np.zeros((4, 5)), np.ones((4, 5))):
         domain = taut.Ball(9.0, shape=(4, 5))
-        one = taut.max_of(taut.Problem(lambda x, z: z, lambda x: (jnp.sum(x, 1) - 1, -x), domain)).constraints
+        one = taut.max_of(
+            taut.Problem(lambda x, z: z, lambda x: (jnp.sum(x, 1) - 1, -x), domain)
+        ).constraints
         other = taut.max_of(taut.Problem(lambda x, z: z, joined, domain)).constraints
         one, other = one.linearise(jnp.asarray(x), None), other.linearise(jnp.asarray(x), None)
         np.testing.assert_array_equal(one.values, other.values)
-        np.testing.assert_allclose(one.pullback(jnp.ones(1)), other.pullback(jnp.ones(1)), rtol=1e-14)
-        np.testing.assert_allclose(one.pushforward(jnp.asarray(X[1])), other.pushforward(jnp.asarray(X[1])), rtol=1e-12)
+        np.testing.assert_allclose(
+            one.pullback(jnp.ones(1)), other.pullback(jnp.ones(1)), rtol=1e-14
+        )
+        np.testing.assert_allclose(
+            one.pushforward(jnp.asarray(X[1])), other.pushforward(jnp.asarray(X[1])), rtol=1e-12
+        )
 
 
-@pytest.mark.parametrize(("seeds", "learners", "rooms"), [(6, 1, (1, 15)), (4, 4, (5, 40)), (1, 4, (10,))])
+@pytest.mark.parametrize(
+    ("seeds", "learners", "rooms"), [(6, 1, (1, 15)), (4, 4, (5, 40)), (1, 4, (10,))]
+)
 def test_plays_in_groups_are_the_same_plays(seeds, learners, rooms, monkeypatch):
     rng = np.random.default_rng(1)
     data = rng.normal(size=(seeds, 20, 5))
@@ -100,7 +109,9 @@ def test_plays_in_groups_are_the_same_plays(seeds, learners, rooms, monkeypatch)
 
     def play(room):
         monkeypatch.setattr(taut.play.loop, "SIDE_BY_SIDE", room)
-        problem = taut.Problem(lambda x, c: c @ x, lambda x: x - 0.3, taut.Ball(1.0, shape=5))  # new, so compiled anew
+        problem = taut.Problem(
+            lambda x, c: c @ x, lambda x: x - 0.3, taut.Ball(1.0, shape=5)
+        )  # new, so compiled anew
         return taut.simulate(methods, problem, data, seeds=seeds, record=("loss", "decisions"))
 
     wanted = play(10**6)
@@ -108,12 +119,16 @@ def test_plays_in_groups_are_the_same_plays(seeds, learners, rooms, monkeypatch)
         found = play(room)
         np.testing.assert_allclose(found.loss, wanted.loss, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(found.decisions, wanted.decisions, rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(found.totals.squared, wanted.totals.squared, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            found.totals.squared, wanted.totals.squared, rtol=1e-12, atol=1e-12
+        )
 
 
 def test_threads_play_the_same_games():
     rng = np.random.default_rng(2)
-    problem = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
     learner = taut.ClippedOGD(eta=0.1, sigma=4.0)
     streams = [rng.normal(size=(30 + i, 2)) for i in range(8)]
     jobs = [functools.partial(taut.simulate, learner, problem, stream) for stream in streams]

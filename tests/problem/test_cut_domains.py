@@ -1,4 +1,5 @@
-"""Boxes cut by equations, symmetric matrices with bounded eigenvalues, and blocks, against CVXPY and by hand."""
+"""Boxes cut by equations, symmetric matrices with bounded eigenvalues, and blocks, against CVXPY
+and by hand."""
 
 import json
 
@@ -7,7 +8,16 @@ import jax
 import numpy as np
 import pytest
 
-from taut.problem.domains import AffineBox, Ball, Blocks, Box, L1Ball, Simplex, Spectral, domain_from_dict
+from taut.problem.domains import (
+    AffineBox,
+    Ball,
+    Blocks,
+    Box,
+    L1Ball,
+    Simplex,
+    Spectral,
+    domain_from_dict,
+)
 from taut.problem.domains.support import bounding_box, least_change, linear_minimisers, project_rows
 
 SUMS = np.concatenate([np.kron(np.eye(3), np.ones(3)), np.kron(np.ones(3), np.eye(3))])
@@ -19,7 +29,9 @@ ZOO = {
     "trace": Spectral(Simplex(3, 2.0)),
     "eigenvalues": Spectral(Box(-1, 2, shape=2)),
     "nuclear": Spectral(L1Ball(1.0, shape=3)),
-    "columns": Blocks([Simplex(2), Simplex(2), Ball(1.0, shape=2)], [[0, 3], [1, 4], [2, 5]], shape=(2, 3)),
+    "columns": Blocks(
+        [Simplex(2), Simplex(2), Ball(1.0, shape=2)], [[0, 3], [1, 4], [2, 5]], shape=(2, 3)
+    ),
 }
 
 
@@ -40,7 +52,8 @@ def projected(domains, points):
 
 @pytest.fixture(scope="module")
 def nearest():
-    """Points at distances from a tenth of the domain to a million times it, and their projections."""
+    """Points at distances from a tenth of the domain to a million times it, and their
+    projections."""
     points = {}
     for name, domain in ZOO.items():
         random = np.random.default_rng(3)
@@ -53,7 +66,9 @@ def nearest():
 def test_projections_agree_with_cvxpy(name, nearest):
     domain, points, found = ZOO[name], nearest[0][name], nearest[1][name]
     x, target = cp.Variable(domain.shape), cp.Parameter(domain.shape)
-    program = cp.Problem(cp.Minimize(cp.sum_squares(x) - 2 * cp.sum(cp.multiply(target, x))), domain.to_cvxpy(x))
+    program = cp.Problem(
+        cp.Minimize(cp.sum_squares(x) - 2 * cp.sum(cp.multiply(target, x))), domain.to_cvxpy(x)
+    )
     for point, p in zip(points[:5], found[:5], strict=True):
         target.value = point
         program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
@@ -62,7 +77,8 @@ def test_projections_agree_with_cvxpy(name, nearest):
 
 @every
 def test_projections_are_optimal_and_exact(name, nearest):
-    """p is the projection of x if and only if it is in the domain and <x - p, y - p> <= 0 for all its y."""
+    """p is the projection of x if and only if it is in the domain and <x - p, y - p> <= 0 for all
+    its y."""
     domain = ZOO[name]
     for x, p in zip(nearest[0][name], nearest[1][name], strict=True):
         assert bool(domain.contains(p, 1e-12))
@@ -80,7 +96,9 @@ def test_support_radius_and_box(name):
     directions = np.random.default_rng(4).normal(size=(60, np.prod(domain.shape, dtype=int)))
     points = linear_minimisers(domain, directions)
     for direction, point in zip(directions[:3], points, strict=False):
-        program = cp.Problem(cp.Minimize(cp.sum(cp.multiply(direction.reshape(domain.shape), x))), domain.to_cvxpy(x))
+        program = cp.Problem(
+            cp.Minimize(cp.sum(cp.multiply(direction.reshape(domain.shape), x))), domain.to_cvxpy(x)
+        )
         assert direction @ point == pytest.approx(program.solve(solver=cp.CLARABEL), abs=1e-6)
     centre = np.asarray(domain.centre)
     assert bool(domain.contains(centre))
@@ -142,7 +160,8 @@ def test_dependent_equations_are_one_and_contradictions_are_refused():
 
 
 def test_projection_on_equations_does_not_call_lapack():
-    """Batches of JAX's factorisations inside compiled loops have been seen to wait for one another without end."""
+    """Batches of JAX's factorisations inside compiled loops have been seen to wait for one another
+    without end."""
     text = jax.jit(jax.vmap(ZOO["storage"].project)).lower(np.zeros((3, 6))).as_text()
     assert "lapack" not in text
 

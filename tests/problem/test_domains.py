@@ -1,6 +1,7 @@
 """Domains against CVXPY, against support functions written out here, and against known moments.
 
-Compiling costs more than computing here, so the whole zoo of domains goes through each compiled function at once.
+Compiling costs more than computing here, so the whole zoo of domains goes through each compiled
+function at once.
 """
 
 import doctest
@@ -33,9 +34,15 @@ ZOO = {
     "l1-matrix": L1Ball(0.8, centre=MATRIX[:, :2]),
     "product": Product(Ball(0.5, centre=[1.0, 2.0]), L1Ball(2.0, shape=(2, 2)), Simplex(2)),
 }
-EDGES = {"ball-scalar": Ball(2.0, shape=()), "box-scalar": Box(0, 1, shape=()), "simplex-point": Simplex(1, 3.0)}
+EDGES = {
+    "ball-scalar": Ball(2.0, shape=()),
+    "box-scalar": Box(0, 1, shape=()),
+    "simplex-point": Simplex(1, 3.0),
+}
 ALL = ZOO | EDGES
-KINDS = {name: ZOO[name] for name in ("ball-matrix", "box-matrix", "simplex-total", "l1-matrix")}  # one of each
+KINDS = {
+    name: ZOO[name] for name in ("ball-matrix", "box-matrix", "simplex-total", "l1-matrix")
+}  # one of each
 FLOATS = [jnp.float16, jnp.bfloat16, jnp.float32]
 SAMPLES = 20_000
 
@@ -68,7 +75,9 @@ def extremes(domain):
         case Ball(radius=r, middle=middle) | L1Ball(radius=r, middle=middle):
             points = middle.ravel() + r * np.concatenate([np.eye(size), -np.eye(size)])
         case Box(lower=lower, upper=upper):
-            points = np.array(list(itertools.product(*zip(lower.ravel(), upper.ravel(), strict=True))))
+            points = np.array(
+                list(itertools.product(*zip(lower.ravel(), upper.ravel(), strict=True)))
+            )
         case Simplex(total=total):
             points = total * np.eye(size)
         case Product(parts=parts):
@@ -84,7 +93,9 @@ def support(domain, direction):
         case Ball(radius=r, middle=middle):
             return v @ middle.ravel() + r * np.linalg.norm(v)
         case Product():
-            return sum(support(part, w) for part, w in zip(domain.parts, domain.split(v), strict=True))
+            return sum(
+                support(part, w) for part, w in zip(domain.parts, domain.split(v), strict=True)
+            )
         case _:
             return np.max(rows(extremes(domain)) @ v)
 
@@ -94,7 +105,9 @@ def samples():
     """Many uniform samples of a domain of each kind."""
     keys = jax.random.split(jax.random.key(0), SAMPLES)
     domains = KINDS | {"product": ZOO["product"]}
-    drawn = jax.jit(lambda domains: {name: jax.vmap(d.sample)(keys) for name, d in domains.items()})(domains)
+    drawn = jax.jit(
+        lambda domains: {name: jax.vmap(d.sample)(keys) for name, d in domains.items()}
+    )(domains)
     return {name: np.asarray(x) for name, x in drawn.items()}
 
 
@@ -109,7 +122,13 @@ def centres():
     return {name: np.asarray(domain.centre) for name, domain in ALL.items()}
 
 
-WHERE = {"far": 0, "near": 17, "centre": 28, "corner": 29, "inside": 34}  # where each kind of point begins
+WHERE = {
+    "far": 0,
+    "near": 17,
+    "centre": 28,
+    "corner": 29,
+    "inside": 34,
+}  # where each kind of point begins
 
 
 @functools.cache
@@ -137,22 +156,29 @@ def projected():
 
 @every_domain
 def test_projection_agrees_with_cvxpy(name):
-    """Far, near, boundary and interior points. The objective is scaled so that the solver can be held to 1e-10."""
+    """Far, near, boundary and interior points. The objective is scaled so that the solver can be
+    held to 1e-10."""
     domain, given_points, nearest = ZOO[name], points()[name], projected()[0][name]
-    x, weight, target = cp.Variable(domain.shape), cp.Parameter(nonneg=True), cp.Parameter(domain.shape)
+    x, weight, target = (
+        cp.Variable(domain.shape),
+        cp.Parameter(nonneg=True),
+        cp.Parameter(domain.shape),
+    )
     distance = weight * cp.sum_squares(x) - 2 * cp.sum(cp.multiply(target, x))
     problem = cp.Problem(cp.Minimize(distance), domain.to_cvxpy(x))
     for i in (0, 1, WHERE["near"], WHERE["near"] + 1, WHERE["corner"], WHERE["inside"]):
         weight.value = 1 / (1 + np.linalg.norm(given_points[i]))
         target.value = weight.value * given_points[i]
         problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-        # A corner that is its own projection has no strict complementarity: the solver gets half the digits.
+        # A corner that is its own projection has no strict complementarity: the solver gets half
+        # the digits.
         np.testing.assert_allclose(nearest[i], x.value, atol=1e-4 if i == WHERE["corner"] else 1e-6)
 
 
 @every_domain_and_edges
 def test_projection_is_optimal(name):
-    """p is the projection of x if and only if it is in the domain and <x - p, y - p> <= 0 for all its y."""
+    """p is the projection of x if and only if it is in the domain and <x - p, y - p> <= 0 for all
+    its y."""
     nearest, inside = projected()
     assert np.all(inside[name])
     assert nearest[name].dtype == jnp.float64
@@ -166,7 +192,10 @@ def test_projection_is_idempotent_and_non_expansive(name):
     once = projected()[0]
     twice = project_batches(ALL, once)
     np.testing.assert_allclose(twice[name], once[name], rtol=0, atol=1e-14)
-    moved, before = (np.linalg.norm(rows(a)[:, None] - rows(a)[None], axis=-1) for a in (once[name], points()[name]))
+    moved, before = (
+        np.linalg.norm(rows(a)[:, None] - rows(a)[None], axis=-1)
+        for a in (once[name], points()[name])
+    )
     assert np.all(moved <= before + 1e-12)
 
 
@@ -182,7 +211,9 @@ def test_l1_ball_returns_points_inside_to_the_bit():
     """Some projections search for a threshold here that does not exist."""
     domains = {"l1-matrix": ZOO["l1-matrix"]}
     inside = {"l1-matrix": np.concatenate([samples()["l1-matrix"], centres()["l1-matrix"][None]])}
-    np.testing.assert_array_equal(project_batches(domains, inside)["l1-matrix"], inside["l1-matrix"])
+    np.testing.assert_array_equal(
+        project_batches(domains, inside)["l1-matrix"], inside["l1-matrix"]
+    )
 
 
 tied = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1 / 3, 1e-300, 1e-12, -1e6, 1e6])
@@ -205,7 +236,9 @@ def test_awkward_points(x):
     for name, domain in SMALL.items():
         p = np.asarray(nearest[name])[0]
         assert inside[name][0], name
-        assert support(domain, x - p) - np.vdot(x - p, p) <= 1e-13 * (1 + np.linalg.norm(x)) ** 2, name
+        assert support(domain, x - p) - np.vdot(x - p, p) <= 1e-13 * (1 + np.linalg.norm(x)) ** 2, (
+            name
+        )
     if math.fsum(abs(x)) < 1 - 1e-12:
         np.testing.assert_array_equal(nearest["l1"][0], x)
 
@@ -242,7 +275,9 @@ def test_small_and_large_balls(dtype):
     for radius, length in itertools.product((1e-30, 1e-3, 1e6, 1e20), (0.0, 1e-6, 0.5, 1.01, 1e8)):
         y = project(Ball(radius, shape=3), jnp.asarray(length * radius * direction, dtype))
         expected = min(length, 1) * radius * direction
-        np.testing.assert_allclose(y, expected, rtol=0, atol=4 * float(jnp.finfo(dtype).eps) * radius)
+        np.testing.assert_allclose(
+            y, expected, rtol=0, atol=4 * float(jnp.finfo(dtype).eps) * radius
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: t.__name__)
@@ -260,17 +295,26 @@ def test_float_types(dtype):
 
 
 def test_many_entries_in_32_bits():
-    domains = {"simplex": Simplex(5000), "l1": L1Ball(1.0, shape=5000), "ball": Ball(1.0, shape=5000)}
+    domains = {
+        "simplex": Simplex(5000),
+        "l1": L1Ball(1.0, shape=5000),
+        "ball": Ball(1.0, shape=5000),
+    }
     rng = np.random.default_rng(5)
     x = np.array([[1e-4], [0.3], [30.0], [0.0]]) * rng.normal(size=(4, 5000))
-    x[3, 0], x[3, 1:] = 1, rng.uniform(0, 1e-5, size=4999)  # a threshold of many small entries beside a large one
+    x[3, 0], x[3, 1:] = (
+        1,
+        rng.uniform(0, 1e-5, size=4999),
+    )  # a threshold of many small entries beside a large one
     x = x.astype(np.float32)
     single = project_batches(domains, dict.fromkeys(domains, x))
     double = project_batches(domains, dict.fromkeys(domains, x.astype(np.float64)))
     for name, inside in contains_batches(domains, single).items():
         assert np.all(inside), name
         np.testing.assert_allclose(single[name], double[name], rtol=0, atol=3e-7, err_msg=name)
-    np.testing.assert_allclose(np.sum(np.asarray(single["simplex"], np.float64), axis=1), 1, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        np.sum(np.asarray(single["simplex"], np.float64), axis=1), 1, rtol=0, atol=1e-6
+    )
 
 
 def test_whole_numbers_become_floats():
@@ -286,7 +330,9 @@ def test_contains():
     for name, inside in contains_batches(ALL, outside).items():
         if ALL[name].diameter > 0:
             assert not np.any(inside), name
-    corners = {name: np.resize(extremes(domain), (64, *domain.shape)) for name, domain in ALL.items()}
+    corners = {
+        name: np.resize(extremes(domain), (64, *domain.shape)) for name, domain in ALL.items()
+    }
     for name, inside in contains_batches(ALL, corners).items():
         assert np.all(inside), name
 
@@ -314,7 +360,9 @@ def test_contains_sees_each_way_out():
 def test_radius_and_diameter_are_those_of_the_extreme_points(name):
     domain, corners, centre = ALL[name], rows(extremes(ALL[name])), centres()[name].ravel()
     between = np.linalg.norm(corners[:, None] - corners[None], axis=-1)
-    assert domain.radius == pytest.approx(np.max(np.linalg.norm(corners - centre, axis=1)), rel=1e-14)
+    assert domain.radius == pytest.approx(
+        np.max(np.linalg.norm(corners - centre, axis=1)), rel=1e-14
+    )
     assert domain.diameter == pytest.approx(np.max(between), rel=1e-14)
     inside = rows(mixtures(domain, 50))
     assert np.all(np.linalg.norm(inside - centre, axis=1) <= domain.radius + 1e-12)
@@ -340,7 +388,9 @@ class WithMinimiser(ByProjectionOnly, leaves=("lower", "upper")):
 OWN = {
     "by projection": ByProjectionOnly([-1.0, 0.0], [0.5, 2.0]),
     "own minimiser": WithMinimiser([-1.0, 0.0], [0.5, 2.0]),
-    "product of own": Product(ByProjectionOnly([-1.0, 0.0], [0.5, 2.0]), Ball(0.5, centre=[1.0, 2.0])),
+    "product of own": Product(
+        ByProjectionOnly([-1.0, 0.0], [0.5, 2.0]), Ball(0.5, centre=[1.0, 2.0])
+    ),
 }
 
 
@@ -350,7 +400,9 @@ def directions_for(domain):
     generic = rng.normal(size=(3, size))
     ties = np.stack([np.ones(size), -np.ones(size), rng.integers(-1, 2, size=size).astype(float)])
     axes = np.stack([np.eye(size)[0], -np.eye(size)[-1]])
-    return np.concatenate([generic, np.zeros((1, size)), ties, axes, 1e-160 * generic[:1], 1e160 * generic[:1]])
+    return np.concatenate(
+        [generic, np.zeros((1, size)), ties, axes, 1e-160 * generic[:1], 1e160 * generic[:1]]
+    )
 
 
 @pytest.mark.parametrize("name", ALL | OWN)
@@ -370,13 +422,19 @@ def test_linear_functions_are_minimised_as_by_cvxpy(name):
         size = np.abs(direction).max()
         unit = direction / (size or 1.0)
         x = cp.Variable(domain.shape)
-        least = cp.Problem(cp.Minimize(cp.vec(x, order="C") @ unit), domain.to_cvxpy(x)).solve(solver=cp.CLARABEL)
+        least = cp.Problem(cp.Minimize(cp.vec(x, order="C") @ unit), domain.to_cvxpy(x)).solve(
+            solver=cp.CLARABEL
+        )
         assert unit @ np.ravel(point) == pytest.approx(least, abs=2e-7)
         for other in (batch[i], np.ravel(traced[i])):
             assert unit @ other == pytest.approx(unit @ np.ravel(point), abs=accuracy)
             assert domain.contains(jnp.asarray(other.reshape(domain.shape)))
-        assert change[i] == pytest.approx(size * (least - unit @ inside[i]), abs=3e-7 * max(size, 1e-300))
-        assert change[i] <= size * (unit @ (batch[i] - inside[i]) + 1e-12)  # never above what is attained
+        assert change[i] == pytest.approx(
+            size * (least - unit @ inside[i]), abs=3e-7 * max(size, 1e-300)
+        )
+        assert change[i] <= size * (
+            unit @ (batch[i] - inside[i]) + 1e-12
+        )  # never above what is attained
 
 
 def test_ties_and_zero_directions_have_one_answer():
@@ -385,14 +443,20 @@ def test_ties_and_zero_directions_have_one_answer():
     assert L1Ball(2.0, centre=[1.0, 0.0, 0.0]).linear_minimiser(zero).tolist() == [1.0, 0.0, 0.0]
     assert L1Ball(2.0, shape=3).linear_minimiser(-ones).tolist() == [2.0, 0.0, 0.0]
     assert Simplex(3, 2.0).linear_minimiser(ones).tolist() == [2.0, 0.0, 0.0]
-    assert Box(-1.0, [1.0, 2.0, 3.0]).linear_minimiser(np.array([1.0, 0.0, -1.0])).tolist() == [-1.0, 2.0, 3.0]
+    assert Box(-1.0, [1.0, 2.0, 3.0]).linear_minimiser(np.array([1.0, 0.0, -1.0])).tolist() == [
+        -1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_minimisers_keep_float_type_and_name_a_wrong_shape():
     for dtype in (jnp.float32, jnp.bfloat16):
         for domain in ALL.values():
             assert domain.linear_minimiser(jnp.ones(domain.shape, dtype)).dtype == dtype
-    with pytest.raises(ValueError, match=r"direction: got shape \(2,\); expected the domain's shape \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"direction: got shape \(2,\); expected the domain's shape \(3,\)"
+    ):
         Ball(1.0, shape=3).linear_minimiser(np.ones(2))
 
 
@@ -456,15 +520,21 @@ def test_samples_are_uniform():
 
 def test_jit_and_vmap_change_nothing():
     batch = points()
-    one_by_one = jax.jit(lambda domains, xs: {name: d.project(xs[name]) for name, d in domains.items()})
+    one_by_one = jax.jit(
+        lambda domains, xs: {name: d.project(xs[name]) for name, d in domains.items()}
+    )
     for i in (0, 20, 30, 40):
         single = one_by_one(KINDS, {name: batch[name][i] for name in KINDS})
         for name, x in single.items():
-            np.testing.assert_allclose(projected()[0][name][i], x, rtol=1e-15, atol=1e-15, err_msg=name)
+            np.testing.assert_allclose(
+                projected()[0][name][i], x, rtol=1e-15, atol=1e-15, err_msg=name
+            )
     for name, domain in SMALL.items():
         x = np.array([0.5, 2.0, -1.0])
         np.testing.assert_allclose(domain.project(x), project(domain, x), rtol=1e-15, err_msg=name)
-    measures = jax.jit(lambda domains: {name: (d.radius, d.diameter, d.centre) for name, d in domains.items()})(ALL)
+    measures = jax.jit(
+        lambda domains: {name: (d.radius, d.diameter, d.centre) for name, d in domains.items()}
+    )(ALL)
     for name, domain in ALL.items():
         known = (domain.radius, domain.diameter, centres()[name])
         for traced, value in zip(measures[name], known, strict=True):
@@ -472,14 +542,24 @@ def test_jit_and_vmap_change_nothing():
 
 
 def test_derivative():
-    """Finite at the centre and extreme points; the numerical one at generic points; the identity inside a ball."""
-    at = {name: np.concatenate([x[:24], x[WHERE["centre"] : 40]]) for name, x in points().items() if name in KINDS}
+    """Finite at the centre and extreme points; the numerical one at generic points; the identity
+    inside a ball."""
+    at = {
+        name: np.concatenate([x[:24], x[WHERE["centre"] : 40]])
+        for name, x in points().items()
+        if name in KINDS
+    }
     jacobians = jax.jit(
-        lambda domains, at: {name: jax.vmap(jax.jacobian(d.project))(at[name]) for name, d in domains.items()}
+        lambda domains, at: {
+            name: jax.vmap(jax.jacobian(d.project))(at[name]) for name, d in domains.items()
+        }
     )(KINDS, at)
-    steps = {name: 1e-6 * np.eye(math.prod(d.shape)).reshape(-1, *d.shape) for name, d in KINDS.items()}
+    steps = {
+        name: 1e-6 * np.eye(math.prod(d.shape)).reshape(-1, *d.shape) for name, d in KINDS.items()
+    }
     shifted = {
-        name: np.concatenate([at[name][i] + s * steps[name] for i in range(24) for s in (1, -1)]) for name in KINDS
+        name: np.concatenate([at[name][i] + s * steps[name] for i in range(24) for s in (1, -1)])
+        for name in KINDS
     }
     moved = project_batches(KINDS, shifted)
     for name, domain in KINDS.items():
@@ -487,7 +567,9 @@ def test_derivative():
         slopes = np.asarray(jacobians[name]).reshape(-1, size, size)
         assert np.all(np.isfinite(slopes)), name
         ahead, behind = np.moveaxis(rows(moved[name]).reshape(24, 2, size, size), 1, 0)
-        np.testing.assert_allclose(slopes[:24], np.swapaxes(ahead - behind, 1, 2) / 2e-6, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            slopes[:24], np.swapaxes(ahead - behind, 1, 2) / 2e-6, atol=1e-6, err_msg=name
+        )
         if isinstance(domain, Ball | L1Ball):
             np.testing.assert_allclose(slopes[24], np.eye(size), atol=1e-15)
 
@@ -529,7 +611,10 @@ def test_pytree_round_trip_and_frozen():
             domain.shape = (1,)
     with pytest.raises(ValueError, match="read-only"):
         ZOO["box"].lower[0] = 7
-    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(ZOO["product"])[0]]
+    paths = [
+        jax.tree_util.keystr(path)
+        for path, _ in jax.tree_util.tree_flatten_with_path(ZOO["product"])[0]
+    ]
     assert paths[:2] == [".parts[0].radius", ".parts[0].origin"]
 
 
@@ -579,7 +664,11 @@ def test_product_splits_and_joins():
             ValueError,
             r"centre: got shape \(2,\); expected .*\(3,\)",
         ),
-        (lambda: Ball(1.0, shape=(2, 0)), ValueError, r"shape: got 0; expected a whole number of at least 1"),
+        (
+            lambda: Ball(1.0, shape=(2, 0)),
+            ValueError,
+            r"shape: got 0; expected a whole number of at least 1",
+        ),
         (lambda: Ball(1.0, shape=2.5), TypeError, r"shape: got 2.5; expected a whole number"),
         (lambda: L1Ball(0, shape=2), ValueError, r"radius: got 0; expected a positive"),
         (lambda: L1Ball(1.0, centre=[]), ValueError, r"shape: got 0; expected"),
@@ -589,14 +678,26 @@ def test_product_splits_and_joins():
             ValueError,
             r"lower: got 2 at index \(1,\); expected at most upper = 1",
         ),
-        (lambda: Box(0, np.inf, shape=2), ValueError, r"upper: got inf at index \(\); expected finite"),
+        (
+            lambda: Box(0, np.inf, shape=2),
+            ValueError,
+            r"upper: got inf at index \(\); expected finite",
+        ),
         (
             lambda: Box([0, 0], [1, 1, 1]),
             ValueError,
             r"upper: got shape \(3,\); expected a scalar or .*\(2,\)",
         ),
-        (lambda: Box("a", 1, shape=2), TypeError, r"lower: got values of type .*; expected real numbers"),
-        (lambda: Simplex(0), ValueError, r"dimension: got 0; expected a whole number of at least 1"),
+        (
+            lambda: Box("a", 1, shape=2),
+            TypeError,
+            r"lower: got values of type .*; expected real numbers",
+        ),
+        (
+            lambda: Simplex(0),
+            ValueError,
+            r"dimension: got 0; expected a whole number of at least 1",
+        ),
         (lambda: Simplex(2.5), TypeError, r"dimension: got 2.5; expected a whole number"),
         (lambda: Simplex(2, total=0), ValueError, r"total: got 0; expected a positive"),
         (Product, TypeError, r"parts: got none; expected at least one Domain"),
@@ -616,12 +717,32 @@ def test_product_splits_and_joins():
             TypeError,
             r"x: got complex numbers; expected real ones",
         ),
-        (lambda: Simplex(2).contains(np.array([1 + 1j, 0])), TypeError, r"x: got complex numbers; expected real ones"),
-        (lambda: Product(Simplex(2), Simplex(1)).project(np.ones(3) + 1j), TypeError, r"x: got complex numbers"),
-        (lambda: domain_from_dict({}), TypeError, r"description: got {}; expected a mapping with .*'kind'"),
-        (lambda: domain_from_dict({"kind": "Cone"}), ValueError, r"kind: got 'Cone'; expected one of 'AffineBox'"),
+        (
+            lambda: Simplex(2).contains(np.array([1 + 1j, 0])),
+            TypeError,
+            r"x: got complex numbers; expected real ones",
+        ),
+        (
+            lambda: Product(Simplex(2), Simplex(1)).project(np.ones(3) + 1j),
+            TypeError,
+            r"x: got complex numbers",
+        ),
+        (
+            lambda: domain_from_dict({}),
+            TypeError,
+            r"description: got {}; expected a mapping with .*'kind'",
+        ),
+        (
+            lambda: domain_from_dict({"kind": "Cone"}),
+            ValueError,
+            r"kind: got 'Cone'; expected one of 'AffineBox'",
+        ),
         (lambda: domain_from_dict({"kind": "Product"}), ValueError, r"expected an entry 'parts'"),
-        (lambda: domain_from_dict({"kind": "Simplex", "size": 2}), TypeError, r"unexpected .*'size'"),
+        (
+            lambda: domain_from_dict({"kind": "Simplex", "size": 2}),
+            TypeError,
+            r"unexpected .*'size'",
+        ),
     ],
 )
 def test_bad_input_is_named(build, error, message):
@@ -637,7 +758,12 @@ def test_documentation_runs():
 FAR = [
     ("ball", lambda: taut.Ball(2.0, shape=2), [1e300, 1e300], [2**0.5, 2**0.5]),
     ("ball", lambda: taut.Ball(2.0, shape=2), [-1.7e308, 1e200], [-2.0, 0.0]),
-    ("ball around a centre", lambda: taut.Ball(2.0, centre=[1.0, -1.0]), [1e308, 1e308], [1 + 2**0.5, -1 + 2**0.5]),
+    (
+        "ball around a centre",
+        lambda: taut.Ball(2.0, centre=[1.0, -1.0]),
+        [1e308, 1e308],
+        [1 + 2**0.5, -1 + 2**0.5],
+    ),
     ("l1 ball", lambda: taut.L1Ball(2.0, shape=3), [1e308, -1e308, 0.0], [1.0, -1.0, 0.0]),
     ("simplex", lambda: taut.Simplex(3, 2.0), [1e308, 1e308, -1e308], [1.0, 1.0, 0.0]),
     ("box", lambda: taut.Box([0.0, -1.0], [1.0, 1.0]), [1e308, -1e308], [1.0, -1.0]),
@@ -647,10 +773,30 @@ FAR = [
         [1e305, 0.0, -1e308],
         [1.0, 0.0, 1.0],
     ),
-    ("matrices", lambda: taut.Spectral(taut.Box(0.0, 2.0, shape=2)), [[0.0, 1e300], [1e300, 0.0]], [[1.0, 1.0], [1.0, 1.0]]),
-    ("matrices of trace 1", lambda: taut.Spectral(taut.Simplex(2)), [[1e300, 0.0], [0.0, -1e300]], [[1.0, 0.0], [0.0, 0.0]]),
-    ("equation", lambda: taut.AffineBox([1.0, 2.0, 1.0], 2.0, 0.0, 1.0), [1e300, -1e300, 1e300], [1.0, 0.0, 1.0]),
-    ("equation, equal shares", lambda: taut.AffineBox(np.ones(3), 1.0, 0.0, 1.0), [1e308, 1e308, -1e308], [0.5, 0.5, 0.0]),
+    (
+        "matrices",
+        lambda: taut.Spectral(taut.Box(0.0, 2.0, shape=2)),
+        [[0.0, 1e300], [1e300, 0.0]],
+        [[1.0, 1.0], [1.0, 1.0]],
+    ),
+    (
+        "matrices of trace 1",
+        lambda: taut.Spectral(taut.Simplex(2)),
+        [[1e300, 0.0], [0.0, -1e300]],
+        [[1.0, 0.0], [0.0, 0.0]],
+    ),
+    (
+        "equation",
+        lambda: taut.AffineBox([1.0, 2.0, 1.0], 2.0, 0.0, 1.0),
+        [1e300, -1e300, 1e300],
+        [1.0, 0.0, 1.0],
+    ),
+    (
+        "equation, equal shares",
+        lambda: taut.AffineBox(np.ones(3), 1.0, 0.0, 1.0),
+        [1e308, 1e308, -1e308],
+        [0.5, 0.5, 0.0],
+    ),
     (
         "two equations",
         lambda: taut.AffineBox([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [1.0, 1.0], 0.0, 1.0),
@@ -659,11 +805,15 @@ FAR = [
     ),
     (
         "blocks",
-        lambda: taut.Blocks([taut.AffineBox(np.ones(2), 1.0, 0.0, 1.0), taut.Ball(1.0, shape=2)], [[0, 3], [1, 2]], shape=4),
+        lambda: taut.Blocks(
+            [taut.AffineBox(np.ones(2), 1.0, 0.0, 1.0), taut.Ball(1.0, shape=2)],
+            [[0, 3], [1, 2]],
+            shape=4,
+        ),
         [1e300, 1e308, 0.0, -1e300],
         [1.0, 1.0, 0.0, 0.0],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "domain", "x", "nearest"), FAR)
@@ -687,7 +837,9 @@ def test_a_compiled_projection_of_such_a_point_is_nan_and_never_wrong():
     np.testing.assert_allclose(equation(np.array([1e12, 1e12])), [0.5, 0.5], atol=1e-3)
 
 
-@pytest.mark.parametrize(("dtype", "radius"), [(np.float32, 1e30), (np.float32, 1e25), (np.float64, 1e200)])
+@pytest.mark.parametrize(
+    ("dtype", "radius"), [(np.float32, 1e30), (np.float32, 1e25), (np.float64, 1e200)]
+)
 def test_a_large_ball_is_projected_on(dtype, radius):
     ball, x = taut.Ball(radius, shape=2), np.array([3e7, 4e7], dtype) * dtype(radius)
     for found in (ball.project(x), jax.jit(lambda leaf, x: leaf.project(x))(ball, x)):

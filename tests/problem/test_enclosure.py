@@ -1,4 +1,5 @@
-"""Enclosures: bounds contain what a function attains, and are attained where theory says that they are exact."""
+"""Enclosures: bounds contain what a function attains, and are attained where theory says that they
+are exact."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +42,9 @@ FUNCTIONS = {
     "two largest": lambda x, z: jnp.sort(x)[-2:].sum(),
     "partial sums": lambda x, z: jnp.cumsum(x) - z,
     "power": lambda x, z: (jnp.abs(x) ** 1.5).sum() + (x + 4) ** -2.0 @ jnp.ones(3),
-    "Huber": lambda x, z: jnp.where(jnp.abs(x - z) < 1, 0.5 * (x - z) ** 2, jnp.abs(x - z) - 0.5).sum(),
+    "Huber": lambda x, z: jnp.where(
+        jnp.abs(x - z) < 1, 0.5 * (x - z) ** 2, jnp.abs(x - z) - 0.5
+    ).sum(),
     "entropy": lambda x, z: (x * jnp.log(x + 2)).sum(),
     "clipped": lambda x, z: jnp.clip(x - z, -0.5, 0.7),
     "joined": lambda x, z: jnp.concatenate([x - 1, -x, jnp.pad(x[1:], (1, 0))]),
@@ -51,7 +54,8 @@ FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def attained():
-    """Values of all functions at many decisions and all data, by domain: (decision, round, entry)."""
+    """Values of all functions at many decisions and all data, by domain: (decision, round,
+    entry)."""
 
     def everything(x, z):
         return {name: jnp.ravel(function(x, z)) for name, function in FUNCTIONS.items()}
@@ -60,8 +64,12 @@ def attained():
     found = {}
     for name, domain in DOMAINS.items():
         inside = sample_decisions(domain, np.random.default_rng(1), 500)
-        ends = np.stack([np.asarray(domain.linear_minimiser(jnp.asarray(d))) for d in RNG.normal(size=(20, 3))])
-        found[name] = {k: np.asarray(v) for k, v in compute(np.concatenate([inside, ends]), DATA).items()}
+        ends = np.stack(
+            [np.asarray(domain.linear_minimiser(jnp.asarray(d))) for d in RNG.normal(size=(20, 3))]
+        )
+        found[name] = {
+            k: np.asarray(v) for k, v in compute(np.concatenate([inside, ends]), DATA).items()
+        }
     return found
 
 
@@ -70,18 +78,34 @@ def test_bounds_contain_all_values(name, attained):
     function = FUNCTIONS[name]
     for domain, itself in DOMAINS.items():
         space, values = Space(itself), attained[domain][name]
-        low, high, centre = (np.asarray(a) for a in enclosed(jax.vmap(function, (None, 0)), space, DATA))
-        low, high = (np.broadcast_to(a.reshape(len(DATA) if a.ndim else 1, -1), values.shape[1:]) for a in (low, high))
+        low, high, centre = (
+            np.asarray(a) for a in enclosed(jax.vmap(function, (None, 0)), space, DATA)
+        )
+        low, high = (
+            np.broadcast_to(a.reshape(len(DATA) if a.ndim else 1, -1), values.shape[1:])
+            for a in (low, high)
+        )
         assert np.all(values <= high), domain
         assert np.all(values >= low), domain
         assert np.all(centre <= high.reshape(centre.shape) + 1e-6), domain
-        low, high, _ = enclosed(function, space, DATA.min(axis=0), DATA.max(axis=0))  # for all data in between
+        low, high, _ = enclosed(
+            function, space, DATA.min(axis=0), DATA.max(axis=0)
+        )  # for all data in between
         assert np.all(values <= np.ravel(high)), domain
         assert np.all(values >= np.ravel(low)), domain
 
 
-EXACT = [("l1 norm", "ball"), ("2-norm", "ball"), ("product", "ball"), ("squares", "box"), ("affine", "simplex"),
-         ("linear in data", "ball"), ("linear in data", "simplex"), ("tracking", "ball"), ("l1 norm", "l1")]  # fmt: skip
+EXACT = [
+    ("l1 norm", "ball"),
+    ("2-norm", "ball"),
+    ("product", "ball"),
+    ("squares", "box"),
+    ("affine", "simplex"),
+    ("linear in data", "ball"),
+    ("linear in data", "simplex"),
+    ("tracking", "ball"),
+    ("l1 norm", "l1"),
+]
 
 
 @pytest.mark.parametrize(("name", "domain"), EXACT)
@@ -89,13 +113,20 @@ def test_bounds_from_above_are_exact_where_slopes_are(name, domain):
     ball = 0.9
     norms = np.linalg.norm(DATA, axis=1)
     known = {
-        ("l1 norm", "ball"): np.sqrt(3) * ball - 1, ("2-norm", "ball"): ball - 1, ("product", "ball"): ball**2 - 1,
-        ("squares", "box"): 11.0, ("affine", "simplex"): ROWS.max(axis=1) - 1, ("linear in data", "ball"): ball * norms,
-        ("linear in data", "simplex"): DATA.max(axis=1), ("tracking", "ball"): 0.5 * (norms + ball) ** 2,
+        ("l1 norm", "ball"): np.sqrt(3) * ball - 1,
+        ("2-norm", "ball"): ball - 1,
+        ("product", "ball"): ball**2 - 1,
+        ("squares", "box"): 11.0,
+        ("affine", "simplex"): ROWS.max(axis=1) - 1,
+        ("linear in data", "ball"): ball * norms,
+        ("linear in data", "simplex"): DATA.max(axis=1),
+        ("tracking", "ball"): 0.5 * (norms + ball) ** 2,
         ("l1 norm", "l1"): 0.5,
-    }  # fmt: skip
+    }
     high = enclosed(jax.vmap(FUNCTIONS[name], (None, 0)), Space(DOMAINS[domain]), DATA)[1]
-    np.testing.assert_allclose(*np.broadcast_arrays(high, known[name, domain]), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(
+        *np.broadcast_arrays(high, known[name, domain]), rtol=1e-7, atol=1e-7
+    )
 
 
 def test_a_lipschitz_constant_and_a_domain_without_linear_minimisers_are_used():
@@ -106,7 +137,9 @@ def test_a_lipschitz_constant_and_a_domain_without_linear_minimisers_are_used():
     space = Space(Disc(2.0, shape=3))
     assert not space.exact
     assert enclosed(lambda x, _: jnp.abs(x).sum(), space)[1] == pytest.approx(2 * 3**0.5)
-    hidden = enclosed(lambda x, _: jnp.where(x[0] > 0, x[0], -x[0]), space, lipschitz=1.0)  # |x| by selection
+    hidden = enclosed(
+        lambda x, _: jnp.where(x[0] > 0, x[0], -x[0]), space, lipschitz=1.0
+    )  # |x| by selection
     assert hidden[1] == pytest.approx(2.0)
 
 
@@ -114,18 +147,23 @@ def test_large_decisions_have_no_slopes_and_take_little_memory():
     space = Space(taut.Ball(1.0, shape=200_000))  # a matrix of slopes would take 320 GB
     assert enclosed(lambda x, _: jnp.sum(x * 2) - 1, space)[1] == pytest.approx(4e5 - 1)
     assert enclosed(lambda x, _: jnp.max(jnp.abs(x)), space, lipschitz=1.0)[1] == pytest.approx(1.0)
-    assert enclosed(lambda x, _: jnp.concatenate([x, jnp.ones(1)])[-1], space)[1] == pytest.approx(1.0)
+    assert enclosed(lambda x, _: jnp.concatenate([x, jnp.ones(1)])[-1], space)[1] == pytest.approx(
+        1.0
+    )
 
 
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (lambda x, _: jnp.linalg.eigvalsh(jnp.diag(x))[-1], "has no bound"),
-        (lambda x, _: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, x), "the operation scan has no bound"),
+        (
+            lambda x, _: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, x),
+            "the operation scan has no bound",
+        ),
         (lambda x, _: 1 / x, "a division by a number that may be 0"),
         (lambda x, _: -jnp.log(x[0] + 0.9), "values are not limited"),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_bound_is_refused_with_the_reason(function, message):
     with pytest.raises(Unknown, match=message):
         enclosed(function, Space(DOMAINS["ball"]))

@@ -1,4 +1,5 @@
-"""Feedback: what a learner gets to see. Errors have the right size, are drawn once per round, and bad arguments are refused."""
+"""Feedback: what a learner gets to see. Errors have the right size, are drawn once per round, and
+bad arguments are refused."""
 
 import jax
 import jax.numpy as jnp
@@ -23,19 +24,29 @@ def errors(feedback, count=4000):
     """Errors of values, gradients, loss and loss gradient in many rounds."""
 
     def one(key):
-        true, noisy = PROBLEM.round(C), feedback.seen(PROBLEM.round(C), key, jnp.asarray(1, jnp.int32))
+        true, noisy = (
+            PROBLEM.round(C),
+            feedback.seen(PROBLEM.round(C), key, jnp.asarray(1, jnp.int32)),
+        )
         (g, pull, push), (h, noisy_pull, noisy_push) = true.constraints(X), noisy.constraints(X)
         weights = jnp.array([1.0, 0, 0, 0, 0, 2.0])
         return (
-            h - g, noisy_pull(weights) - pull(weights), noisy_push(C) - push(C), noisy.loss(X) - true.loss(X),
+            h - g,
+            noisy_pull(weights) - pull(weights),
+            noisy_push(C) - push(C),
+            noisy.loss(X) - true.loss(X),
             noisy.gradient(X) - true.gradient(X),
-        )  # fmt: skip
+        )
 
-    return [np.asarray(a) for a in jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), count))]
+    return [
+        np.asarray(a) for a in jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(1), count))
+    ]
 
 
 def test_errors_have_mean_zero_and_the_stated_size():
-    values, pulled, pushed, loss, gradient = errors(taut.Noisy(values=0.3, gradients=0.2, loss=0.5, loss_gradients=0.1))
+    values, pulled, pushed, loss, gradient = errors(
+        taut.Noisy(values=0.3, gradients=0.2, loss=0.5, loss_gradients=0.1)
+    )
     sizes = {0.3: values, 0.2 * 5**0.5: pulled, 0.2 * 2.25**0.5: pushed, 0.5: loss, 0.1: gradient}
     for size, found in sizes.items():
         assert np.abs(found.mean(axis=0)).max() < 4 * size / 4000**0.5
@@ -50,21 +61,27 @@ def test_uniform_errors_and_one_scale_per_constraint():
     assert np.all(np.abs(values).max(axis=0) <= scales)
     np.testing.assert_allclose(values.std(axis=0), scales / 3**0.5, rtol=0.05)
     assert not pulled.any()
-    assert taut.Noisy(values=scales, distribution="uniform").values.sigma == pytest.approx(0.5 / 3**0.5)
+    assert taut.Noisy(values=scales, distribution="uniform").values.sigma == pytest.approx(
+        0.5 / 3**0.5
+    )
 
 
 def test_a_round_answers_twice_the_same_and_rounds_differ():
     feedback = taut.Noisy(values=0.3)
     one = seen(feedback)
     np.testing.assert_array_equal(one.constraints(X).values, one.constraints(X).values)
-    assert np.any(np.asarray(seen(feedback, 1).constraints(X).values) != np.asarray(one.constraints(X).values))
+    assert np.any(
+        np.asarray(seen(feedback, 1).constraints(X).values) != np.asarray(one.constraints(X).values)
+    )
 
 
 def test_a_function_gets_key_round_and_decision():
     noisy = taut.Noisy(values=lambda key, t, x: t * jnp.sum(x) * jnp.ones(6))
     found = seen(noisy, t=3).constraints(X).values - PROBLEM.round(C).constraints(X).values
     np.testing.assert_allclose(found, 3 * 0.6, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"feedback: the noise function returned shape \(4,\); expected \(6,\)"):
+    with pytest.raises(
+        ValueError, match=r"feedback: the noise function returned shape \(4,\); expected \(6,\)"
+    ):
         seen(taut.Noisy(values=lambda key, t, x: jnp.ones(4))).constraints(X)
 
 
@@ -81,7 +98,9 @@ def test_noise_survives_a_file_except_for_functions():
 
     back = files.unpack(files.pack(taut.Noisy(values=wave)))
     assert repr(back) == "Noisy(values=wave)"
-    with pytest.raises(ValueError, match="files do not hold the noise function 'wave'; pass feedback"):
+    with pytest.raises(
+        ValueError, match="files do not hold the noise function 'wave'; pass feedback"
+    ):
         seen(back).constraints(X)
 
 
@@ -90,10 +109,16 @@ def test_noise_survives_a_file_except_for_functions():
     [
         (taut.Noisy, "values: got no noise at all"),
         (lambda: taut.Noisy(values=0.0), "values: got no noise at all"),
-        (lambda: taut.Noisy(values=-0.1), "values: got -0.1; expected a scale that is not negative"),
+        (
+            lambda: taut.Noisy(values=-0.1),
+            "values: got -0.1; expected a scale that is not negative",
+        ),
         (lambda: taut.Noisy(values=np.ones((2, 2))), "values: got an array of shape"),
         (lambda: taut.Noisy(loss=float("nan")), "loss: got nan"),
-        (lambda: taut.Noisy(values=0.1, distribution="cauchy"), "distribution: got 'cauchy'; expected one of 'normal'"),
+        (
+            lambda: taut.Noisy(values=0.1, distribution="cauchy"),
+            "distribution: got 'cauchy'; expected one of 'normal'",
+        ),
         (lambda: as_feedback("noisy"), "feedback: got 'noisy'; expected taut.FullInformation"),
         (lambda: as_feedback(taut.Noisy), "feedback: got the class Noisy"),
         (
@@ -112,7 +137,8 @@ def test_full_information_needs_no_code():
     assert as_feedback(taut.FullInformation()) is None
 
 
-# -- Batches -----------------------------------------------------------------------------------------------------------
+# -- Batches
+# -----------------------------------------------------------------------------------------------------------
 
 ROWS = np.random.default_rng(0).normal(size=(100, 3))
 
@@ -122,7 +148,9 @@ def above(x, row):
 
 
 def batch(feedback, data=C, seed=0):
-    return feedback.seen(PROBLEM.round(data), jax.random.key(seed), jnp.asarray(1, jnp.int32)).constraints(X)
+    return feedback.seen(
+        PROBLEM.round(data), jax.random.key(seed), jnp.asarray(1, jnp.int32)
+    ).constraints(X)
 
 
 def test_batches_are_unbiased_and_all_rows_are_exact():
@@ -131,7 +159,11 @@ def test_batches_are_unbiased_and_all_rows_are_exact():
     np.testing.assert_allclose(values, [mean @ X - 1, -mean @ X - 1], atol=1e-14)
     np.testing.assert_allclose(pull(jnp.array([2.0, 0.5])), 1.5 * mean, atol=1e-14)
     np.testing.assert_allclose(push(C), [mean @ C, -mean @ C], atol=1e-14)
-    drawn = jax.vmap(lambda key: taut.Batched(above, ROWS, 16).seen(PROBLEM.round(C), key, 1).constraints(X).values)
+    drawn = jax.vmap(
+        lambda key: (
+            taut.Batched(above, ROWS, 16).seen(PROBLEM.round(C), key, 1).constraints(X).values
+        )
+    )
     found = np.asarray(drawn(jax.random.split(jax.random.key(1), 4000)))
     np.testing.assert_allclose(found.mean(axis=0), values, atol=4 * found.std() / 4000**0.5)
     np.testing.assert_allclose(found[:, 0].std(), (ROWS @ np.asarray(X)).std() / 4, rtol=0.05)

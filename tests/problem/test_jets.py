@@ -1,4 +1,5 @@
-"""Values and derivatives in NumPy from one trace: against JAX's own derivatives, and the routes that use them."""
+"""Values and derivatives in NumPy from one trace: against JAX's own derivatives, and the routes
+that use them."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,10 @@ from taut.problem.sparse import Entries
 
 POINTS, ROUNDS, SHAPE = 3, 2, (2, 3)
 DIFFERENTIATED = ("elementwise", "on the unit interval", "logic", "shapes", "products", "calls")
-OF_DATA = ("reductions", "eigenvalues")  # their derivatives are made of the operations above, or have no rules here
+OF_DATA = (
+    "reductions",
+    "eigenvalues",
+)  # their derivatives are made of the operations above, or have no rules here
 
 
 def joined(name, scale, x, y):
@@ -31,7 +35,12 @@ def numbers(seed, *lead):
 
 
 def check(name):
-    x, y, w, scale = numbers(0, POINTS, 1), numbers(1, 1, ROUNDS), numbers(2, 2), {"by": np.array(1.5)}
+    x, y, w, scale = (
+        numbers(0, POINTS, 1),
+        numbers(1, 1, ROUNDS),
+        numbers(2, 2),
+        {"by": np.array(1.5)},
+    )
     with owned_by(Programs()):
         found = jets_of(joined, name, scale, x[0, 0], y[0, 0])
     values, slopes, products = found.products(x, scale, y, w.reshape(2, -1))
@@ -46,10 +55,14 @@ def check(name):
         for j in range(ROUNDS):
             here = [np.asarray(part) for part in reference(x[i, 0], y[0, j])]
             for a, b in zip((values[i, j], slopes[i, j]), here, strict=True):
-                np.testing.assert_allclose(a, b.reshape(a.shape), rtol=1e-11, atol=1e-12, err_msg=name)
+                np.testing.assert_allclose(
+                    a, b.reshape(a.shape), rtol=1e-11, atol=1e-12, err_msg=name
+                )
     for direction, product in zip(w, products, strict=True):
         after, before = (found.slopes(x + sign * step * direction, scale, y)[1] for sign in (1, -1))
-        np.testing.assert_allclose(product, (after - before) / (2 * step), rtol=1e-5, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            product, (after - before) / (2 * step), rtol=1e-5, atol=1e-5, err_msg=name
+        )
 
 
 def test_values_and_derivatives_agree_with_jax_in_every_rule(monkeypatch):
@@ -62,7 +75,14 @@ def test_values_and_derivatives_agree_with_jax_in_every_rule(monkeypatch):
     monkeypatch.setattr(jets, "batched", noted)
     for name in (*DIFFERENTIATED, *OF_DATA):
         check(name)
-    rare = {"stack", "unstack", "expand_dims", "dynamic_slice", "dynamic_update_slice", "gather"}  # see below
+    rare = {
+        "stack",
+        "unstack",
+        "expand_dims",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "gather",
+    }  # see below
     assert set(batched_rules._MAKERS) - used <= rare
 
 
@@ -82,7 +102,9 @@ def test_fixed_places_are_read_and_written():
     for i in range(POINTS):
         for j in range(ROUNDS):
             expected = jax.jit(jax.jacfwd(lambda v, j=j: function(None, (), v, z[0, j])))(x[i, 0])
-            np.testing.assert_allclose(slopes[i, j], np.asarray(expected).reshape(slopes[i, j].shape), atol=1e-14)
+            np.testing.assert_allclose(
+                slopes[i, j], np.asarray(expected).reshape(slopes[i, j].shape), atol=1e-14
+            )
 
 
 def test_each_function_is_traced_once_and_only_small_work_is_done_here():
@@ -98,7 +120,9 @@ def test_each_function_is_traced_once_and_only_small_work_is_done_here():
     with owned_by(Programs()):
         found = loss_jets(loss, np.zeros(3), np.zeros(3))
         assert found.cheap(10, 10, 2)
-        assert found._tapes[1].work(3, 1, 100) > found._tapes[1].work(1, 3, 100)  # first directions, then second ones
+        assert found._tapes[1].work(3, 1, 100) > found._tapes[1].work(
+            1, 3, 100
+        )  # first directions, then second ones
         assert not found.cheap(10_000, 10_000)
         found.spent = 2 * jets.SECONDS
         assert not found.cheap(1, 1)
@@ -114,7 +138,8 @@ ROUTES = {
 
 @pytest.mark.parametrize("name", ROUTES)
 def test_hindsight_is_the_same_without_them(name, monkeypatch):
-    """Functions that are too large for NumPy, or have no rules, are compiled or evaluated as JAX derives them."""
+    """Functions that are too large for NumPy, or have no rules, are compiled or evaluated as JAX
+    derives them."""
     loss, constraints = ROUTES[name]
     data = np.random.default_rng(0).normal(size=(2, 30, 2))
     problem = taut.Problem(loss, constraints, taut.Ball(1.0, shape=2))
@@ -128,20 +153,34 @@ def test_hindsight_is_the_same_without_them(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "domain",
-    [Ball(0.7, centre=[0.2, -0.1, 0.4]), Box(-0.5, [0.2, 0.1, 0.9]), Simplex(3, 1.5), L1Ball(0.6, centre=[0.2, 0.0, -0.3])],
-)  # fmt: skip
+    [
+        Ball(0.7, centre=[0.2, -0.1, 0.4]),
+        Box(-0.5, [0.2, 0.1, 0.9]),
+        Simplex(3, 1.5),
+        L1Ball(0.6, centre=[0.2, 0.0, -0.3]),
+    ],
+)
 def test_rows_are_projected_as_the_domain_projects(domain):
-    rows = np.concatenate([np.random.default_rng(0).normal(size=(20, 3)), np.zeros((1, 3)), 1e9 * np.eye(3)])
+    rows = np.concatenate(
+        [np.random.default_rng(0).normal(size=(20, 3)), np.zeros((1, 3)), 1e9 * np.eye(3)]
+    )
     expected = jax.jit(jax.vmap(domain.project))(rows)
-    np.testing.assert_allclose(project_rows(domain, rows), np.asarray(expected), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(
+        project_rows(domain, rows), np.asarray(expected), rtol=1e-13, atol=1e-15
+    )
 
 
 def test_sparse_matrices_agree_with_scipy():
     sparse = pytest.importorskip("scipy.sparse")
     rng = np.random.default_rng(0)
-    parts = [np.where(rng.uniform(size=(rows, 4)) < 0.4, rng.normal(size=(rows, 4)), 0) for rows in (3, 0, 5)]
+    parts = [
+        np.where(rng.uniform(size=(rows, 4)) < 0.4, rng.normal(size=(rows, 4)), 0)
+        for rows in (3, 0, 5)
+    ]
     last = [np.array([0.0, 2.0, -1.0]), None, None]
-    made = Entries.stacked([Entries.of(p).widened(6, c) for p, c in zip(parts, last, strict=True)]).compressed()
+    made = Entries.stacked(
+        [Entries.of(p).widened(6, c) for p, c in zip(parts, last, strict=True)]
+    ).compressed()
     dense = np.zeros((8, 6))
     dense[:, :4], dense[:3, 5] = np.concatenate(parts), last[0]
     expected = sparse.csc_matrix(dense)

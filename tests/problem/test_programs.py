@@ -54,7 +54,9 @@ def live(problem, data):
 
 
 def transformed(problem, data):
-    taut.simulate(LEARNER, taut.max_of(taut.tightened(problem, 0.1)), np.ones((5, 2)), score=problem)
+    taut.simulate(
+        LEARNER, taut.max_of(taut.tightened(problem, 0.1)), np.ones((5, 2)), score=problem
+    )
 
 
 def estimated(problem, data):
@@ -63,12 +65,16 @@ def estimated(problem, data):
     problem.estimate_constants(np.ones((5, 2)), jax.random.key(0), samples=4)
 
 
-@pytest.mark.parametrize("use", [simulate, adversary, failing, live, transformed, estimated, checkpoint])
+@pytest.mark.parametrize(
+    "use", [simulate, adversary, failing, live, transformed, estimated, checkpoint]
+)
 def test_a_problem_and_its_data_are_collected_after_use(use, tmp_path):
     data = Data()
     problem = new_problem(data)
     use(problem, data, *([tmp_path] if use is checkpoint else []))
-    alive = [weakref.ref(one) for one in (data, problem, problem.loss, problem.constraints.function)]
+    alive = [
+        weakref.ref(one) for one in (data, problem, problem.loss, problem.constraints.function)
+    ]
     del problem, data
     gc.collect()
     assert [one() for one in alive] == [None] * 4
@@ -92,10 +98,14 @@ def test_problems_with_the_same_functions_share_their_programs():
     def constraint(x):
         return jnp.sum(x) - 1
 
-    one, other = (taut.Problem(loss, constraint, taut.Ball(radius, shape=2)) for radius in (1.0, 2.0))
+    one, other = (
+        taut.Problem(loss, constraint, taut.Ball(radius, shape=2)) for radius in (1.0, 2.0)
+    )
     assert programs_of(one) is programs_of(other)
     assert programs_of(taut.max_of(one)) is programs_of(one)
-    assert programs_of(one) is not programs_of(taut.Problem(loss, lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=2)))
+    assert programs_of(one) is not programs_of(
+        taut.Problem(loss, lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=2))
+    )
     count = len(programs._shared)
     del one, other
     gc.collect()
@@ -123,7 +133,10 @@ def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
         owner.compiled(_named, name)
     monkeypatch.setattr(programs, "TOTAL", 3)  # those of other tests are older
     second.compiled(_named, "d")
-    assert [[key[1] for key in owner.used] for owner in (first, second)] == [[("a",), ("c",)], [("d",)]]
+    assert [[key[1] for key in owner.used] for owner in (first, second)] == [
+        [("a",), ("c",)],
+        [("d",)],
+    ]
     assert (len(first.values()), len(second.values())) == (2, 1)
     kept = first.compiled(_named, "a")
     assert first.compiled(_named, "a") is kept
@@ -136,5 +149,7 @@ def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
 def test_memory_stays_flat_over_new_problems(use, problems):
     """In a process of its own; `make drill` plays 500."""
     words = [sys.executable, "-m", "drills.memory", "--use", use, "--problems", str(problems)]
-    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr

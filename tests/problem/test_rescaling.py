@@ -1,4 +1,5 @@
-"""Problems in other units: constants of size 1, the same decisions, the same best decision, and practical horizons."""
+"""Problems in other units: constants of size 1, the same decisions, the same best decision, and
+practical horizons."""
 
 import cvxpy as cp
 import jax.numpy as jnp
@@ -11,7 +12,11 @@ COST, PRICE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
 MOST = np.array([2000.0, 1500.0, 1800.0])
 DEMAND = 900 + 400 * np.sin(np.arange(60) / 9) + 30 * np.random.default_rng(0).normal(size=60)
 KNOWN = taut.Constants(
-    loss_lipschitz=9e3, constraint_lipschitz=60.0, strong_convexity=0.12, slater=5.0, error_bound=0.3
+    loss_lipschitz=9e3,
+    constraint_lipschitz=60.0,
+    strong_convexity=0.12,
+    slater=5.0,
+    error_bound=0.3,
 )
 MEGAWATTS = taut.Problem(
     lambda x, d: COST @ (x * x) / 2 + PRICE @ x + (x.sum() - d) ** 2 / 2,
@@ -30,32 +35,45 @@ def test_units_are_those_of_the_constants():
     )
     assert float(small.domain.radius) == pytest.approx(1.0)
     constants = small.constants
-    assert (constants.radius, constants.loss_lipschitz, constants.constraint_lipschitz) == (1.0, 1.0, 1.0)
+    assert (constants.radius, constants.loss_lipschitz, constants.constraint_lipschitz) == (
+        1.0,
+        1.0,
+        1.0,
+    )
     assert constants.strong_convexity == pytest.approx(0.12 * radius / 9e3)
     assert constants.slater == pytest.approx(5.0 / (60 * radius))
     assert constants.error_bound == pytest.approx(0.3 / 60)
     assert constants.source("slater") == "given"
     assert small.constraint_names == ("emission", "line")
     y, d = jnp.asarray([0.1, 0.2, 0.3]), 800.0
-    assert float(small.loss(y, d)) == pytest.approx(float(MEGAWATTS.loss(radius * y, d)) / (9e3 * radius))
+    assert float(small.loss(y, d)) == pytest.approx(
+        float(MEGAWATTS.loss(radius * y, d)) / (9e3 * radius)
+    )
     np.testing.assert_allclose(
-        small.constraints.values(y, None), MEGAWATTS.constraints.values(radius * y, None) / (60 * radius), rtol=1e-12
+        small.constraints.values(y, None),
+        MEGAWATTS.constraints.values(radius * y, None) / (60 * radius),
+        rtol=1e-12,
     )
 
 
 @pytest.mark.parametrize(
     "domain",
     [
-        taut.Ball(3.0, centre=[1.0, -2.0]), taut.L1Ball(0.2, shape=2), taut.Box([-1.0, 4.0], [2.0, 9.0]), taut.Simplex(2, 7.0),
+        taut.Ball(3.0, centre=[1.0, -2.0]),
+        taut.L1Ball(0.2, shape=2),
+        taut.Box([-1.0, 4.0], [2.0, 9.0]),
+        taut.Simplex(2, 7.0),
         taut.Product(taut.Ball(3.0, shape=1), taut.Box(1.0, 2.0, shape=1)),
     ],
     ids=lambda domain: type(domain).__name__,
-)  # fmt: skip
+)
 def test_scaled_domains(domain):
     scaled = domain.scaled(0.25)
     assert float(scaled.radius) == pytest.approx(0.25 * float(domain.radius))
     for x in np.random.default_rng(1).normal(size=(5, 2)) * 5:
-        np.testing.assert_allclose(scaled.project(x / 4), np.asarray(domain.project(x)) / 4, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            scaled.project(x / 4), np.asarray(domain.project(x)) / 4, rtol=1e-12, atol=1e-12
+        )
 
 
 def test_the_best_decision_is_the_same():
@@ -90,7 +108,9 @@ def test_models_are_solved_by_their_own_program():
     here, there = taut.hindsight(small, {d: DEMAND}), taut.hindsight(model, {d: DEMAND})
     assert "the model's own program" in here.solver
     assert here.loss * small.units.loss == pytest.approx(there.loss, rel=1e-8)
-    assert taut.tightened(small, 1e-3).constants.slater == pytest.approx(small.constants.slater - 1e-3)
+    assert taut.tightened(small, 1e-3).constants.slater == pytest.approx(
+        small.constants.slater - 1e-3
+    )
 
 
 def test_what_is_missing_is_named():

@@ -1,4 +1,5 @@
-"""What a round remembers: an answer is traced once, and never carried out of the branch it was given in."""
+"""What a round remembers: an answer is traced once, and never carried out of the branch it was
+given in."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +32,12 @@ GAME = taut.Problem(loss, excess, BALL)
 @register_dataclass
 @dataclass(frozen=True)
 class Undecided(Learner):
-    """Steps against the slopes at a point, in even rounds those of the constraints, in odd ones that of the loss."""
+    """Steps against the slopes at a point, in even rounds those of the constraints, in odd ones
+    that of the loss."""
 
     ahead: Any
-    """The point is this share of x_t: the round has not been asked about it before, unless it is 1."""
+    """The point is this share of x_t: the round has not been asked about it before, unless it is
+    1."""
 
     def init(self, x1, count):
         return State(x1, jnp.asarray(1, jnp.int32))
@@ -49,7 +52,9 @@ class Undecided(Learner):
 
         def odd():
             values, pull, _ = round.constraints(point)
-            return round.project(x - 0.3 * round.gradient(point) - 0.5 * pull(values) * round.loss(point))
+            return round.project(
+                x - 0.3 * round.gradient(point) - 0.5 * pull(values) * round.loss(point)
+            )
 
         x_next = jax.lax.cond(t % 2 == 0, even, odd)
         # Asked once more outside, after both branches.
@@ -81,7 +86,9 @@ def test_a_learner_may_ask_in_both_branches_of_a_condition(ahead):
     np.testing.assert_allclose(run.decisions[0], played, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(run.final[0], final, rtol=1e-12, atol=1e-14)
     # When another problem is scored, nobody has asked about x_t before the learner does.
-    run = taut.simulate(Undecided(ahead), GAME, DATA, x1=np.zeros(2), record=("decisions",), score=taut.max_of(GAME))
+    run = taut.simulate(
+        Undecided(ahead), GAME, DATA, x1=np.zeros(2), record=("decisions",), score=taut.max_of(GAME)
+    )
     np.testing.assert_allclose(run.decisions[0], played, rtol=1e-12, atol=1e-14)
     player = taut.Player(Undecided(ahead), GAME, x1=np.zeros(2))
     for z in DATA:
@@ -95,7 +102,9 @@ def test_no_value_leaves_its_trace():
     @jax.jit
     def step(x, z):
         round = GAME.round(z)
-        slope = jax.grad(round.loss)(x) + jax.vmap(round.gradient)(jnp.stack([x, 2 * x])).sum(axis=0)
+        slope = jax.grad(round.loss)(x) + jax.vmap(round.gradient)(jnp.stack([x, 2 * x])).sum(
+            axis=0
+        )
         return learner.step(State(x, jnp.asarray(1)), round).x, slope
 
     x = jnp.asarray([0.3, -0.2])
@@ -108,7 +117,9 @@ def test_a_round_made_outside_is_asked_inside_several_compiled_functions():
     round = GAME.round(DATA[0])
     x = jnp.asarray([0.3, -0.2])
     for factor in (1.0, 2.0):
-        assert float(jax.jit(lambda f: f * round.loss(x))(factor)) == pytest.approx(factor * float(round.loss(x)))
+        assert float(jax.jit(lambda f: f * round.loss(x))(factor)) == pytest.approx(
+            factor * float(round.loss(x))
+        )
 
 
 def test_answers_are_traced_once_where_the_round_was_made_and_used_in_branches():
@@ -140,5 +151,7 @@ def test_a_decision_that_changes_in_place_is_asked_about_anew():
     round, x = GAME.round(DATA[0]), np.array([0.3, -0.2])
     for _ in range(2):
         assert float(round.loss(x)) == pytest.approx(np.sum((x - DATA[0]) ** 2) / 2, rel=1e-12)
-        np.testing.assert_allclose(round.constraints(x).values, [x @ x - 0.25, x[0] - 0.1], rtol=1e-12)
+        np.testing.assert_allclose(
+            round.constraints(x).values, [x @ x - 0.25, x[0] - 0.1], rtol=1e-12
+        )
         x += 0.25

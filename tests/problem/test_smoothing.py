@@ -1,4 +1,5 @@
-"""Smoothing from above: sandwiched between the exact function and its gap, convex, differentiable, or refused."""
+"""Smoothing from above: sandwiched between the exact function and its gap, convex, differentiable,
+or refused."""
 
 import doctest
 
@@ -56,7 +57,10 @@ CASES = {
     "turned twice": (lambda x: -2 * (1 - jnp.abs(x[0]) + jnp.minimum(x[1], x[2])), 3),
     "vector": (stacked, np.array([3, 0, 2, 0.5])),
     "masked": (lambda x: jnp.where(MASK, absolute(x), 7.0), np.array([1.0, 0.0, 1.0])),
-    "moved": (lambda x: jnp.cumsum(jnp.roll(jnp.pad(jnp.abs(x)[::-1], 1), 2))[jnp.array([4, 2])], np.array([3, 1])),
+    "moved": (
+        lambda x: jnp.cumsum(jnp.roll(jnp.pad(jnp.abs(x)[::-1], 1), 2))[jnp.array([4, 2])],
+        np.array([3, 1]),
+    ),
     "remat": (jax.checkpoint(lambda x: jnp.mean(jnp.abs(x))), 1),
     "soft plus of |x|": (lambda x: jax.nn.softplus(40 * jnp.abs(x)) / 40, np.ones(3)),
 }
@@ -64,7 +68,8 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def measured():
-    """Points and, for each case, smooth values, exact values and Jacobians there; compiled once for all cases."""
+    """Points and, for each case, smooth values, exact values and Jacobians there; compiled once for
+    all cases."""
     random = np.random.default_rng(1)
     cloud = random.normal(size=(300, 3)) * 10.0 ** random.uniform(-3, 3, size=(300, 1))
     points = np.concatenate([np.zeros((1, 3)), np.eye(3), -np.ones((1, 3)), cloud])
@@ -73,7 +78,10 @@ def measured():
     @jax.vmap
     def evaluate(x):
         smooth = {name: smooth_from_above(function, WIDTH) for name, (function, _) in CASES.items()}
-        return {name: (smooth[name](x), CASES[name][0](x), jax.jacrev(smooth[name])(x)) for name in CASES}
+        return {
+            name: (smooth[name](x), CASES[name][0](x), jax.jacrev(smooth[name])(x))
+            for name in CASES
+        }
 
     return points, jax.tree.map(np.asarray, evaluate(points))
 
@@ -97,7 +105,9 @@ def test_sandwich_convexity_and_gradients(name, measured):
     # Convex along the segment from each point x to the next, y: f(y) >= f(x) + f'(x) (y - x).
     step = np.roll(points, 1, axis=0) - points
     tangent = value + np.einsum("n...i,ni->n...", jacobian, step)
-    assert np.all(np.roll(value, 1, axis=0) >= tangent - 1e-12 * (1 + np.abs(value) + np.abs(tangent)))
+    assert np.all(
+        np.roll(value, 1, axis=0) >= tangent - 1e-12 * (1 + np.abs(value) + np.abs(tangent))
+    )
 
 
 def test_formulas_by_hand():
@@ -114,9 +124,11 @@ def test_formulas_by_hand():
 
 def test_far_from_the_kink_rounding_stays_above():
     x = np.random.default_rng(4).normal(size=(2, 100)) * [[1e9], [1.0]]
-    pair, top = jax.jit(lambda a, b: [smooth_from_above(f, 1e-6)([a, b]) for f in (lambda x: jnp.maximum(*x), larger)])(
-        *x
-    )
+    pair, top = jax.jit(
+        lambda a, b: [
+            smooth_from_above(f, 1e-6)([a, b]) for f in (lambda x: jnp.maximum(*x), larger)
+        ]
+    )(*x)
     assert np.all(np.asarray(pair) >= x.max(axis=0))
     assert np.all(np.asarray(top) >= x.max(axis=0))
 
@@ -129,7 +141,9 @@ def test_second_derivatives():
     assert eigenvalues.max() <= (1 + 1e-12) / WIDTH
     assert eigenvalues.min() >= 0
     np.testing.assert_allclose(hessians[0], np.eye(3) / WIDTH, rtol=1e-12)
-    relu = smooth_from_above(lambda x: jnp.maximum(x, 0), WIDTH)  # its own derivative rule, also at the tie
+    relu = smooth_from_above(
+        lambda x: jnp.maximum(x, 0), WIDTH
+    )  # its own derivative rule, also at the tie
     curvature = jax.jit(jax.vmap(jax.grad(jax.grad(relu))))(points[:, 0])
     expected = WIDTH**2 / (2 * (points[:, 0] ** 2 + WIDTH**2) ** 1.5)
     np.testing.assert_allclose(curvature, expected, rtol=1e-12)
@@ -152,7 +166,9 @@ SMOOTH = {
     "quadratic": lambda x: x @ x - jnp.mean(x) ** 3,
     "softplus": lambda x: jnp.sum(jax.nn.softplus(x)),
     "log-sum-exp": lambda x: jax.nn.logsumexp(A @ x),
-    "away from zero": lambda x: jnp.sqrt(1 + x @ x) + jnp.abs(1 + x[0] ** 2) + jnp.maximum(-1.0, jnp.exp(x[1])),
+    "away from zero": lambda x: (
+        jnp.sqrt(1 + x @ x) + jnp.abs(1 + x[0] ** 2) + jnp.maximum(-1.0, jnp.exp(x[1]))
+    ),
     "log determinant": lambda x: -jnp.linalg.slogdet(x[0] * A[1:, :] + A[:3, :])[1],
     "recursion": lambda x: jax.lax.scan(lambda s, u: (0.5 * s + u**2, s), 0.0, x)[0],
     "geometric mean": lambda x: 1 - jnp.sqrt(x[0] * x[1]),
@@ -164,7 +180,9 @@ SMOOTH = {
 def test_smooth_functions_are_not_altered(name):
     function = SMOOTH[name]
     smooth = smooth_from_above(function, WIDTH)
-    altered, exact = (jax.jit(lambda x, f=f: (f(x), jax.jacrev(f)(x))).lower(DECISION) for f in (smooth, function))
+    altered, exact = (
+        jax.jit(lambda x, f=f: (f(x), jax.jacrev(f)(x))).lower(DECISION) for f in (smooth, function)
+    )
     assert altered.as_text() == exact.as_text()  # the very same program
     assert not np.any(smoothing_gap(function, WIDTH, DECISION))
 
@@ -178,7 +196,9 @@ def test_smooth_functions_keep_every_bit():
 def test_smoothing_twice_changes_nothing():
     once = smooth_from_above(lambda x: jnp.max(jnp.maximum(x, 0)) + jnp.sum(jnp.abs(x)), WIDTH)
     x = jnp.array([0.0, 0.2, -1.0])
-    np.testing.assert_array_equal(*jax.jit(lambda x: (smooth_from_above(once, WIDTH)(x), once(x)))(x))
+    np.testing.assert_array_equal(
+        *jax.jit(lambda x: (smooth_from_above(once, WIDTH)(x), once(x)))(x)
+    )
 
 
 def test_own_derivative_rule_of_a_smooth_part_is_kept():
@@ -187,23 +207,34 @@ def test_own_derivative_rule_of_a_smooth_part_is_kept():
         return x**2
 
     part.defjvp(lambda primals, tangents: (primals[0] ** 2, 7.0 * tangents[0]))
-    assert float(jax.jit(jax.grad(smooth_from_above(lambda x: part(x) + jnp.abs(x), WIDTH)))(0.0)) == 7.0
+    assert (
+        float(jax.jit(jax.grad(smooth_from_above(lambda x: part(x) + jnp.abs(x), WIDTH)))(0.0))
+        == 7.0
+    )
 
 
 def test_data_coefficients_that_cannot_be_negative():
     def function(x, z, *, scale):
-        return jnp.exp(scale) * jnp.sum(jnp.abs(z) * jnp.abs(x - z)) + jnp.maximum(z[0], 0) * jnp.max(x)
+        return jnp.exp(scale) * jnp.sum(jnp.abs(z) * jnp.abs(x - z)) + jnp.maximum(
+            z[0], 0
+        ) * jnp.max(x)
 
     x, z, scale = jnp.array([0.1, 0.2, 3.0]), jnp.array([0.5, -2.0, 3.0]), jnp.log(2.0)
     gap = smoothing_gap(function, WIDTH, DECISION, z, scale=scale)
     assert float(gap) == pytest.approx(WIDTH * (2 * 5.5 + 0.5))
     smooth = jax.jit(smooth_from_above(function, WIDTH))
     assert 0 <= float(smooth(x, z, scale=scale) - function(x, z, scale=scale)) <= gap
-    in_closure = jax.jit(lambda x, z: smooth_from_above(lambda x: jnp.sum(z**2 * jnp.abs(x)), WIDTH)(x))
+    in_closure = jax.jit(
+        lambda x, z: smooth_from_above(lambda x: jnp.sum(z**2 * jnp.abs(x)), WIDTH)(x)
+    )
     assert float(in_closure(jnp.zeros(3), z)) == pytest.approx(WIDTH * 13.25)
-    with pytest.raises(ValueError, match=r"args: got the shape of data .* expected that data as an array"):
+    with pytest.raises(
+        ValueError, match=r"args: got the shape of data .* expected that data as an array"
+    ):
         smoothing_gap(function, WIDTH, DECISION, DECISION, scale=scale)
-    shift = smoothing_gap(lambda x, z: jnp.abs(x - z), WIDTH, DECISION, DECISION)  # no coefficient: shape suffices
+    shift = smoothing_gap(
+        lambda x, z: jnp.abs(x - z), WIDTH, DECISION, DECISION
+    )  # no coefficient: shape suffices
     np.testing.assert_array_equal(shift, np.full(3, WIDTH))
 
 
@@ -245,7 +276,10 @@ REFUSED = [
     (lambda x: jnp.maximum(0, 1 - widest(x)), "max"),
     (lambda x: widest(x) - jnp.abs(x[0]), "sub"),
     (lambda x: jnp.abs(widest(x) - 1), "abs"),
-    (lambda x: -jnp.abs(jnp.minimum(x[0] ** 2, x[1] ** 2)), "abs"),  # smoothed from below, may be negative
+    (
+        lambda x: -jnp.abs(jnp.minimum(x[0] ** 2, x[1] ** 2)),
+        "abs",
+    ),  # smoothed from below, may be negative
     (lambda x: jnp.sqrt(widest(x)), "sqrt"),
     (lambda x: jax.nn.relu(x) ** 2, "integer_pow"),
     (lambda x: jnp.exp(widest(x)), "exp"),
@@ -253,7 +287,10 @@ REFUSED = [
     (lambda x: jnp.exp(x) * jnp.abs(x), "mul"),
     (lambda x: 1 / widest(x), "div"),
     (lambda x: jnp.abs(x)[jnp.argmax(x)], "dynamic_slice"),
-    (lambda x: jnp.abs(x).at[jnp.array([5])].get(mode="fill", fill_value=-1.0), "gather with a fill value"),
+    (
+        lambda x: jnp.abs(x).at[jnp.array([5])].get(mode="fill", fill_value=-1.0),
+        "gather with a fill value",
+    ),
     (lambda x: jnp.where((m := widest(x)) > 1, x, 0.0) + m, "gt"),
     (lambda x: jax.lax.map(jnp.abs, x), "scan"),
     (lambda x: jnp.sum(jnp.sort(x)[-2:]), "sort"),
@@ -275,7 +312,9 @@ def test_refused(function, primitive):
 @pytest.mark.parametrize("traced", [True, False])
 def test_data_of_unknown_sign_is_refused_whatever_its_value(traced):
     smooth = smooth_from_above(lambda x, z: jnp.sum(z * jnp.abs(x)), WIDTH)
-    with pytest.raises(ValueError, match="`mul` of a smoothed value with coefficients not known to be of one sign"):
+    with pytest.raises(
+        ValueError, match="`mul` of a smoothed value with coefficients not known to be of one sign"
+    ):
         (jax.jit(smooth) if traced else smooth)(jnp.ones(3), jnp.ones(3))
 
 
@@ -301,7 +340,15 @@ def limited(x):
         (pointwise_larger, lambda x: jnp.maximum(x[:2], 1 - x[1:])),
         (lambda x: -jnp.where(x > 0, -x, x), lambda x: -jnp.minimum(x, -x)),
     ],
-    ids=["|x|", "|x| from below", "|x| from the left", "sum of max(x, 0)", "-min(x, 0.3)", "max(a, b)", "-min(x, -x)"],
+    ids=[
+        "|x|",
+        "|x| from below",
+        "|x| from the left",
+        "sum of max(x, 0)",
+        "-min(x, 0.3)",
+        "max(a, b)",
+        "-min(x, -x)",
+    ],
 )
 def test_kinks_written_as_selections_are_smoothed(written, plain):
     x = jnp.asarray([0.3, -0.02, 0.9])
@@ -323,7 +370,9 @@ def test_kinks_written_as_selections_are_smoothed(written, plain):
     ],
 )
 def test_other_selections_by_the_decision_are_refused_by_name(function, name):
-    with pytest.raises(ValueError, match=f"function: got `{name}` with a condition that compares the decision"):
+    with pytest.raises(
+        ValueError, match=f"function: got `{name}` with a condition that compares the decision"
+    ):
         smooth_from_above(function, WIDTH)(jnp.ones(3))
     problem = taut.Problem(lambda x, z: z @ x, lambda x: function(x) - 1, taut.Ball(1.0, shape=3))
     with pytest.raises(ValueError, match=r"write jnp\.abs, jnp\.maximum or jnp\.minimum"):
@@ -350,14 +399,18 @@ def test_bad_width(width):
 
 
 def test_decision_must_come_first():
-    with pytest.raises(TypeError, match="args: got no positional argument; expected the decision as the first one"):
+    with pytest.raises(
+        TypeError, match="args: got no positional argument; expected the decision as the first one"
+    ):
         smooth_from_above(jnp.abs, WIDTH)(x=jnp.zeros(3))
 
 
 def test_width_too_small_for_the_float_type():
     smooth = smooth_from_above(jnp.abs, 1e-25)
     assert float(jax.jit(jax.grad(smooth))(0.0)) == 0
-    with pytest.raises(ValueError, match=r"width: got 1e-25; expected at least 1\.1e-19 for float32"):
+    with pytest.raises(
+        ValueError, match=r"width: got 1e-25; expected at least 1\.1e-19 for float32"
+    ):
         smooth(jnp.float32(0))
 
 

@@ -1,4 +1,5 @@
-"""Streams: arrays of any kind, memory maps, chunk functions and adversaries look alike to a game."""
+"""Streams: arrays of any kind, memory maps, chunk functions and adversaries look alike to a
+game."""
 
 import functools
 
@@ -27,7 +28,9 @@ def expected():
 
 
 def memory_map(array, path):
-    stored = np.lib.format.open_memmap(path / "stream.npy", mode="w+", dtype=array.dtype, shape=array.shape)
+    stored = np.lib.format.open_memmap(
+        path / "stream.npy", mode="w+", dtype=array.dtype, shape=array.shape
+    )
     stored[...] = array
     stored.flush()
     return np.load(path / "stream.npy", mmap_mode="r")
@@ -39,7 +42,9 @@ def test_other_orders_of_bytes_and_longer_floats_give_the_same_game(kind):
     wanted = simulated(z, x1=x1)
     found = simulated(z.astype(kind), x1=x1.astype(">f8" if kind == ">i4" else kind))
     np.testing.assert_array_equal(found.loss, wanted.loss)
-    assert all(leaf.dtype.isnative for leaf in jax.tree.leaves(found.stream.block(0, 5)))  # what hindsight reads
+    assert all(
+        leaf.dtype.isnative for leaf in jax.tree.leaves(found.stream.block(0, 5))
+    )  # what hindsight reads
     live = taut.Player(CLIPPED, GAME, x1=x1)
     for one in (z[0].astype(kind), z[1]) if kind != ">i4" else z[:2].astype(kind):
         live.observe(one)
@@ -123,7 +128,9 @@ def test_pytrees_of_arrays(make, expected):
     np.testing.assert_allclose(simulated(stream, problem, seeds=2).loss, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.bool_, np.float16, np.longdouble])
+@pytest.mark.parametrize(
+    "dtype", [np.int64, np.int8, np.uint16, np.bool_, np.float16, np.longdouble]
+)
 def test_data_of_any_real_type(dtype):
     signs = np.random.default_rng(0).integers(0, 2, ROUNDS).astype(dtype)
 
@@ -144,7 +151,9 @@ def test_whole_numbers_index_a_table():
 
     which = np.random.default_rng(1).integers(0, 4, ROUNDS)
     run = simulated(which, taut.Problem(loss, outside_diamond, BALL))
-    np.testing.assert_allclose(run.loss[0], clipped_by_hand(np.asarray(table)[which], 0.3, 5.0)[1], atol=1e-12)
+    np.testing.assert_allclose(
+        run.loss[0], clipped_by_hand(np.asarray(table)[which], 0.3, 5.0)[1], atol=1e-12
+    )
 
 
 def test_a_stream_is_taken_again_and_cut():
@@ -183,5 +192,7 @@ def test_a_stream_of_the_users_own():
             return np.full((2, length, 2), 0.5)
 
     np.testing.assert_allclose(
-        simulated(Constant()).loss, [clipped_by_hand([[0.5, 0.5]] * ROUNDS, 0.3, 5.0)[1]] * 2, atol=1e-12
+        simulated(Constant()).loss,
+        [clipped_by_hand([[0.5, 0.5]] * ROUNDS, 0.3, 5.0)[1]] * 2,
+        atol=1e-12,
     )

@@ -1,4 +1,5 @@
-"""Transforms of a problem's constraints: values, slopes also at ties, and constants that stay true."""
+"""Transforms of a problem's constraints: values, slopes also at ties, and constants that stay
+true."""
 
 import gc
 from functools import cache
@@ -24,12 +25,19 @@ ROWS_TOY = taut.Problem(  # the paper's toy with its l1 ball as four half-planes
     four_rows,
     problems.TOY.problem.domain,
     taut.Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1 + 2**0.5, constraint_smoothness=0.0,
-        slater=1.0, error_bound=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=2**0.5,
+        constraint_range=1 + 2**0.5,
+        constraint_smoothness=0.0,
+        slater=1.0,
+        error_bound=1.0,
     ),
-)  # fmt: skip
+)
 
-PROBLEMS = {"rows": ROWS_TOY, **{case.name: case.problem for case in problems.PROBLEMS if case is not problems.STRONG}}
+PROBLEMS = {
+    "rows": ROWS_TOY,
+    **{case.name: case.problem for case in problems.PROBLEMS if case is not problems.STRONG},
+}
 EACH = pytest.mark.parametrize("name", PROBLEMS)
 TEMPERATURE, RHO, WIDTH = 3.0, 0.07, 0.05
 
@@ -49,7 +57,10 @@ TRANSFORMS = {
         lambda p: taut.tightened(taut.log_sum_exp(p, TEMPERATURE), RHO),
         lambda v: soft_max(v) + RHO,
     ),
-    "squared max_of": (lambda p: taut.squared(taut.max_of(p)), lambda v: np.maximum(v.max(-1, keepdims=True), 0) ** 2),
+    "squared max_of": (
+        lambda p: taut.squared(taut.max_of(p)),
+        lambda v: np.maximum(v.max(-1, keepdims=True), 0) ** 2,
+    ),
 }
 
 
@@ -110,11 +121,15 @@ def test_values_and_slopes(name, transform):
     np.testing.assert_array_equal(values, evaluated(constraints, x, data))
     # Both products are with one Jacobian.
     np.testing.assert_allclose(
-        pushed, np.einsum("nmd,nd->nm", rows.reshape(*values.shape, -1), flat(direction)), atol=1e-12
+        pushed,
+        np.einsum("nmd,nd->nm", rows.reshape(*values.shape, -1), flat(direction)),
+        atol=1e-12,
     )
     # It is the derivative, where there is one: central differences, except near a kink.
     h = 1e-6
-    ahead, behind = (np.asarray(evaluated(constraints, x + s * h * direction, data)) for s in (1, -1))
+    ahead, behind = (
+        np.asarray(evaluated(constraints, x + s * h * direction, data)) for s in (1, -1)
+    )
     smooth = np.abs(ahead - 2 * values + behind) <= 1e-9
     assert smooth.mean() > 0.9
     np.testing.assert_allclose(((ahead - behind) / (2 * h))[smooth], pushed[smooth], atol=1e-6)
@@ -165,7 +180,9 @@ def test_constants_by_hand():
     soft = taut.log_sum_exp(ROWS_TOY, 8.0).constants  # gap ln(4)/8
     gap = np.log(4) / 8
     assert soft.constraint_count == 1
-    assert soft.constraint_lipschitz == base.constraint_lipschitz  # a convex combination of slopes, not sqrt(m) of them
+    assert (
+        soft.constraint_lipschitz == base.constraint_lipschitz
+    )  # a convex combination of slopes, not sqrt(m) of them
     assert soft.gap == pytest.approx(gap)
     assert soft.constraint_range == pytest.approx(base.constraint_range + gap)
     assert soft.constraint_smoothness == pytest.approx(8 * 2)  # L + tau G_g^2
@@ -201,14 +218,17 @@ def test_log_sum_exp_of_unknown_many_claims_nothing_that_depends_on_their_number
 
 def test_max_takes_the_mean_of_the_active_slopes():
     constraints = taut.max_of(ROWS_TOY).constraints
-    slope = {x: np.asarray(constraints.linearise(jnp.asarray(x), None).pullback(jnp.ones(1))) for x in
-             [(0.0, 0.0), (0.5, 0.0), (0.5, 0.25)]}  # fmt: skip
+    slope = {
+        x: np.asarray(constraints.linearise(jnp.asarray(x), None).pullback(jnp.ones(1)))
+        for x in [(0.0, 0.0), (0.5, 0.0), (0.5, 0.25)]
+    }
     np.testing.assert_array_equal(slope[0.0, 0.0], [0, 0])  # all four
     np.testing.assert_array_equal(slope[0.5, 0.0], [1, 0])  # (1, 1) and (1, -1)
     np.testing.assert_array_equal(slope[0.5, 0.25], [1, 1])
 
 
-# -- Soft maxima: the temperature that the paper forgot ----------------------------------------------------------------
+# -- Soft maxima: the temperature that the paper forgot
+# ----------------------------------------------------------------
 
 
 def test_without_temperature_the_toy_has_no_feasible_decision():
@@ -231,7 +251,9 @@ def test_soft_maximum_lies_within_its_gap(temperature):
     above = values[:, 0] - (SIGNS @ x.T - 1).max(axis=0)
     assert np.all(above >= -1e-15)
     assert np.all(above <= soft.constants.gap + 1e-15)
-    assert above[0] == pytest.approx(soft.constants.gap)  # reached at the centre, where all four tie
+    assert above[0] == pytest.approx(
+        soft.constants.gap
+    )  # reached at the centre, where all four tie
     assert np.all(np.isfinite(rows))
     assert np.all(np.linalg.norm(rows[:, 0], axis=1) <= 2**0.5 + 1e-12)
 
@@ -246,14 +268,19 @@ def test_numbers_of_a_transform_are_traced():
         assert loop.count_compiled() == before
 
 
-# -- Margins and smoothing ---------------------------------------------------------------------------------------------
+# -- Margins and smoothing
+# ---------------------------------------------------------------------------------------------
 
 
 def test_tightening_beyond_the_slater_margin_is_refused():
-    with pytest.raises(ValueError, match=r"rho: got 1; expected less than the problem's Slater margin 1"):
+    with pytest.raises(
+        ValueError, match=r"rho: got 1; expected less than the problem's Slater margin 1"
+    ):
         taut.tightened(ROWS_TOY, 1.0)
     guessed = ROWS_TOY.with_constants(ROWS_TOY.constants.with_values(slater=0.5, estimated=True))
-    assert taut.tightened(guessed, 0.7).constants.slater is None  # a sampled margin proves nothing either way
+    assert (
+        taut.tightened(guessed, 0.7).constants.slater is None
+    )  # a sampled margin proves nothing either way
 
 
 @pytest.mark.parametrize("name", ["toy", "matrix", "polyhedron"])
@@ -271,7 +298,10 @@ def test_smoothing_from_above(name):
     assert smooth.constants.constraint_range == pytest.approx(base.constants.constraint_range + gap)
     assert smooth.constants.slater == pytest.approx(base.constants.slater - gap)
     assert smooth.constants.constraint_smoothness is None
-    assert np.linalg.norm(rows.reshape(*values.shape, -1), axis=-1).max() <= base.constants.constraint_lipschitz + 1e-12
+    assert (
+        np.linalg.norm(rows.reshape(*values.shape, -1), axis=-1).max()
+        <= base.constants.constraint_lipschitz + 1e-12
+    )
 
 
 def test_smoothed_toy_is_smooth_and_played():
@@ -282,9 +312,13 @@ def test_smoothed_toy_is_smooth_and_played():
     assert steepest == pytest.approx(1 / WIDTH, rel=1e-3)  # the curvature of sqrt(u^2 + w^2) at 0
     stream = problems.TOY.stream(1, 400)[0]
     learner = taut.ClippedOGD.tuned(problems.TOY.problem.constants, 400)
-    run = taut.simulate(learner, smooth, stream, score=problems.TOY.problem, chunk=400, record=("decisions",))
+    run = taut.simulate(
+        learner, smooth, stream, score=problems.TOY.problem, chunk=400, record=("decisions",)
+    )
     plain = taut.simulate(learner, problems.TOY.problem, stream, chunk=400, record=("decisions",))
-    assert run.totals.worst_violation[0] < plain.totals.worst_violation[0]  # from above: stricter than the constraint
+    assert (
+        run.totals.worst_violation[0] < plain.totals.worst_violation[0]
+    )  # from above: stricter than the constraint
     assert np.abs(run.decisions - plain.decisions).max() > 1e-3
 
 
@@ -295,9 +329,14 @@ def test_smoothing_constraints_that_vary_needs_an_example():
     assert taut.smoothed(problems.MOVING.problem, WIDTH, example).constants.gap == 0
 
 
-@pytest.mark.parametrize(("transform", "argument"), [
-    (taut.log_sum_exp, "temperature"), (taut.tightened, "rho"), (taut.smoothed, "width"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("transform", "argument"),
+    [
+        (taut.log_sum_exp, "temperature"),
+        (taut.tightened, "rho"),
+        (taut.smoothed, "width"),
+    ],
+)
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), None, "much"])
 def test_bad_numbers_are_refused(transform, argument, value):
     with pytest.raises((ValueError, TypeError), match=rf"{argument}: got .*; expected"):

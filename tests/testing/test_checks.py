@@ -1,4 +1,5 @@
-"""Each public check refuses a learner that breaks what it checks, and says what a learner must do."""
+"""Each public check refuses a learner that breaks what it checks, and says what a learner must
+do."""
 
 import dataclasses
 import itertools
@@ -47,7 +48,9 @@ class Remembers(taut.ClippedOGD):
 class Greedy(taut.ClippedOGD):
     def step(self, state, round):
         after = super().step(state, round)
-        return after._replace(x=jnp.where(round.loss(after.x) < round.loss(state.x), after.x, state.x))
+        return after._replace(
+            x=jnp.where(round.loss(after.x) < round.loss(state.x), after.x, state.x)
+        )
 
 
 @broken
@@ -78,7 +81,9 @@ class Deaf(taut.ClippedOGD):
     def step(self, state, round):
         x, t = state
         excess, pull, _ = round.constraints(x)
-        return type(state)(round.project(x - self.eta(t, x.dtype) * round.gradient(x) - 0 * pull(excess)), t + 1)
+        return type(state)(
+            round.project(x - self.eta(t, x.dtype) * round.gradient(x) - 0 * pull(excess)), t + 1
+        )
 
 
 @broken
@@ -133,9 +138,13 @@ class Drifts(taut.ClippedOGD):
 
 
 def called_back(function, x):
-    """Call a function of NumPy from compiled code; in a batch it gets the decisions of all seeds at once."""
+    """Call a function of NumPy from compiled code; in a batch it gets the decisions of all seeds at
+    once."""
     return jax.pure_callback(
-        lambda x: function(np.asarray(x)), jax.ShapeDtypeStruct(x.shape, x.dtype), x, vmap_method="broadcast_all"
+        lambda x: function(np.asarray(x)),
+        jax.ShapeDtypeStruct(x.shape, x.dtype),
+        x,
+        vmap_method="broadcast_all",
     )
 
 
@@ -157,7 +166,9 @@ class Herd(taut.ClippedOGD):
 
     def step(self, state, round):
         after = super().step(state, round)
-        return after._replace(x=called_back(lambda x: 0.9 * x + 0.1 * x.mean(axis=tuple(range(x.ndim - 1))), after.x))
+        return after._replace(
+            x=called_back(lambda x: 0.9 * x + 0.1 * x.mean(axis=tuple(range(x.ndim - 1))), after.x)
+        )
 
 
 @broken
@@ -189,12 +200,36 @@ def needs_horizon(constants, horizon):
 
 
 BROKEN = [
-    (checks.check_card, card_of(lambda constants: 0.1), "make must return a taut.Learner; it returned 0.1"),
-    (checks.check_survives_json, card_of(like(Drifts)), "keep its type and every parameter when it is saved"),
-    (checks.check_is_deterministic, card_of(like(Whimsical)), "the same run twice must give the same"),
-    (checks.check_seeds_are_independent, card_of(like(Herd)), "must not depend on the data of others"),
-    (checks.check_batch_equals_loop, card_of(like(Crowded)), "a batch of seeds must equal the seeds played one by one"),
-    (checks.check_player_equals_simulation, card_of(like(Crowded)), "a player must take the same decisions as a sim"),
+    (
+        checks.check_card,
+        card_of(lambda constants: 0.1),
+        "make must return a taut.Learner; it returned 0.1",
+    ),
+    (
+        checks.check_survives_json,
+        card_of(like(Drifts)),
+        "keep its type and every parameter when it is saved",
+    ),
+    (
+        checks.check_is_deterministic,
+        card_of(like(Whimsical)),
+        "the same run twice must give the same",
+    ),
+    (
+        checks.check_seeds_are_independent,
+        card_of(like(Herd)),
+        "must not depend on the data of others",
+    ),
+    (
+        checks.check_batch_equals_loop,
+        card_of(like(Crowded)),
+        "a batch of seeds must equal the seeds played one by one",
+    ),
+    (
+        checks.check_player_equals_simulation,
+        card_of(like(Crowded)),
+        "a player must take the same decisions as a sim",
+    ),
     (
         checks.check_compiles_once,
         card_of(compiled, needs_horizon=True),
@@ -202,7 +237,11 @@ BROKEN = [
     ),
     (checks.check_step_is_pure, card_of(like(Remembers)), "step must be pure"),
     (checks.check_step_is_pure, card_of(like(Widens)), "structure, shapes and types"),
-    (checks.check_calls_declared_oracles_at_x_t_only, card_of(like(Greedy)), "the oracles that the card declares"),
+    (
+        checks.check_calls_declared_oracles_at_x_t_only,
+        card_of(like(Greedy)),
+        "the oracles that the card declares",
+    ),
     (checks.check_calls_declared_oracles_at_x_t_only, card_of(like(Lookahead)), "about no other"),
     (
         checks.check_infinite_slopes_are_noticed,
@@ -213,16 +252,26 @@ BROKEN = [
     (checks.check_constraint_matters, card_of(like(Deaf)), "the constraint must influence"),
     (checks.check_stays_in_domain, card_of(like(Outside)), "end step with round.project"),
     (checks.check_does_not_see_the_future, card_of(like(Still)), "must react"),
-    (checks.check_horizon_matters, card_of(needs_horizon, needs_horizon=True), "must depend on the horizon"),
+    (
+        checks.check_horizon_matters,
+        card_of(needs_horizon, needs_horizon=True),
+        "must depend on the horizon",
+    ),
     (checks.check_horizon_matters, card_of(taut.ClippedOGD.tuned, needs_horizon=True), None),
-    (checks.check_bounds_hold_on_random_streams, card_of(like(Boasts)), "above the bound 1e-06 of a wish"),
+    (
+        checks.check_bounds_hold_on_random_streams,
+        card_of(like(Boasts)),
+        "above the bound 1e-06 of a wish",
+    ),
     (checks.check_bounds_hold_against_adversaries, card_of(like(Boasts)), "above the bound"),
     (checks.check_assumptions_are_known, card_of(like(Vague)), "fine weather"),
     (checks.check_float32, card_of(like(Wide)), "32 and 64 bits must agree"),
 ]
 
 
-@pytest.mark.parametrize(("check", "card", "sentence"), BROKEN, ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize(
+    ("check", "card", "sentence"), BROKEN, ids=lambda v: getattr(v, "__name__", "")
+)
 def test_checks_refuse_broken_learners(check, card, sentence):
     if sentence is None:
         run_check(card, check, PROBLEMS[:1])
@@ -233,7 +282,9 @@ def test_checks_refuse_broken_learners(check, card, sentence):
 
 def test_growth_that_is_not_that_of_the_bound_is_refused():
     card = dataclasses.replace(GOOD, growth={"regret": Growth("log T", 0.0)})
-    with pytest.raises(AssertionError, match=r"regret grows like T\^0, its bound grows like T\^0.5"):
+    with pytest.raises(
+        AssertionError, match=r"regret grows like T\^0, its bound grows like T\^0.5"
+    ):
         run_check(card, checks.check_growth_matches_bounds, PROBLEMS[:1])
 
 
@@ -258,7 +309,10 @@ def test_every_check_refuses_a_broken_learner():
 
 
 def test_known_failures_are_strict():
-    stuck = card_of(like(Stuck), known_failures={"check_schedule_matters": "the counter stands still on purpose"})
+    stuck = card_of(
+        like(Stuck),
+        known_failures={"check_schedule_matters": "the counter stands still on purpose"},
+    )
     run_check(stuck, checks.check_schedule_matters, PROBLEMS[:1])
     good = dataclasses.replace(GOOD, known_failures={"check_schedule_matters": "it does not"})
     with pytest.raises(AssertionError, match="remove the entry"):

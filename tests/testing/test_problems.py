@@ -1,4 +1,5 @@
-"""The zoo tells the truth: constants, optima, feasible sets and adversaries, each checked independently."""
+"""The zoo tells the truth: constants, optima, feasible sets and adversaries, each checked
+independently."""
 
 from functools import cache
 
@@ -22,11 +23,14 @@ def _quick():
 
 @cache
 def sampled(case):
-    """|df|, f, g and |dg_i| over decisions (boundary included) x rounds of a stream and of the adversary."""
+    """|df|, f, g and |dg_i| over decisions (boundary included) x rounds of a stream and of the
+    adversary."""
     points = problems.decisions(case.problem.domain, 400)
     drawn = jax.tree.map(lambda a: a[0], case.stream(1, 24, seed=3))
     keys = jax.random.split(jax.random.key(2), 24)
-    revealed = jax.vmap(case.reveal)(jnp.arange(1, 25, dtype=jnp.int32), jnp.asarray(points[-24:]), keys)
+    revealed = jax.vmap(case.reveal)(
+        jnp.arange(1, 25, dtype=jnp.int32), jnp.asarray(points[-24:]), keys
+    )
     data = jax.tree.map(lambda a, b: jnp.concatenate([jnp.asarray(a), b]), drawn, revealed)
 
     def one(x, z):
@@ -46,7 +50,9 @@ def test_constants_bound_what_is_sampled_and_are_nearly_reached(case):
     known = case.problem.constants
     domain = case.problem.domain
     measured = {
-        "radius": np.linalg.norm((points - np.asarray(domain.centre)).reshape(len(points), -1), axis=1).max(),
+        "radius": np.linalg.norm(
+            (points - np.asarray(domain.centre)).reshape(len(points), -1), axis=1
+        ).max(),
         "loss_lipschitz": slopes.max(),
         "constraint_lipschitz": constraint_slopes.max(),
         "loss_range": np.ptp(losses, axis=1).max(),
@@ -86,13 +92,18 @@ def solve(case, z):
     elif case is problems.STRONG:
         loss, rows = sum(cp.sum_squares(x + 1.5 * c) for c in z) / 2, [cp.norm1(x) <= 1]
     elif case is problems.POLYHEDRON:
-        loss, rows = z.sum(axis=0) @ x, [problems.ROWS @ x <= problems.LEVELS, cp.norm2(x - problems.CENTRE) <= 2]
+        loss, rows = (
+            z.sum(axis=0) @ x,
+            [problems.ROWS @ x <= problems.LEVELS, cp.norm2(x - problems.CENTRE) <= 2],
+        )
     elif case is problems.DOUBLY:
         loss = sum(cp.sum_squares(x - y) for y in z) / 2
         rows = [cp.sum(x, axis=0) == 1, cp.sum(x, axis=1) == 1, x >= 0]
     elif case is problems.MOVING:
         loss = z["cost"].sum(axis=0) @ x
-        rows = [cp.norm2(x) <= 1] + [n @ x <= b for n, b in zip(z["normals"], z["levels"], strict=True)]
+        rows = [cp.norm2(x) <= 1] + [
+            n @ x <= b for n, b in zip(z["normals"], z["levels"], strict=True)
+        ]
     else:
         loss, rows = cp.sum(cp.multiply(z.sum(axis=0), x)), [cp.sum_squares(x) <= 1, cp.abs(x) <= 1]
     plan = cp.Problem(cp.Minimize(loss), rows)
@@ -136,5 +147,9 @@ def test_adversary_reacts_and_a_replay_of_its_data_gives_the_same_play(case):
     )
     np.testing.assert_allclose(again.decisions, run.decisions, rtol=0, atol=1e-12)
     np.testing.assert_allclose(again.totals.loss, run.totals.loss, rtol=1e-12)
-    moved = case.replay(run.decisions[:, ::-1], jax.random.key(5))  # other decisions, same keys: other data
-    assert any(np.any(a != b) for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(data), strict=True))
+    moved = case.replay(
+        run.decisions[:, ::-1], jax.random.key(5)
+    )  # other decisions, same keys: other data
+    assert any(
+        np.any(a != b) for a, b in zip(jax.tree.leaves(moved), jax.tree.leaves(data), strict=True)
+    )

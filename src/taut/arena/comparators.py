@@ -21,28 +21,36 @@ __all__ = ["cache_folder", "comparator_loss"]
 
 
 def cache_folder() -> Path:
-    """Return the folder of stored comparators: TAUT_ARENA_CACHE, or a folder in the user's cache."""
+    """Return the folder of stored comparators: TAUT_ARENA_CACHE, or a folder in the user's
+    cache."""
     given = os.environ.get("TAUT_ARENA_CACHE")
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return Path(given) if given else home / "taut" / "arena"
 
 
-def comparator_loss(stream: Stream, data: Any, rounds: Sequence[int], folder: Path | None = None) -> Array:
+def comparator_loss(
+    stream: Stream, data: Any, rounds: Sequence[int], folder: Path | None = None
+) -> Array:
     """Return the comparator's total loss for every seed and number of rounds, (seed, rounds).
 
     Arguments:
         stream: the stream.
-        data: its data, arrays (seed, round, ...), as `stream.data` returns them for the largest number of rounds. If the
-            data of fewer rounds are not the first rounds of longer ones, `rounds` must be that one number.
+        data: its data, arrays (seed, round, ...), as `stream.data` returns them for the largest
+            number of rounds. If the data of fewer rounds are not the first rounds of longer ones,
+            `rounds` must be that one number.
         rounds: numbers of rounds.
-        folder: where results are stored, by default `cache_folder()`. The name of a file contains a checksum of the data.
+        folder: where results are stored, by default `cache_folder()`. The name of a file contains a
+            checksum of the data.
     """
     seeds = len(jax.tree.leaves(data)[0])
     if not stream.cumulative and any(one != len(jax.tree.leaves(data)[0][0]) for one in rounds):
         raise ValueError(
-            f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every number of rounds"
+            f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every "
+            "number of rounds"
         )
-    path = (cache_folder() if folder is None else folder) / f"{stream.name}-{_key(stream, data, rounds)}.json"
+    path = (
+        cache_folder() if folder is None else folder
+    ) / f"{stream.name}-{_key(stream, data, rounds)}.json"
     stored = _stored(path, (seeds, len(rounds)))
     if stored is not None:
         return stored
@@ -51,10 +59,18 @@ def comparator_loss(stream: Stream, data: Any, rounds: Sequence[int], folder: Pa
     else:
         parts = [first_rounds(data, T) for T in rounds]
         found = np.array(
-            [[_best(stream, one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)] for k in range(seeds)]
+            [
+                [_best(stream, one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)]
+                for k in range(seeds)
+            ]
         )
     checksum = storage.digest({"loss": np.asarray(found, float)})
-    stored_as = {"stream": stream.name, "rounds": list(rounds), "loss": found.tolist(), "sha256": checksum}
+    stored_as = {
+        "stream": stream.name,
+        "rounds": list(rounds),
+        "loss": found.tolist(),
+        "sha256": checksum,
+    }
     storage.write_atomically(path, json.dumps(stored_as).encode())
     return found
 
@@ -76,11 +92,16 @@ def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
 
 
 def _stored(path: Path, shape: tuple[int, int]) -> Array | None:
-    """A stored result; `None` if there is none or it is damaged, in which case it is computed again."""
+    """A stored result; `None` if there is none or it is damaged, in which case it is computed
+    again."""
     try:
         entries = json.loads(storage.read_file(path, "folder", "a stored comparator"))
         found, checksum = np.array(entries["loss"], float), entries["sha256"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    right = found.shape == shape and np.all(np.isfinite(found)) and checksum == storage.digest({"loss": found})
+    right = (
+        found.shape == shape
+        and np.all(np.isfinite(found))
+        and checksum == storage.digest({"loss": found})
+    )
     return found if right else None

@@ -1,4 +1,5 @@
-"""A contest: several learners on one problem and stream, for a list of horizons, with all metrics in one dataset."""
+"""A contest: several learners on one problem and stream, for a list of horizons, with all metrics
+in one dataset."""
 
 from __future__ import annotations
 
@@ -27,13 +28,15 @@ QUANTITIES = ("regret", "violation", "largest_excess", "largest_squared", "peak"
 
 @dataclass(frozen=True)
 class Contestant:
-    """A learner as it appears in tables and figures, with a function that builds it for a horizon."""
+    """A learner as it appears in tables and figures, with a function that builds it for a
+    horizon."""
 
     name: str
     label: str
     make: Callable[[Constants, int], Learner]
     anytime: bool
-    """True if the parameters do not depend on the horizon, so that one run gives the values of all horizons."""
+    """True if the parameters do not depend on the horizon, so that one run gives the values of all
+    horizons."""
 
     def with_learner(self, make: Callable[[Constants, int], Learner]) -> Contestant:
         """Return a contestant with the same name and label but another learner."""
@@ -54,7 +57,8 @@ def contest(
         contestants: the learners.
         problem: the problem, with its constants.
         stream: arrays (seed, round, ...).
-        horizons: numbers of rounds. A learner that is tuned for a horizon is simulated once per horizon.
+        horizons: numbers of rounds. A learner that is tuned for a horizon is simulated once per
+            horizon.
         seeds: number of seeds.
         best: loss of the best fixed decision, by (seed, horizon).
     """
@@ -66,18 +70,34 @@ def contest(
         for part in parts:
             rounds = list(horizons[part])
             measure = partial(_measure, best=best[:, part], rounds=rounds)
-            learner, name = one.make(problem.constants, max(rounds)), f"{one.name} / {part.start or 0}"
+            learner, name = (
+                one.make(problem.constants, max(rounds)),
+                f"{one.name} / {part.start or 0}",
+            )
             cells.append(
                 Cell(
-                    learner, problem, stream, horizon=max(rounds), seeds=seeds, name=name, tags={"contestant": one.name},
-                    record=("loss", "excess"), measure=measure, keep=False,
+                    learner,
+                    problem,
+                    stream,
+                    horizon=max(rounds),
+                    seeds=seeds,
+                    name=name,
+                    tags={"contestant": one.name},
+                    record=("loss", "excess"),
+                    measure=measure,
+                    keep=False,
                 )
-            )  # fmt: skip
+            )
     found = sweep(cells, progress=False).check()
     played = [
         {
             name: np.concatenate(
-                [found.measures(str(cell.name))[name] for cell in cells if cell.tags["contestant"] == one.name], axis=1
+                [
+                    found.measures(str(cell.name))[name]
+                    for cell in cells
+                    if cell.tags["contestant"] == one.name
+                ],
+                axis=1,
             )
             for name in QUANTITIES
         }
@@ -110,7 +130,9 @@ def described(learner: Learner) -> str:
             parts.append(f"{entry.name} = 1 / (theta (t + {float(value.shift):g}))")
         elif isinstance(value, Schedule):
             law = value.power_law()
-            parts.append(f"{entry.name} = {value!r}" if law is None else f"{entry.name} = {_formula(law)}")
+            parts.append(
+                f"{entry.name} = {value!r}" if law is None else f"{entry.name} = {_formula(law)}"
+            )
         else:
             parts.append(f"{entry.name} = {float(value):.6g}")
     return ", ".join(parts)
@@ -123,7 +145,9 @@ def _formula(law: PowerLaw) -> str:
     return f"{law.scale:.6g} / {base}" + ("" if law.beta == 1 else f"^{law.beta:.4g}")
 
 
-def _measure(run: Any, best: np.ndarray[Any, Any], rounds: list[int]) -> dict[str, np.ndarray[Any, Any]]:
+def _measure(
+    run: Any, best: np.ndarray[Any, Any], rounds: list[int]
+) -> dict[str, np.ndarray[Any, Any]]:
     return {
         "regret": metrics.regret(run, best, rounds),
         "violation": metrics.violation(run, rounds),

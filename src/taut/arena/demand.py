@@ -1,18 +1,22 @@
-"""Power demand at five-minute steps, from the packaged series, ISO-NE reports or CSV files with two columns.
+"""Power demand at five-minute steps, from the packaged series, ISO-NE reports or CSV files with two
+columns.
 
-The reader never changes data silently. It either raises an error that names the file and the line, or repairs the
-data and describes each repair in `Demand.repairs`. These repairs are made:
+The reader never changes data silently. It either raises an error that names the file and the line,
+or repairs the data and describes each repair in `Demand.repairs`. These repairs are made:
 
-* Rows or files that are not in time order are sorted. Rows that repeat a time with the same value are dropped.
+* Rows or files that are not in time order are sorted. Rows that repeat a time with the same value
+  are dropped.
 * A gap of at most one hour is filled by linear interpolation.
-* Data with steps of 15, 30 or 60 minutes are interpolated linearly. The steps after the last row repeat its value.
+* Data with steps of 15, 30 or 60 minutes are interpolated linearly. The steps after the last row
+  repeat its value.
 
-Times are local clock times without an offset, so daylight saving time needs a rule. The reader uses the rule of the
-United States since 2007: the clock changes at 02:00 on the second Sunday of March and the first Sunday of November.
-The hour that does not exist in spring is not filled. The hour that occurs twice in autumn is kept twice, in the
-order of the file. ISO-NE reports follow this clock by definition. For a CSV file, the reader decides from the rows
-whether the clock changes, and `repairs` states the assumption. Internally, rows are placed by elapsed seconds, so
-that a clock change is neither a gap nor a repetition.
+Times are local clock times without an offset, so daylight saving time needs a rule. The reader uses
+the rule of the United States since 2007: the clock changes at 02:00 on the second Sunday of March
+and the first Sunday of November. The hour that does not exist in spring is not filled. The hour
+that occurs twice in autumn is kept twice, in the order of the file. ISO-NE reports follow this
+clock by definition. For a CSV file, the reader decides from the rows whether the clock changes, and
+`repairs` states the assumption. Internally, rows are placed by elapsed seconds, so that a clock
+change is neither a gap nor a repetition.
 """
 
 from __future__ import annotations
@@ -49,8 +53,8 @@ class Demand:
 
     Arguments:
         values: demand in MW, one float64 value per step.
-        times: local clock time at the start of each step, datetime64[s]. Steps are five minutes of elapsed time, so
-            the times jump by one hour at a clock change.
+        times: local clock time at the start of each step, datetime64[s]. Steps are five minutes of
+            elapsed time, so the times jump by one hour at a clock change.
         source: one line that describes the series and says whether it is interpolated.
         repairs: descriptions of all repairs and of all assumptions about the clock.
     """
@@ -79,9 +83,12 @@ class _Rows:
 
 
 def packaged() -> Demand:
-    """Return the hourly load of California ISO, 2018-04-24 to 2018-05-03, interpolated to 2880 five-minute steps."""
+    """Return the hourly load of California ISO, 2018-04-24 to 2018-05-03, interpolated to 2880
+    five-minute steps."""
     demand = read([Path(__file__).parent / "data" / "caiso_hourly_20180424_20180503.csv"])
-    return replace(demand, source="California ISO total load" + demand.source[demand.source.index(",") :])
+    return replace(
+        demand, source="California ISO total load" + demand.source[demand.source.index(",") :]
+    )
 
 
 def rescaled(demand: Demand, mean: float) -> np.ndarray:
@@ -93,13 +100,15 @@ def read(paths: Sequence[str | Path]) -> Demand:
     """Read files with demand and join them in time order.
 
     Arguments:
-        paths: ISO-NE five-minute reports (`rt_fiveminsysload_YYYYMMDD.csv`; the column Native Load is used) or CSV
-            files with two columns, with or without a header: time (`YYYY-MM-DD HH:MM[:SS]` or
-            `MM/DD/YYYY HH:MM[:SS]`, the start of the interval) and MW. All files must have the same step.
+        paths: ISO-NE five-minute reports (`rt_fiveminsysload_YYYYMMDD.csv`; the column Native Load
+            is used) or CSV files with two columns, with or without a header: time (`YYYY-MM-DD
+            HH:MM[:SS]` or `MM/DD/YYYY HH:MM[:SS]`, the start of the interval) and MW. All files
+            must have the same step.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: the data are invalid and cannot be repaired safely (see the docstring of the module).
+        ValueError: the data are invalid and cannot be repaired safely (see the docstring of the
+            module).
     """
     files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     if not files:
@@ -108,7 +117,9 @@ def read(paths: Sequence[str | Path]) -> Demand:
     step = parts[0].step
     for part in parts:
         if part.step != step:
-            raise _refusal(part.path, f"{STEPS[part.step]} rows", f"{STEPS[step]} as in {parts[0].path}")
+            raise _refusal(
+                part.path, f"{STEPS[part.step]} rows", f"{STEPS[step]} as in {parts[0].path}"
+            )
     repairs: list[str] = []
     changes = _changes(parts, repairs)
     keys, values, origin = _joined(parts, changes, repairs)
@@ -146,27 +157,37 @@ def _rows(path: Path) -> _Rows:
     found = (_iso_ne if iso_ne else _plain)(path, cells)
     for where, time, value in found:
         if _stamp(time) is None:
-            raise _refusal(where, f"time {time!r}", f"{FORMATS}, local clock, whole seconds, no offset")
+            raise _refusal(
+                where, f"time {time!r}", f"{FORMATS}, local clock, whole seconds, no offset"
+            )
         if not np.isfinite(_number(value)):
-            raise _refusal(where, f"value {value!r}", "a number of MW (or no row: a short gap is filled)")
+            raise _refusal(
+                where, f"value {value!r}", "a number of MW (or no row: a short gap is filled)"
+            )
     stamps = np.array([_stamp(time) for _, time, _ in found], dtype=np.int64)
     values = np.array([_number(value) for _, _, value in found])
 
     low, high = int(values.argmin()), int(values.argmax())
     if values[low] <= 0:
-        raise _refusal(path, f"{values[low]:g} at {_clock(stamps[low])}", "a system load in MW, above zero")
+        raise _refusal(
+            path, f"{values[low]:g} at {_clock(stamps[low])}", "a system load in MW, above zero"
+        )
     if values[high] < 100:
         raise _refusal(path, f"no value above {values[high]:g}, which looks like GW", "MW")
     if values[high] > 1e6:
         unit = "W" if np.median(values) > 1e9 else "kW"
-        raise _refusal(path, f"{values[high]:g} at {_clock(stamps[high])}, which looks like {unit}", "MW")
+        raise _refusal(
+            path, f"{values[high]:g} at {_clock(stamps[high])}, which looks like {unit}", "MW"
+        )
 
     apart, counts = np.unique(np.diff(np.unique(stamps)), return_counts=True)
     if not apart.size:
         raise _refusal(path, "a single time", "at least two")
     step = int(apart[counts.argmax()])  # the most frequent difference, so that gaps do not matter
     if step not in STEPS:
-        raise _refusal(path, f"rows {step / 60:g} minutes apart", "steps of 5, 15, 30 or 60 minutes")
+        raise _refusal(
+            path, f"rows {step / 60:g} minutes apart", "steps of 5, 15, 30 or 60 minutes"
+        )
     return _Rows(path, iso_ne, step, stamps, values, _second_pass(stamps, step))
 
 
@@ -184,7 +205,9 @@ def _cells(path: Path) -> Cells:
         raise _refusal(path, "binary data", "a CSV file")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        rows = [(f"{path} line {reader.line_num}", [cell.strip() for cell in row]) for row in reader]
+        rows = [
+            (f"{path} line {reader.line_num}", [cell.strip() for cell in row]) for row in reader
+        ]
     except csv.Error as error:
         raise _refusal(f"{path} line {reader.line_num}", f"a broken row ({error})", "CSV") from None
     rows = [(where, cells) for where, cells in rows if any(cells)]
@@ -215,10 +238,14 @@ def _iso_ne(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
     if not closing or sum(cells[0] == "T" for _, cells in rows) != 1:
         raise _refusal(path, "no closing T row or several", 'one last row like "T","288 lines"')
     if int(closing[1]) != len(data):
-        raise _refusal(path, f"{len(data)} D rows", f"{closing[1]}, the count in the T row (a cut file?)")
+        raise _refusal(
+            path, f"{len(data)} D rows", f"{closing[1]}, the count in the T row (a cut file?)"
+        )
     for where, cells in data:
         if not 5 <= len(cells) <= 7 or len(cells) <= max(time, load):
-            raise _refusal(where, f"{len(cells) - 2} values", "3 to 5, under the first H row's names")
+            raise _refusal(
+                where, f"{len(cells) - 2} values", "3 to 5, under the first H row's names"
+            )
     return [(where, cells[time], cells[load]) for where, cells in data]
 
 
@@ -243,7 +270,8 @@ def _plain(path: Path, rows: Cells) -> list[tuple[str, str, str]]:
 
 
 def _two_columns(rows: Cells) -> Cells:
-    """Return the columns of time and load if a header names them, otherwise the rows as they are."""
+    """Return the columns of time and load if a header names them, otherwise the rows as they
+    are."""
     names = [cell.lower() for cell in rows[0][1]]
     if len(names) < 3:
         return rows
@@ -252,11 +280,15 @@ def _two_columns(rows: Cells) -> Cells:
     if not times or len(loads) != 1:
         return rows
     place = (times[0], loads[0])
-    return [(where, [cells[i] for i in place] if len(cells) > max(place) else cells) for where, cells in rows]
+    return [
+        (where, [cells[i] for i in place] if len(cells) > max(place) else cells)
+        for where, cells in rows
+    ]
 
 
 def _stamp(text: str) -> int | None:
-    """Parse a local clock time as seconds since 1970-01-01 on the same clock. Return None if the text is no such time."""
+    """Parse a local clock time as seconds since 1970-01-01 on the same clock. Return None if the
+    text is no such time."""
     try:
         clock = "%H:%M:%S" if text.count(":") == 2 else "%H:%M"
         if re.match(r"\d{4}/", text):
@@ -308,9 +340,13 @@ def _second_pass(stamps: np.ndarray, step: int) -> np.ndarray:
             continue  # in a file in reverse order the two occurrences cannot be told apart
         times, counts = np.unique(stamps[rows], return_counts=True)
         back = np.flatnonzero(np.diff(stamps[rows]) < 0)
-        if len(back) == 1 and 2 * np.sum(counts > 1) >= len(times):  # 01:00 ... 01:55, 01:00 ... 01:55
+        if len(back) == 1 and 2 * np.sum(counts > 1) >= len(
+            times
+        ):  # 01:00 ... 01:55, 01:00 ... 01:55
             second[rows[back[0] + 1 :]] = True
-        elif not len(back) and np.all(counts == 2) and len(times) * step == HOUR:  # 01:00, 01:00, 01:05, ...
+        elif (
+            not len(back) and np.all(counts == 2) and len(times) * step == HOUR
+        ):  # 01:00, 01:00, 01:05, ...
             second[rows[1::2]] = True
     return second
 
@@ -327,22 +363,31 @@ def _changes(parts: list[_Rows], repairs: list[str]) -> Changes:
             seen = bool(np.any((second >= two - HOUR) & (second < two)))
             word = "the hour from 01:00 comes twice on the local clock and counts twice"
         else:
-            within = [part for part in parts if np.any((part.stamps >= two) & (part.stamps < two + HOUR))]
+            within = [
+                part for part in parts if np.any((part.stamps >= two) & (part.stamps < two + HOUR))
+            ]
             seen = inside and not within
             word = "the hour from 02:00 does not exist on the local clock and was not filled"
             for part in within:
                 if part.iso_ne:
-                    raise _refusal(part.path, f"rows after 02:00 on {day}", "none: the clock skips that hour")
-        if seen or (inside and any(part.iso_ne for part in parts)):  # if a report lacks the second hour, that is a gap
+                    raise _refusal(
+                        part.path, f"rows after 02:00 on {day}", "none: the clock skips that hour"
+                    )
+        if seen or (
+            inside and any(part.iso_ne for part in parts)
+        ):  # if a report lacks the second hour, that is a gap
             found.append((two, gain))
             repairs.append(f"clock change on {day}: {word}")
         elif inside:
-            repairs.append(f"no clock change in the rows of {day}: read as a clock that does not change")
+            repairs.append(
+                f"no clock change in the rows of {day}: read as a clock that does not change"
+            )
     return found
 
 
 def _elapsed(part: _Rows, changes: Changes) -> np.ndarray:
-    """Return the elapsed seconds of the rows: clock seconds plus the clock changes up to that time."""
+    """Return the elapsed seconds of the rows: clock seconds plus the clock changes up to that
+    time."""
     keys = part.stamps.copy()
     for two, gain in changes:
         keys[(part.stamps >= two) | (part.second & (part.stamps >= two - HOUR))] += gain
@@ -367,8 +412,11 @@ def _clock(key: int, changes: Sequence[tuple[int, int]] = ()) -> str:
 # Joining all files to one series.
 
 
-def _joined(parts: list[_Rows], changes: Changes, repairs: list[str]) -> tuple[np.ndarray, np.ndarray, list[Path]]:
-    """Return elapsed seconds, value and file of all rows, sorted by time and without repetitions."""
+def _joined(
+    parts: list[_Rows], changes: Changes, repairs: list[str]
+) -> tuple[np.ndarray, np.ndarray, list[Path]]:
+    """Return elapsed seconds, value and file of all rows, sorted by time and without
+    repetitions."""
     each = [_elapsed(part, changes) for part in parts]
     for part, own in zip(parts, each, strict=True):
         if np.any(np.diff(own) < 0):
@@ -399,15 +447,20 @@ def _joined(parts: list[_Rows], changes: Changes, repairs: list[str]) -> tuple[n
     return keys, values, [parts[index].path for index in owner]
 
 
-def _filled(keys: np.ndarray, step: int, origin: list[Path], changes: Changes, repairs: list[str]) -> int:
-    """Return the number of samples missing in short gaps and describe each gap in `repairs`. Long gaps are an error."""
+def _filled(
+    keys: np.ndarray, step: int, origin: list[Path], changes: Changes, repairs: list[str]
+) -> int:
+    """Return the number of samples missing in short gaps and describe each gap in `repairs`. Long
+    gaps are an error."""
     total = 0
     apart = np.diff(keys)
     for i in np.flatnonzero(apart != step):
         before, after = _clock(keys[i], changes), _clock(keys[i + 1], changes)
         missing = int(apart[i]) // step - 1
         if apart[i] % step:
-            raise _refusal(origin[i + 1], f"a row at {after} after one at {before}", f"{STEPS[step]} rows")
+            raise _refusal(
+                origin[i + 1], f"a row at {after} after one at {before}", f"{STEPS[step]} rows"
+            )
         if missing * step > HOUR:
             came = f"a gap of {missing} {STEPS[step]} rows between {before} and {after}"
             raise _refusal(origin[i + 1], came, "gaps of at most one hour")

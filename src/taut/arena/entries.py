@@ -27,13 +27,16 @@ __all__ = ["FACTORS", "THEORY", "Entry", "card_of", "entries", "reason_against",
 THEORY = "theory"
 """The parameters that the method's theory gives."""
 FACTORS = (1 / 16, 1 / 4, 4, 16)
-"""The grid: one number that a method is told is multiplied by these. All methods have the same budget of four further runs."""
+"""The grid: one number that a method is told is multiplied by these. All methods have the same
+budget of four further runs."""
 GRID_ROUNDS = 2**13
 """The grid is played for this number of rounds, or for the largest smaller one that is played."""
 MANY = 32
-"""Constraints beyond which methods that solve a quadratic program in every round take a hundred times as long as others."""
+"""Constraints beyond which methods that solve a quadratic program in every round take a hundred
+times as long as others."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
-"""The number that is multiplied: the first of these constants that the method needs, or its option `start_up`."""
+"""The number that is multiplied: the first of these constants that the method needs, or its option
+`start_up`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +54,15 @@ class Entry:
     @property
     def name(self) -> str:
         """A name that differs from those of all other entries."""
-        return f"{self.stream.name} / {self.card.name} / {self.variant} / {self.horizon} / {self.seeds}"
+        return (
+            f"{self.stream.name} / {self.card.name} / {self.variant} / {self.horizon} / "
+            f"{self.seeds}"
+        )
 
     @property
     def problem(self) -> Problem:
-        """The problem that is played: constraints one by one, or their maximum, as the card says."""
+        """The problem that is played: constraints one by one, or their maximum, as the card
+        says."""
         return _played(self.card, self.stream)
 
     @property
@@ -74,18 +81,30 @@ class Entry:
 
         data = partial(stream_data, self.stream.name, self.stream.version, self.seeds, self.horizon)
         return Cell(
-            self.learner, self.problem, data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
-            horizon=self.horizon, seeds=self.seeds, name=self.name, score=self.score, measure=measured,
-            chunk=chunk_of_any_length(self.horizon), feedback=self.feedback, unproven=self.feedback is not None,
-        )  # fmt: skip
+            self.learner,
+            self.problem,
+            data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
+            horizon=self.horizon,
+            seeds=self.seeds,
+            name=self.name,
+            score=self.score,
+            measure=measured,
+            chunk=chunk_of_any_length(self.horizon),
+            feedback=self.feedback,
+            unproven=self.feedback is not None,
+        )
 
 
 @lru_cache(maxsize=24)
 def stream_data(name: str, version: int, seeds: int, rounds: int) -> Any:
-    """The data of a registered stream. The version is part of the arguments, so that results of other versions are not reused."""
+    """The data of a registered stream. The version is part of the arguments, so that results of
+    other versions are not reused."""
     found = STREAMS[name]
     if found.version != version:
-        raise ValueError(f"version: got {version} of the stream {name!r}; expected {found.version}, the installed one")
+        raise ValueError(
+            f"version: got {version} of the stream {name!r}; expected {found.version}, the "
+            "installed one"
+        )
     return found.data(seeds, rounds)
 
 
@@ -100,13 +119,15 @@ def stream_of(name: str) -> Stream:
 
     if name not in STREAMS:
         raise ValueError(
-            f"streams: got {name!r}; expected one of {', '.join(STREAMS)}{arguments.did_you_mean(name, STREAMS)}"
+            f"streams: got {name!r}; expected one of "
+            f"{', '.join(STREAMS)}{arguments.did_you_mean(name, STREAMS)}"
         )
     return STREAMS[name]
 
 
 def card_of(name: str) -> Card:
-    """Return the card of a registered learner, or of "package.module:Name": a card, a learner class or a constructor.
+    """Return the card of a registered learner, or of "package.module:Name": a card, a learner class
+    or a constructor.
 
     A class is built by its constructor `tuned` if it has one.
     """
@@ -117,15 +138,17 @@ def card_of(name: str) -> Card:
         from .. import arguments
 
         raise ValueError(
-            f"learners: got {name!r}; expected a registered name (see taut learners) or package:Name"
-            f"{arguments.did_you_mean(name, LEARNERS)}"
+            f"learners: got {name!r}; expected a registered name (see taut learners) or "
+            f"package:Name{arguments.did_you_mean(name, LEARNERS)}"
         )
     here = str(Path.cwd())
     sys.path.insert(0, here)  # a module in the folder where the command is run
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
-        raise ValueError(f"learners: got {name!r}, but {module!r} cannot be imported: {error}") from error
+        raise ValueError(
+            f"learners: got {name!r}, but {module!r} cannot be imported: {error}"
+        ) from error
     finally:
         sys.path.remove(here)
     if isinstance(found, Card):
@@ -134,7 +157,8 @@ def card_of(name: str) -> Card:
         make: Any = getattr(found, "tuned", found) if isinstance(found, type) else found
         return Card(name=name, make=make)
     raise ValueError(
-        f"learners: got {name!r}, which is {found!r}; expected a taut.Card, a learner class or a constructor"
+        f"learners: got {name!r}, which is {found!r}; expected a taut.Card, a learner class or a "
+        "constructor"
     )
 
 
@@ -142,7 +166,11 @@ def reason_against(card: Card, stream: Stream) -> str:
     """Why a method does not apply to a stream; empty if it does."""
     known = stream.rows.constants
     if card.request_first != stream.request_first:
-        return "it needs the request first" if card.request_first else "requests are revealed before the decision"
+        return (
+            "it needs the request first"
+            if card.request_first
+            else "requests are revealed before the decision"
+        )
     if stream.feedback is None and "full" not in card.feedback:
         return f"it is for other feedback: {', '.join(card.feedback)}"
     if isinstance(stream.feedback, Bandit) and "bandit" not in card.feedback:
@@ -153,12 +181,16 @@ def reason_against(card: Card, stream: Stream) -> str:
         return "the feasible set has no exact projection"
     if card.fixed_constraints and stream.rows.constraints.takes_data:
         return "the constraints change"
-    if {"fixed affine constraints", "affine constraints"} & set(card.assumptions) and known.constraint_smoothness != 0:
+    if {"fixed affine constraints", "affine constraints"} & set(
+        card.assumptions
+    ) and known.constraint_smoothness != 0:
         return "the constraints are not affine"
     if "Slater's condition" in card.assumptions and known.slater is None:
         return "no Slater point is known"
     if not stream.feasible_rounds and "excess" not in card.growth:
-        return "no decision is feasible in every round, and the method has no bound on the signed sum"
+        return (
+            "no decision is feasible in every round, and the method has no bound on the signed sum"
+        )
     missing = [name for name in card.needs if getattr(known, name) is None]
     return f"the constant {missing[0]} is not known" if missing else ""
 
@@ -168,7 +200,9 @@ def _too_slow(card: Card, stream: Stream) -> str:
     count = stream.rows.constants.constraint_count or 1
     if "quadratic program" not in card.cost or count <= MANY:
         return ""
-    return f"its quadratic program with {count} rows takes too long; it plays if --learners names it"
+    return (
+        f"its quadratic program with {count} rows takes too long; it plays if --learners names it"
+    )
 
 
 def _played(card: Card, stream: Stream) -> Problem:
@@ -195,7 +229,9 @@ def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[t
             yield f"{option} x {factor:g}", card.build(problem, horizon, **told, **{option: value})
 
 
-@lru_cache(maxsize=256)  # every learner is told the same wrong constants, and a new problem is traced again
+@lru_cache(
+    maxsize=256
+)  # every learner is told the same wrong constants, and a new problem is traced again
 def _told(stream: Stream, separate: bool, constant: str, factor: float) -> Problem:
     """The problem of a stream with one constant multiplied."""
     problem = stream.rows if separate else stream.problem
@@ -212,10 +248,12 @@ def entries(
     grid: bool = False,
     patient: bool = True,
 ) -> tuple[list[Entry], list[tuple[str, str, str]]]:
-    """Return what is played, and (stream, learner, reason) for what is not; the learner is empty if no learner plays.
+    """Return what is played, and (stream, learner, reason) for what is not; the learner is empty if
+    no learner plays.
 
-    The grid is played for one number of rounds only, the largest up to `GRID_ROUNDS`. Unless `patient`, methods that solve a
-    quadratic program in every round do not play with many constraints.
+    The grid is played for one number of rounds only, the largest up to `GRID_ROUNDS`. Unless
+    `patient`, methods that solve a quadratic program in every round do not play with many
+    constraints.
     """
     found: list[Entry] = []
     left_out: list[tuple[str, str, str]] = []
@@ -225,7 +263,13 @@ def entries(
         lengths = () if why else stream.horizons(tuple(horizons))
         if not lengths:
             asked = ", ".join(map(str, horizons))
-            left_out.append((stream.name, "", why or f"it has at most {stream.longest} rounds, asked for were {asked}"))
+            left_out.append(
+                (
+                    stream.name,
+                    "",
+                    why or f"it has at most {stream.longest} rounds, asked for were {asked}",
+                )
+            )
             continue
         tuned = max((T for T in lengths if T <= GRID_ROUNDS), default=min(lengths))
         for card in cards:
@@ -234,7 +278,9 @@ def entries(
             try:
                 for T in () if reason else lengths:
                     for variant, learner in variants(card, stream, T, grid and tuned == T):
-                        made.append(Entry(stream, card, variant, T, stream.seeds_of(seeds), learner))
+                        made.append(
+                            Entry(stream, card, variant, T, stream.seeds_of(seeds), learner)
+                        )
             except ValueError as error:
                 reason = str(error)
             if reason:

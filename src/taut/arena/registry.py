@@ -1,4 +1,5 @@
-"""The registry of streams: those of this package, and those of others by entry points in the group `taut.streams`."""
+"""The registry of streams: those of this package, and those of others by entry points in the group
+`taut.streams`."""
 
 from __future__ import annotations
 
@@ -13,9 +14,20 @@ __all__ = ["GROUP", "STREAMS"]
 
 GROUP = "taut.streams"
 ORDER = (
-    "toy", "toy-strong", "doubly-stochastic", "polytope", "polytope-thin", "polytope-flat", "pool-adaptive", "pool-random",
-    "nested-boxes", "nested-spheres", "drifting-fast", "drifting-slow", "switching",
-)  # fmt: skip
+    "toy",
+    "toy-strong",
+    "doubly-stochastic",
+    "polytope",
+    "polytope-thin",
+    "polytope-flat",
+    "pool-adaptive",
+    "pool-random",
+    "nested-boxes",
+    "nested-spheres",
+    "drifting-fast",
+    "drifting-slow",
+    "switching",
+)
 """Streams that tables show first; the others follow in alphabetical order."""
 
 
@@ -24,9 +36,13 @@ def _own() -> Iterator[Stream]:
     found: list[Stream] = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         found += getattr(importlib.import_module(f"{package}.{module.name}"), "STREAMS", ())
-    found.sort(key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER), one.name))
+    found.sort(
+        key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER), one.name)
+    )
     return iter(found)
 
 
-STREAMS: entry_points.Registry[Stream] = entry_points.Registry(_own(), Stream, GROUP, "stream", "taut.arena.Stream")
+STREAMS: entry_points.Registry[Stream] = entry_points.Registry(
+    _own(), Stream, GROUP, "stream", "taut.arena.Stream"
+)
 """Every stream by name."""

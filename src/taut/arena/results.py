@@ -1,4 +1,5 @@
-"""Results of the arena on disk: one small file per cell, written once, and a table of all of them."""
+"""Results of the arena on disk: one small file per cell, written once, and a table of all of
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ CHECKSUM = "sha256"
 
 @dataclass(frozen=True)
 class Result:
-    """What one learner with given parameters measured on one stream for a number of rounds, by seed."""
+    """What one learner with given parameters measured on one stream for a number of rounds, by
+    seed."""
 
     stream: str
     stream_version: int
@@ -35,7 +37,8 @@ class Result:
     variant: str
     horizon: int
     values: Mapping[str, tuple[float, ...]]
-    """By quantity ("regret", "violation", "squared violation", "peak violation", "excess"), the value of each seed."""
+    """By quantity ("regret", "violation", "squared violation", "peak violation", "excess"), the
+    value of each seed."""
     parameters: str = ""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """The bounds that apply, by quantity."""
@@ -53,17 +56,29 @@ class Result:
         arguments.count("horizon", self.horizon)
         missing = [name for name in ("regret", "violation") if name not in self.values]
         if missing:
-            raise ValueError(f"values: got none for {missing[0]!r}; expected at least regret and violation, by seed")
+            raise ValueError(
+                f"values: got none for {missing[0]!r}; expected at least regret and violation, by "
+                "seed"
+            )
         sizes = set()
         for name, values in self.values.items():
             arguments.one_of("values", name, QUANTITIES)
             sizes.add(len(values))
-            if not values or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-                raise ValueError(f"values: got {values!r} for {name!r}; expected a finite number per seed")
+            if not values or not all(
+                isinstance(v, (int, float)) and math.isfinite(v) for v in values
+            ):
+                raise ValueError(
+                    f"values: got {values!r} for {name!r}; expected a finite number per seed"
+                )
             if name not in {"regret", "excess"} and min(values) < 0:
-                raise ValueError(f"values: got {min(values)} for {name!r}; expected numbers that are not negative")
+                raise ValueError(
+                    f"values: got {min(values)} for {name!r}; expected numbers that are not "
+                    "negative"
+                )
         if len(sizes) > 1:
-            raise ValueError(f"values: got {sorted(sizes)} seeds; expected the same number for all quantities")
+            raise ValueError(
+                f"values: got {sorted(sizes)} seeds; expected the same number for all quantities"
+            )
         for name in ("parameters", "origin", "version"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
@@ -86,15 +101,25 @@ class Result:
 
     @property
     def file(self) -> str:
-        """The file's name, which says what was played and with which versions, but not what was measured."""
-        facts = (FORMAT, *self.key, self.stream_version, self.parameters, self.seeds, self.origin, self.version)
+        """The file's name, which says what was played and with which versions, but not what was
+        measured."""
+        facts = (
+            FORMAT,
+            *self.key,
+            self.stream_version,
+            self.parameters,
+            self.seeds,
+            self.origin,
+            self.version,
+        )
         short = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
         safe = "".join(c if c.isalnum() or c in "-." else "_" for c in self.learner)
         return f"{self.stream}/{safe}-{self.horizon}-{short}.json"
 
 
 def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
-    """Write a result once; return whether it is new. A result that differs from a stored one of the same name is refused.
+    """Write a result once; return whether it is new. A result that differs from a stored one of the
+    same name is refused.
 
     The time per round in seconds is stored apart, because it differs from run to run.
     """
@@ -104,12 +129,14 @@ def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
     if path.exists():
         if read(path) != result:
             raise ValueError(
-                f"{path}: got other numbers than the stored ones for the same cell and versions; results are never "
-                "overwritten. Use another folder, or find out why they differ"
+                f"{path}: got other numbers than the stored ones for the same cell and versions; "
+                "results are never overwritten. Use another folder, or find out why they differ"
             )
         return False
     entries = json.loads(json.dumps({"format": FORMAT, **asdict(result)}))
-    storage.write_atomically(path, json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1).encode())
+    storage.write_atomically(
+        path, json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1).encode()
+    )
     return True
 
 
@@ -132,11 +159,14 @@ def read(path: Path) -> Result:
             raise ValueError(f"it contains the result that belongs into {found.file}")
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path}: got a damaged or foreign file ({error}); expected a result of the arena") from error
+        raise ValueError(
+            f"{path}: got a damaged or foreign file ({error}); expected a result of the arena"
+        ) from error
 
 
 def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
-    """Return the results by (stream, learner, variant, horizon); of several versions the newest, then that with most seeds."""
+    """Return the results by (stream, learner, variant, horizon); of several versions the newest,
+    then that with most seeds."""
     found: dict[tuple[str, str, str, int], Result] = {}
     for path in sorted((folder / "results").glob("*/*.json")):
         result = read(path)
@@ -144,7 +174,9 @@ def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
         if known is None or _order(result) >= _order(known):
             found[result.key] = result
     if not found:
-        raise FileNotFoundError(f"{folder}: got a folder without results; expected one that `taut arena run` wrote")
+        raise FileNotFoundError(
+            f"{folder}: got a folder without results; expected one that `taut arena run` wrote"
+        )
     return found
 
 
@@ -162,18 +194,27 @@ def _order(result: Result) -> tuple[Any, ...]:
 
 
 def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
-    """Return one row per result and seed, and write it to index.parquet if a package for Parquet is installed."""
+    """Return one row per result and seed, and write it to index.parquet if a package for Parquet is
+    installed."""
     import pandas as pd
 
     rows = [
         {
-            "stream": one.stream, "learner": one.learner, "variant": one.variant, "horizon": one.horizon, "seed": seed,
-            **{name: values[seed] for name, values in one.values.items()}, "origin": one.origin, "version": one.version,
-            "stream version": one.stream_version, "parameters": one.parameters, "file": one.file,
+            "stream": one.stream,
+            "learner": one.learner,
+            "variant": one.variant,
+            "horizon": one.horizon,
+            "seed": seed,
+            **{name: values[seed] for name, values in one.values.items()},
+            "origin": one.origin,
+            "version": one.version,
+            "stream version": one.stream_version,
+            "parameters": one.parameters,
+            "file": one.file,
         }
         for one in results
         for seed in range(one.seeds)
-    ]  # fmt: skip
+    ]
     table = pd.DataFrame(rows)
     try:
         content = table.to_parquet(None, index=False)
@@ -183,11 +224,14 @@ def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
     return table
 
 
-def add_from_csv(folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any) -> Result:
-    """Store what a method measured elsewhere: a CSV file with one row per seed and the quantities as columns.
+def add_from_csv(
+    folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any
+) -> Result:
+    """Store what a method measured elsewhere: a CSV file with one row per seed and the quantities
+    as columns.
 
-    The file needs the columns seed, regret and violation. Names of learners and of the origin must not be those of taut's own
-    results.
+    The file needs the columns seed, regret and violation. Names of learners and of the origin must
+    not be those of taut's own results.
     """
     from ..learners import LEARNERS
     from .entries import stream_of
@@ -196,17 +240,21 @@ def add_from_csv(folder: Path, file: Path, *, stream: str, learner: str, origin:
     if learner in LEARNERS or origin == "taut" or not origin:
         what, got = ("learner", learner) if learner in LEARNERS else ("origin", origin)
         raise ValueError(
-            f"{what}: got {got!r}; expected a name that taut does not use, so that results are not confused"
+            f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
+            "not confused"
         )
     if not known.horizons((facts["horizon"],)):
         raise ValueError(
-            f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to {known.longest} rounds"
+            f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to "
+            f"{known.longest} rounds"
         )
     try:
         with file.open(newline="") as lines:
             rows = list(csv.DictReader(lines))
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"file: got {file}, which cannot be read ({error}); expected a CSV file") from error
+        raise ValueError(
+            f"file: got {file}, which cannot be read ({error}); expected a CSV file"
+        ) from error
     names = [name for name in QUANTITIES if rows and name in rows[0]]
     try:
         seeds = [int(row["seed"]) for row in rows]
@@ -216,10 +264,22 @@ def add_from_csv(folder: Path, file: Path, *, stream: str, learner: str, origin:
             f"file: got {file} with a missing or wrong entry ({error}); expected a number per seed"
         ) from error
     if not rows or seeds != list(range(len(rows))):
-        raise ValueError(f"file: got the seeds {seeds}; expected 0, 1, 2, ... in this order, one row each")
+        raise ValueError(
+            f"file: got the seeds {seeds}; expected 0, 1, 2, ... in this order, one row each"
+        )
     if known.seeds is not None and len(seeds) > known.seeds:
-        raise ValueError(f"file: got {len(seeds)} seeds; expected at most {known.seeds}, as the stream {stream!r} has")
-    result = Result(stream=stream, stream_version=known.version, learner=learner, values=values, origin=origin, **facts)
+        raise ValueError(
+            f"file: got {len(seeds)} seeds; expected at most {known.seeds}, as the stream "
+            f"{stream!r} has"
+        )
+    result = Result(
+        stream=stream,
+        stream_version=known.version,
+        learner=learner,
+        values=values,
+        origin=origin,
+        **facts,
+    )
     write(folder, result)
     index(folder, read_all(folder).values())
     return result

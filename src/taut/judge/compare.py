@@ -1,4 +1,5 @@
-"""Comparison of several learners on the same problem and stream: one table, one figure, and a winner only where it is clear."""
+"""Comparison of several learners on the same problem and stream: one table, one figure, and a
+winner only where it is clear."""
 
 from __future__ import annotations
 
@@ -48,12 +49,14 @@ COLUMNS = (
     "excess",
     "microseconds per round",
 )
-"""What a comparison reports per learner. Less is better in every column but "excess", which has no best value."""
+"""What a comparison reports per learner. Less is better in every column but "excess", which has no
+best value."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds with its 95 % confidence interval (Student's t); with one seed the interval is unknown."""
+    """A mean over seeds with its 95 % confidence interval (Student's t); with one seed the interval
+    is unknown."""
 
     mean: float
     low: float
@@ -68,7 +71,9 @@ class Interval:
             return cls(mean, np.nan, np.nan)
         from scipy import stats
 
-        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+        half = float(
+            stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+        )
         return cls(mean, mean - half, mean + half)
 
     def __str__(self) -> str:
@@ -85,7 +90,8 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Several learners on the same problem and data. `runs` and `values` are by label, `values` then by column."""
+    """Several learners on the same problem and data. `runs` and `values` are by label, `values`
+    then by column."""
 
     runs: Mapping[str, Run]
     values: Mapping[str, Mapping[str, Array]]
@@ -103,8 +109,13 @@ class Comparison:
         return Interval.of(self.values[label][column])
 
     def winner(self, column: str) -> str | None:
-        """Return the label with the smallest value if its confidence interval lies below all others, else `None`."""
-        found = {label: self.interval(label, column) for label, columns in self.values.items() if column in columns}
+        """Return the label with the smallest value if its confidence interval lies below all
+        others, else `None`."""
+        found = {
+            label: self.interval(label, column)
+            for label, columns in self.values.items()
+            if column in columns
+        }
         if len(found) < 2 or column == "excess":
             return None
         first = min(found, key=lambda label: found[label].mean)
@@ -119,7 +130,8 @@ class Comparison:
         return self.runs[label].certificate(**({"best": self.best} | options))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a table with one row per learner, and columns (quantity, "mean" | "low" | "high")."""
+        """Return a table with one row per learner, and columns (quantity, "mean" | "low" |
+        "high")."""
         import pandas as pd
 
         rows = {
@@ -146,7 +158,9 @@ class Comparison:
                 for label, columns in self.values.items()
             },
             "winners": {
-                name: self.winner(name) for name in COLUMNS if name != "policy regret" or name in self._columns()
+                name: self.winner(name)
+                for name in COLUMNS
+                if name != "policy regret" or name in self._columns()
             },
         }
 
@@ -158,7 +172,8 @@ class Comparison:
         return text
 
     def to_latex(self) -> str:
-        """Return the table for a paper: mean and half-width of the interval, the winner of a column in bold."""
+        """Return the table for a paper: mean and half-width of the interval, the winner of a column
+        in bold."""
         names = self._columns()
         lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\hline"]
         lines.append(" & ".join(["learner", *(_tex(name) for name in names)]) + r" \\ \hline")
@@ -171,7 +186,10 @@ class Comparison:
         """Return the table that printing shows; a star marks the winner of a column."""
         from rich.table import Table
 
-        title = f"{len(self.runs)} learners on {self.seeds} seed(s) x {self.horizon} rounds (mean, 95 % interval)"
+        title = (
+            f"{len(self.runs)} learners on {self.seeds} seed(s) x {self.horizon} rounds (mean, 95 "
+            "% interval)"
+        )
         table = Table(title=title, title_justify="left")
         table.add_column("learner", overflow="fold")
         names = self._columns()
@@ -179,20 +197,26 @@ class Comparison:
             table.add_column("\n".join(name.split(" ", 1)), justify="right", no_wrap=True)
         for label in self.values:
             table.add_row(
-                label, *(f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}" for name in names)
+                label,
+                *(
+                    f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
+                    for name in names
+                ),
             )
         return table
 
     def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
-        """Draw regret, clipped and signed violation over the rounds, with bands over the seeds and bounds dashed.
+        """Draw regret, clipped and signed violation over the rounds, with bands over the seeds and
+        bounds dashed.
 
-        Without a comparator the first panel shows the loss. Bounds hold at the last round, if the constants of the problem are
-        right.
+        Without a comparator the first panel shows the loss. Bounds hold at the last round, if the
+        constants of the problem are right.
 
         Arguments:
             ax: three Matplotlib axes to draw on; by default new ones.
-            certificates: whether to check the bounds first, with one certificate per learner. Bounds whose assumptions are
-                refuted are then left out, and bounds from observed gradients are added.
+            certificates: whether to check the bounds first, with one certificate per learner.
+                Bounds whose assumptions are refuted are then left out, and bounds from observed
+                gradients are added.
 
         Returns an array of three axes.
         """
@@ -202,11 +226,14 @@ class Comparison:
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield self.table()
-        clear = {name: self.winner(name) for name in self._columns() if self.winner(name) is not None}
+        clear = {
+            name: self.winner(name) for name in self._columns() if self.winner(name) is not None
+        }
         yield (
             "* The confidence interval lies below those of all other learners."
             if clear
-            else "No learner is clearly best in any column: the confidence intervals overlap, or there is one seed."
+            else "No learner is clearly best in any column: the confidence intervals overlap, or "
+            "there is one seed."
         )
         yield from self.notes
 
@@ -219,7 +246,9 @@ class Comparison:
         return capture.get()
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(self.runs)}: {self.seeds} seed(s) x {self.horizon} rounds>"
+        return (
+            f"<Comparison of {', '.join(self.runs)}: {self.seeds} seed(s) x {self.horizon} rounds>"
+        )
 
     def _repr_html_(self) -> str:
         names = self._columns()
@@ -227,14 +256,22 @@ class Comparison:
         body = ""
         for label in self.values:
             cells = (
-                f"<b>{self._cell(label, name)}</b>" if self.winner(name) == label else self._cell(label, name)
+                f"<b>{self._cell(label, name)}</b>"
+                if self.winner(name) == label
+                else self._cell(label, name)
                 for name in names
             )
-            body += f"<tr><th>{_html(label)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+            body += (
+                f"<tr><th>{_html(label)}</th>"
+                + "".join(f"<td>{cell}</td>" for cell in cells)
+                + "</tr>"
+            )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _columns(self) -> list[str]:
-        return [name for name in COLUMNS if any(name in columns for columns in self.values.values())]
+        return [
+            name for name in COLUMNS if any(name in columns for columns in self.values.values())
+        ]
 
     def _cell(self, label: str, name: str) -> str:
         return str(self.interval(label, name)) if name in self.values[label] else ""
@@ -262,17 +299,22 @@ def compare(
     executor: Any = None,
     progress: bool = False,
 ) -> Comparison:
-    """Play several learners on the same problem and data, and compare regret, all violations and time per round.
+    """Play several learners on the same problem and data, and compare regret, all violations and
+    time per round.
 
     Arguments:
-        learners: label -> learner, card or name of a registered method; or a list of names. Names are tuned to the
-            problem and to the number of rounds.
-        problem: the problem; `stream`, `horizon`, `seeds`, `score`, `feedback` and `unproven` as in `taut.simulate`.
-        best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a problem with
-            `previous=True` the regret against it is policy regret.
-        timing: whether to play every learner a second time, when its program is compiled, to measure the time per round.
-        threads: how many learners are played at a time; by default one, so that they do not disturb each other's timing.
-        executor: where learners are played if not in threads: processes or a cluster, as in `taut.sweep`.
+        learners: label -> learner, card or name of a registered method; or a list of names. Names
+            are tuned to the problem and to the number of rounds.
+        problem: the problem; `stream`, `horizon`, `seeds`, `score`, `feedback` and `unproven` as in
+            `taut.simulate`.
+        best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a
+            problem with `previous=True` the regret against it is policy regret.
+        timing: whether to play every learner a second time, when its program is compiled, to
+            measure the time per round.
+        threads: how many learners are played at a time; by default one, so that they do not disturb
+            each other's timing.
+        executor: where learners are played if not in threads: processes or a cluster, as in
+            `taut.sweep`.
         progress: show a progress bar.
 
     >>> import numpy as np, taut
@@ -284,7 +326,10 @@ def compare(
     """
     chosen = _labelled(learners)
     arguments.instance(
-        "problem", problem, Problem, "taut.Problem(...). The order is compare(learners, problem, stream)"
+        "problem",
+        problem,
+        Problem,
+        "taut.Problem(...). The order is compare(learners, problem, stream)",
     )
     problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
@@ -292,12 +337,22 @@ def compare(
     for label, learner in made.items():
         if not isinstance(learner, Learner):
             raise TypeError(
-                f"learners: got {arguments.shown(learner)} for {label!r}; expected a learner, a card or the name of a method"
+                f"learners: got {arguments.shown(learner)} for {label!r}; expected a learner, a "
+                "card or the name of a method"
             )
     seen: dict[str, Any] = {"feedback": feedback, "unproven": unproven}
     record = ("loss", "excess")
-    cells = [Cell(learner, problem, source, score=score, record=record, **seen) for learner in made.values()]
-    where = executor if executor is not None else 1 if threads is None else arguments.count("threads", threads)
+    cells = [
+        Cell(learner, problem, source, score=score, record=record, **seen)
+        for learner in made.values()
+    ]
+    where = (
+        executor
+        if executor is not None
+        else 1
+        if threads is None
+        else arguments.count("threads", threads)
+    )
     played = sweep(cells, where, progress=progress).check()
     runs = {label: played[name] for label, name in zip(made, played, strict=True)}
     notes: list[str] = []
@@ -307,14 +362,22 @@ def compare(
         except NoFeasibleDecision as error:
             notes.append(f"Regret is missing because there is no comparator: {error}")
     if best is None and not notes:
-        notes.append("Regret is missing because an adversary reveals other data to each learner: compare losses.")
+        notes.append(
+            "Regret is missing because an adversary reveals other data to each learner: compare "
+            "losses."
+        )
     values: dict[str, dict[str, Array]] = {}
     for label, run in runs.items():
-        values[label] = {"mean loss": metrics.loss(run) / run.horizon, **metrics.measured(run, best)}
+        values[label] = {
+            "mean loss": metrics.loss(run) / run.horizon,
+            **metrics.measured(run, best),
+        }
     if timing:
         for label, run in runs.items():
             again = partial(simulate, run.learner, problem, source, score=score, **seen)
-            values[label]["microseconds per round"] = np.array([_seconds(again) / run.horizon / run.seeds * 1e6])
+            values[label]["microseconds per round"] = np.array(
+                [_seconds(again) / run.horizon / run.seeds * 1e6]
+            )
     return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes))
 
 
@@ -323,10 +386,13 @@ def _labelled(learners: Any) -> dict[str, Any]:
         found = dict(learners)
     elif isinstance(learners, Iterable) and not isinstance(learners, str):
         found = {
-            one if isinstance(one, str) else getattr(one, "name", None) or arguments.shown(one): one for one in learners
+            one if isinstance(one, str) else getattr(one, "name", None) or arguments.shown(one): one
+            for one in learners
         }
     else:
-        raise TypeError(f"learners: got {learners!r}; expected label -> learner, or a list of names of methods")
+        raise TypeError(
+            f"learners: got {learners!r}; expected label -> learner, or a list of names of methods"
+        )
     if not found:
         raise ValueError("learners: got none; expected at least one learner")
     return found
@@ -345,7 +411,9 @@ def _plain(interval: Interval) -> dict[str, float | None]:
 
 def _tex_numbers(text: str) -> str:
     """Return numbers as LaTeX writes them: 8.2e-06 becomes 8.2 \\cdot 10^{-6}."""
-    return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace("±", r"\pm")
+    return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace(
+        "±", r"\pm"
+    )
 
 
 def _tex(text: str) -> str:

@@ -1,4 +1,5 @@
-"""What theory says about a learner on a problem: the setting of a run, and the choice among bounds that stand."""
+"""What theory says about a learner on a problem: the setting of a run, and the choice among bounds
+that stand."""
 
 from __future__ import annotations
 
@@ -20,9 +21,18 @@ from ..problem.transforms import LogSumExp, Max, Squared, Transform
 from .probes import largest_values
 
 __all__ = [
-    "SCORED_SLATER", "Standing", "against", "coverage", "guarantees", "margin_between", "setting_of", "standing",
-    "transforms_between", "translated", "under_feedback",
-]  # fmt: skip
+    "SCORED_SLATER",
+    "Standing",
+    "against",
+    "coverage",
+    "guarantees",
+    "margin_between",
+    "setting_of",
+    "standing",
+    "transforms_between",
+    "translated",
+    "under_feedback",
+]
 
 
 def setting_of(problem: Problem, first: Any = None, observed: Observed | None = None) -> Setting:
@@ -45,20 +55,32 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
     if not np.all(first == centre):  # the comparator may be a diameter away
         constants = constants.with_values(radius=diameter)
     return Setting(
-        constants, diameter, fixed, None if excess is None else max(excess, 0.0), initial_excess=excess,
-        constraints_affine=affine, half_spaces=constants.constraint_count if affine else None, observed=observed,
+        constants,
+        diameter,
+        fixed,
+        None if excess is None else max(excess, 0.0),
+        initial_excess=excess,
+        constraints_affine=affine,
+        half_spaces=constants.constraint_count if affine else None,
+        observed=observed,
         size=centre.size,
         announced=problem.announced is not None,
-    )  # fmt: skip
+    )
 
 
 def guarantees(learner: Learner, setting: Setting, horizon: int) -> tuple[Guarantee, ...]:
-    """Return the smallest bound on each quantity that applies to this learner with these parameters."""
-    return tuple(smallest(learner.guarantees(setting, arguments.count("horizon", horizon))).values())
+    """Return the smallest bound on each quantity that applies to this learner with these
+    parameters."""
+    return tuple(
+        smallest(learner.guarantees(setting, arguments.count("horizon", horizon))).values()
+    )
 
 
-def under_feedback(found: Iterable[Guarantee], learner: Learner, feedback: Feedback | None) -> Iterable[Guarantee]:
-    """Return the guarantees that hold under this feedback (`None` is full information); if none does, the reason."""
+def under_feedback(
+    found: Iterable[Guarantee], learner: Learner, feedback: Feedback | None
+) -> Iterable[Guarantee]:
+    """Return the guarantees that hold under this feedback (`None` is full information); if none
+    does, the reason."""
     why = "" if feedback is None else learner.uncovered(feedback)
     if feedback is None or not why:
         return found
@@ -80,7 +102,8 @@ class Standing:
     """What remains of the bounds on one quantity once assumptions have been checked."""
 
     guarantee: Guarantee | None
-    """The smallest bound whose assumptions all stand; if there is none, the smallest of the others."""
+    """The smallest bound whose assumptions all stand; if there is none, the smallest of the
+    others."""
     refuted: tuple[str, ...] = ()
     """The refuted assumptions of `guarantee`; empty if it stands."""
     reasons: tuple[str, ...] = ()
@@ -88,7 +111,8 @@ class Standing:
 
 
 SCORED_SLATER = "slater of the scored problem"
-"""The name of the assumption about the Slater point of the problem that is scored, where another one was played."""
+"""The name of the assumption about the Slater point of the problem that is scored, where another
+one was played."""
 
 
 def translated(
@@ -96,15 +120,21 @@ def translated(
 ) -> tuple[Guarantee, ...]:
     """Turn bounds for the problem that was played into bounds for the one that is scored.
 
-    This is possible if the constraints that were played are transforms of those that are scored, and the losses are the
-    same; otherwise every bound is replaced by the reason. `count` is the number of scored constraints.
+    This is possible if the constraints that were played are transforms of those that are scored,
+    and the losses are the same; otherwise every bound is replaced by the reason. `count` is the
+    number of scored constraints.
     """
     layers = transforms_between(played, scored)
     if layers == ():
         return tuple(found)
     if layers is None:
-        why = "the run is scored by another problem than the one that was played, and that is no transform of it"
-        return tuple(g if g.bound is None else Guarantee.none(g.quantity, g.source, why) for g in found)
+        why = (
+            "the run is scored by another problem than the one that was played, and that is no "
+            "transform of it"
+        )
+        return tuple(
+            g if g.bound is None else Guarantee.none(g.quantity, g.source, why) for g in found
+        )
     counts = [count]
     for layer in reversed(layers[1:]):
         counts.insert(0, 1 if isinstance(layer, (Max, LogSumExp)) else counts[0])
@@ -121,16 +151,21 @@ def translated(
             for layer, inside in pairs:
                 step: dict[str, float] = {}
                 for quantity, bound in bounds_by_quantity.items():
-                    for name, value in layer.implied(quantity, bound, horizon, inside, guarantee.expected).items():
+                    for name, value in layer.implied(
+                        quantity, bound, horizon, inside, guarantee.expected
+                    ).items():
                         step[name] = min(value, step.get(name, math.inf))
                 bounds_by_quantity = step
             source = f"{guarantee.source}, translated"
-            made += [guarantee.become(name, value, source) for name, value in bounds_by_quantity.items()]
+            made += [
+                guarantee.become(name, value, source) for name, value in bounds_by_quantity.items()
+            ]
     return tuple(made)
 
 
 def transforms_between(played: Problem, scored: Problem) -> tuple[Transform, ...] | None:
-    """The transforms that lead from the scored constraints to the played ones, outermost first; None if none do."""
+    """The transforms that lead from the scored constraints to the played ones, outermost first;
+    None if none do."""
     if played is scored:
         return ()
     if played.loss != scored.loss or played.domain.shape != scored.domain.shape:
@@ -145,7 +180,8 @@ def transforms_between(played: Problem, scored: Problem) -> tuple[Transform, ...
 
 
 def margin_between(played: Problem, scored: Problem, count: int) -> float:
-    """How much smaller the played feasible set is: decisions with scored constraints at most -margin belong to it."""
+    """How much smaller the played feasible set is: decisions with scored constraints at most
+    -margin belong to it."""
     margin = 0.0
     for layer in reversed(transforms_between(played, scored) or ()):
         margin += layer.margin(count)
@@ -154,7 +190,8 @@ def margin_between(played: Problem, scored: Problem, count: int) -> float:
 
 
 def _cost_of_margin(pairs: list[tuple[Transform, int]], scored: Problem, horizon: int) -> Guarantee:
-    """What the best scored decision can gain over the best played one, because the played feasible set is smaller."""
+    """What the best scored decision can gain over the best played one, because the played feasible
+    set is smaller."""
     margin, squares, source = 0.0, False, "cost of the margin"
     for layer, inside in reversed(pairs):
         margin += math.inf if squares and layer.margin(inside) > 0 else layer.margin(inside)
@@ -164,15 +201,25 @@ def _cost_of_margin(pairs: list[tuple[Transform, int]], scored: Problem, horizon
     constants, diameter = scored.constants, float(scored.domain.diameter)
     if not math.isfinite(margin):
         return Guarantee.none(
-            "regret", source, "squared constraints are never negative, so no decision satisfies them with a margin"
+            "regret",
+            source,
+            "squared constraints are never negative, so no decision satisfies them with a margin",
         )
     cost = Setting(constants, diameter).evaluate(
-        "regret", tightening_cost, source, ("slater", "loss_lipschitz"), horizon=horizon, margin=margin,
-        diameter=diameter, loss_range=constants.loss_range,
-    )  # fmt: skip
+        "regret",
+        tightening_cost,
+        source,
+        ("slater", "loss_lipschitz"),
+        horizon=horizon,
+        margin=margin,
+        diameter=diameter,
+        loss_range=constants.loss_range,
+    )
     names = tuple(SCORED_SLATER if name == "slater" else name for name in cost.assumptions)
     rests = names if constants.loss_range is None else (*names, "loss_range")
-    return Guarantee("regret", cost.bound, source, rests, cost.reason and f"{cost.reason} for the scored problem")
+    return Guarantee(
+        "regret", cost.bound, source, rests, cost.reason and f"{cost.reason} for the scored problem"
+    )
 
 
 def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
@@ -182,7 +229,15 @@ def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
         return guarantee
     rests = tuple(dict.fromkeys((*guarantee.assumptions, *cost.assumptions)))
     source = f"{guarantee.source}, with the cost of the margin"
-    return Guarantee("regret", guarantee.bound + cost.bound, source, rests, "", guarantee.expected, guarantee.moving)
+    return Guarantee(
+        "regret",
+        guarantee.bound + cost.bound,
+        source,
+        rests,
+        "",
+        guarantee.expected,
+        guarantee.moving,
+    )
 
 
 def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
@@ -199,15 +254,24 @@ def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
 def standing(found: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, Standing]:
     """Choose, for each quantity, the smallest bound whose assumptions stand.
 
-    Every candidate is kept until assumptions have been checked, so a refuted sharp bound does not hide a valid weaker one.
+    Every candidate is kept until assumptions have been checked, so a refuted sharp bound does not
+    hide a valid weaker one.
     """
     found = tuple(found)
     chosen = {}
     for quantity in QUANTITIES:
-        candidates = [g for g in found if g.quantity == quantity and g.bound is not None and math.isfinite(g.bound)]
+        candidates = [
+            g
+            for g in found
+            if g.quantity == quantity and g.bound is not None and math.isfinite(g.bound)
+        ]
         valid = [g for g in candidates if not refuted or not set(g.assumptions) & set(refuted)]
         best = smallest(valid or candidates).get(quantity)
-        against = () if valid or best is None else tuple(sorted(set(best.assumptions) & set(refuted)))
-        reasons = {f"{g.source}: {g.reason}": None for g in found if g.quantity == quantity and g.reason}
+        against = (
+            () if valid or best is None else tuple(sorted(set(best.assumptions) & set(refuted)))
+        )
+        reasons = {
+            f"{g.source}: {g.reason}": None for g in found if g.quantity == quantity and g.reason
+        }
         chosen[quantity] = Standing(best, against, () if candidates else tuple(reasons))
     return chosen

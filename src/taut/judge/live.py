@@ -1,4 +1,5 @@
-"""The certificate of a player: what it measured in all its rounds, against bounds and constants, without their data."""
+"""The certificate of a player: what it measured in all its rounds, against bounds and constants,
+without their data."""
 
 from __future__ import annotations
 
@@ -31,14 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["certify_player"]
 
 AGREE = 1e-4
-"""Relative difference of losses up to which data count as those that were observed; players may compute in 32 bits."""
+"""Relative difference of losses up to which data count as those that were observed; players may
+compute in 32 bits."""
 
 
-def certify_player(player: Player, *, stream: Any = None, best: Any = None, check: bool = True) -> Certificate:
+def certify_player(
+    player: Player, *, stream: Any = None, best: Any = None, check: bool = True
+) -> Certificate:
     """Compare what a player measured with what theory promises for it, and check the assumptions.
 
-    A player keeps no data, but the largest gradients, constraint values and loss differences of all rounds: a constant that
-    was exceeded in a single round is refuted, with the round as witness.
+    A player keeps no data, but the largest gradients, constraint values and loss differences of all
+    rounds: a constant that was exceeded in a single round is refuted, with the round as witness.
 
     Arguments:
         player: the player, after at least one round.
@@ -48,7 +52,9 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
     """
     rounds, problem = player.round - 1, player.problem
     if rounds == 0:
-        raise ValueError("player: got a player before its first round; expected one that has observed rounds")
+        raise ValueError(
+            "player: got a player before its first round; expected one that has observed rounds"
+        )
     source = None if stream is None else _source(player, stream, rounds)
     run = _as_run(player, rounds)
     notes = coverage(player.learner, player.feedback)
@@ -57,7 +63,8 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
         comparator = best_or_note(problem, source, run, notes, infeasible=infeasible)
     elif best is None:
         notes.append(
-            "Regret is missing because a player keeps no data. Pass stream=..., the data of all rounds, to certificate()."
+            "Regret is missing because a player keeps no data. Pass stream=..., the data of all "
+            "rounds, to certificate()."
         )
     name = regret_name(comparator)
     regrets = {} if comparator is None else {name: metrics.regret(run, comparator)}
@@ -67,8 +74,8 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
     seen = _observations(player, rounds)
     if seen is not None and seen.since > 1:
         notes.append(
-            f"This player was loaded from a file of an earlier version before round {seen.since}: of the rounds before it, "
-            "gradients, constraint values and losses were not kept."
+            f"This player was loaded from a file of an earlier version before round {seen.since}: "
+            "of the rounds before it, gradients, constraint values and losses were not kept."
         )
     checks = (
         assumptions.check(problem, source, None, seen, getattr(player.learner, "feasible", None))
@@ -81,20 +88,33 @@ def certify_player(player: Player, *, stream: Any = None, best: Any = None, chec
     if run.first is None:
         setting = _from_anywhere(setting)
     return assembled(
-        run, setting, problem, problem, comparator, (name,), regrets, seen if whole else None, checks, notes,
-        uncovered=_uncovered(player), source=source,
-    )  # fmt: skip
+        run,
+        setting,
+        problem,
+        problem,
+        comparator,
+        (name,),
+        regrets,
+        seen if whole else None,
+        checks,
+        notes,
+        uncovered=_uncovered(player),
+        source=source,
+    )
 
 
 def _uncovered(player: Player) -> str:
     """Why the learner's guarantees do not apply to this player; empty if they do."""
     changed = player._extremes.changed
     if changed:
-        return f"in {changed:,} round(s) another decision was played than the learner's, which no guarantee covers"
+        return (
+            f"in {changed:,} round(s) another decision was played than the learner's, which no "
+            "guarantee covers"
+        )
     if player.problem.announced is not None or player.problem.previous:
         return (
-            "certificates of players do not cover announced constraints and previous decisions; simulate the data and use "
-            "run.certificate()"
+            "certificates of players do not cover announced constraints and previous decisions; "
+            "simulate the data and use run.certificate()"
         )
     return ""
 
@@ -104,40 +124,58 @@ def _as_run(player: Player, rounds: int) -> Run:
     totals = player.totals
     first = player._extremes.first
     return Run(
-        learner=player.learner, horizon=rounds, seeds=1,
-        totals=Totals(**{entry.name: getattr(totals, entry.name)[None] for entry in fields(Totals)}),
-        final=player._report[player._played].reshape(1, *player._shape), problem=player.problem, played=player.problem,
-        first=None if first is None else first.reshape(player._shape), feedback=player.feedback,
-    )  # fmt: skip
+        learner=player.learner,
+        horizon=rounds,
+        seeds=1,
+        totals=Totals(
+            **{entry.name: getattr(totals, entry.name)[None] for entry in fields(Totals)}
+        ),
+        final=player._report[player._played].reshape(1, *player._shape),
+        problem=player.problem,
+        played=player.problem,
+        first=None if first is None else first.reshape(player._shape),
+        feedback=player.feedback,
+    )
 
 
 def _from_anywhere(setting: Setting) -> Setting:
     """The setting of a player whose first decision is not known."""
     far = setting.constants.with_values(radius=setting.diameter)
-    return replace(setting, constants=far, constraints_fixed=False, initial_violation=None, initial_excess=None)
+    return replace(
+        setting, constants=far, constraints_fixed=False, initial_violation=None, initial_excess=None
+    )
 
 
 def _observations(player: Player, rounds: int) -> Observations | None:
-    """What the player has seen; None if it was loaded from an earlier version and has seen nothing since."""
+    """What the player has seen; None if it was loaded from an earlier version and has seen nothing
+    since."""
     found, history = player.extremes, player.history
     if found.since > rounds:
         return None
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
     largest = {name: getattr(found, name) or nowhere for name in NAMES}
-    reach = float(np.linalg.norm(np.asarray(player.problem.domain.centre))) + float(player.problem.domain.radius)
+    reach = float(np.linalg.norm(np.asarray(player.problem.domain.centre))) + float(
+        player.problem.domain.radius
+    )
     decisions = history.decision.reshape(-1, *player._shape)
     worst = history.excess.max(axis=1)
     top = np.argsort(-worst)[:VIOLATING]
     losses = history.loss[np.isfinite(history.loss)]
     return Observations(
-        rounds=rounds, seeds=1, **largest, squared_slopes=found.squared_slopes,
-        first_squared_slope=found.first_squared_slope, constraint_slope=found.constraint_slope,
-        loss_size=float(np.abs(losses).max(initial=0)) + max(largest["loss_lipschitz"].value, 0.0) * reach,
+        rounds=rounds,
+        seeds=1,
+        **largest,
+        squared_slopes=found.squared_slopes,
+        first_squared_slope=found.first_squared_slope,
+        constraint_slope=found.constraint_slope,
+        loss_size=float(np.abs(losses).max(initial=0))
+        + max(largest["loss_lipschitz"].value, 0.0) * reach,
         constraint_size=max(largest["constraint_range"].value, 0.0)
         + max(largest["constraint_lipschitz"].value, 0.0) * reach,
-        played=decisions[:: max(1, len(decisions) // PLAYED)], violating=decisions[top][worst[top] > 0],
+        played=decisions[:: max(1, len(decisions) // PLAYED)],
+        violating=decisions[top][worst[top] > 0],
         since=found.since,
-    )  # fmt: skip
+    )
 
 
 def _source(player: Player, stream: Any, rounds: int) -> Stream:
@@ -145,8 +183,15 @@ def _source(player: Player, stream: Any, rounds: int) -> Stream:
     problem: Problem = player.problem
     source = as_stream(problem.arrange(stream), horizon=None)
     if source.reacts or source.horizon < rounds or source.seeds != 1:
-        what = "an adversary" if source.reacts else f"{source.horizon} rounds of {source.seeds} seed(s)"
-        raise ValueError(f"stream: got {what}; expected the data of the {rounds} rounds that the player has observed")
+        what = (
+            "an adversary"
+            if source.reacts
+            else f"{source.horizon} rounds of {source.seeds} seed(s)"
+        )
+        raise ValueError(
+            f"stream: got {what}; expected the data of the {rounds} rounds that the player has "
+            "observed"
+        )
     history = player.history
     known = np.isfinite(history.loss)
     numbers, told = history.rounds[known], history.loss[known]
@@ -158,7 +203,9 @@ def _source(player: Player, stream: Any, rounds: int) -> Stream:
         if off.any():
             i = int(np.argmax(off))
             raise ValueError(
-                f"stream: got data with which the loss of round {numbers[i]} is {found[i]:.6g}; expected those that the player "
-                f"observed, with which it was {told[i]:.6g}"
+                f"stream: got data with which the loss of round {numbers[i]} is {found[i]:.6g}; "
+                f"expected those that the player observed, with which it was {told[i]:.6g}"
             )
-    return source if source.horizon == rounds else as_stream(problem.arrange(stream), horizon=rounds)
+    return (
+        source if source.horizon == rounds else as_stream(problem.arrange(stream), horizon=rounds)
+    )

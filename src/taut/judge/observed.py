@@ -1,7 +1,8 @@
-"""What was observed in all rounds of a run: the largest gradients, constraint values and loss differences, with witnesses.
+"""What was observed in all rounds of a run: the largest gradients, constraint values and loss
+differences, with witnesses.
 
-A run keeps sums only. The rounds are played again in chunks, with flat memory, and every round is looked at: a single
-exception among millions of rounds refutes a constant.
+A run keeps sums only. The rounds are played again in chunks, with flat memory, and every round is
+looked at: a single exception among millions of rounds refutes a constant.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from .probes import Linear, entry, linear_in_jax, linear_in_numpy
 __all__ = ["Extreme", "Observations", "observe"]
 
 REFERENCES = 8
-"""Decisions, besides the played one, at which the loss of every round is evaluated: their differences show its range."""
+"""Decisions, besides the played one, at which the loss of every round is evaluated: their
+differences show its range."""
 PLAYED, VIOLATING = 64, 12
-"""Decisions that are kept for probes: spread over the rounds, and those with the largest constraint values."""
+"""Decisions that are kept for probes: spread over the rounds, and those with the largest constraint
+values."""
 NUMBERS = 2**18
 """Numbers that are computed at a time, at most."""
 
@@ -54,15 +57,18 @@ class Observations:
     constraint_range: Extreme
     """The largest |g_i(x_t)|."""
     loss_range: Extreme
-    """The largest difference of f_t between two of: x_t, the comparator, the domain's centre, and a few other decisions."""
+    """The largest difference of f_t between two of: x_t, the comparator, the domain's centre, and a
+    few other decisions."""
     squared_slopes: float
     """The largest over seeds of the sum over rounds of |df_t(x_t)|^2."""
     first_squared_slope: float
-    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it
+    always is."""
     constraint_slope: float
     """The largest gradient norm at x_t of the largest constraint of the round."""
     loss_size: float
-    """The largest |f_t(x_t)| + |df_t(x_t)| |x_t|: the size of the numbers that are added up in a loss."""
+    """The largest |f_t(x_t)| + |df_t(x_t)| |x_t|: the size of the numbers that are added up in a
+    loss."""
     constraint_size: float
     """The same for constraints."""
     played: Array
@@ -75,11 +81,19 @@ class Observations:
     @property
     def observed(self) -> Observed:
         """The part that bounds use."""
-        return Observed(self.loss_lipschitz.value, self.squared_slopes, self.first_squared_slope, self.constraint_slope)
+        return Observed(
+            self.loss_lipschitz.value,
+            self.squared_slopes,
+            self.first_squared_slope,
+            self.constraint_slope,
+        )
 
 
 def observe(
-    run: Run, problem: Problem | None = None, stream: Stream | None = None, comparator: Array | None = None
+    run: Run,
+    problem: Problem | None = None,
+    stream: Stream | None = None,
+    comparator: Array | None = None,
 ) -> Observations:
     """Play a run again and look at every round.
 
@@ -87,11 +101,15 @@ def observe(
         run: of one learner.
         problem: the problem that was played, for a run that was loaded from a file.
         stream: its data, in the same case, or what an adversary revealed.
-        comparator: decisions, one per seed, at which losses are compared with those of the played decisions.
+        comparator: decisions, one per seed, at which losses are compared with those of the played
+            decisions.
     """
     problem = problem or run.played
     if problem is None:
-        raise ValueError("problem: got None; expected the problem that was played, which a saved run does not hold")
+        raise ValueError(
+            "problem: got None; expected the problem that was played, which a saved run does not "
+            "hold"
+        )
     references = _references(problem, run.seeds, comparator)
     keep = max(1, run.horizon * run.seeds // PLAYED)
     names = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
@@ -105,7 +123,9 @@ def observe(
             seed, at = np.unravel_index(int(np.argmax(found[name])), found[name].shape)
             value = float(found[name][seed, at])
             if name not in best or value > best[name].value:
-                best[name] = Extreme(value, int(seed), start + int(at) + 1, np.asarray(decisions[seed, at]))
+                best[name] = Extreme(
+                    value, int(seed), start + int(at) + 1, np.asarray(decisions[seed, at])
+                )
         sizes = {name: max(size, float(found[name].max())) for name, size in sizes.items()}
         squares = found["loss_lipschitz"].astype(float) ** 2
         sums += squares.sum(axis=1)
@@ -146,8 +166,11 @@ def _references(problem: Problem, seeds: int, comparator: Array | None) -> Array
     return np.concatenate([found, np.asarray(comparator, float)[:, None]], axis=1)
 
 
-def _looked_at(problem: Problem, decisions: Array, data: Any, references: Array) -> dict[str, Array]:
-    """All facts of a chunk, arrays (seed, round), computed in blocks of a fixed number of rounds."""
+def _looked_at(
+    problem: Problem, decisions: Array, data: Any, references: Array
+) -> dict[str, Array]:
+    """All facts of a chunk, arrays (seed, round), computed in blocks of a fixed number of
+    rounds."""
     seeds, rounds = decisions.shape[:2]
     x = np.asarray(decisions).reshape(seeds * rounds, *problem.domain.shape)
     z = jax.tree.map(lambda a: np.asarray(a).reshape(seeds * rounds, *np.shape(a)[2:]), data)

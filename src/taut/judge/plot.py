@@ -1,4 +1,5 @@
-"""The figures behind `plot()` of certificates, rates and comparisons. They return Matplotlib axes and draw on given ones."""
+"""The figures behind `plot()` of certificates, rates and comparisons. They return Matplotlib axes
+and draw on given ones."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ LEAST = 1e-6
 
 @styled
 def plot_certificate(certificate: Certificate, ax: Any) -> Axes:
-    """Draw the largest measured value of each quantity as a share of its bound, on a logarithmic axis."""
+    """Draw the largest measured value of each quantity as a share of its bound, on a logarithmic
+    axis."""
     (axes,) = axes_for(ax)
     rows = certificate.rows
     shares = [row.ratio for row in rows if row.ratio is not None and np.isfinite(row.ratio)]
@@ -36,16 +38,34 @@ def plot_certificate(certificate: Certificate, ax: Any) -> Axes:
     for place, row in enumerate(reversed(rows)):
         if row.bound is None or row.ratio is None:
             said = "no bound" if row.worst is None else f"{row.worst:.4g}, no bound"
-            axes.text(0.02, place, said, transform=axes.get_yaxis_transform(), va="center", color="#666666")
+            axes.text(
+                0.02,
+                place,
+                said,
+                transform=axes.get_yaxis_transform(),
+                va="center",
+                color="#666666",
+            )
             continue
-        colour = FAMILIES["ogd"] if row.holds is False else "#999999" if row.trivial else FAMILIES["strong"]
+        colour = (
+            FAMILIES["ogd"]
+            if row.holds is False
+            else "#999999"
+            if row.trivial
+            else FAMILIES["strong"]
+        )
         share = float(np.clip(row.ratio, LEAST, None))
         axes.plot([LEAST, share], [place, place], color=colour, linewidth=5, solid_capstyle="butt")
         text = f"{row.worst:.4g} of {row.bound:.4g}" + (", trivial" if row.trivial else "")
         axes.annotate(
-            text, (max(share, left), place), (4, 0), textcoords="offset points", va="center", fontsize=7.5,
+            text,
+            (max(share, left), place),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
-        )  # fmt: skip
+        )
     axes.axvline(1.0, color="#222222", linestyle=BOUND, linewidth=1.2, zorder=1)
     axes.set_xscale("log")
     axes.set_xlim(left, max([20.0, *(30 * s for s in shares)]))
@@ -58,7 +78,8 @@ def plot_certificate(certificate: Certificate, ax: Any) -> Axes:
 
 @styled
 def plot_rates(rates: Rates, quantity: str | None, ax: Any) -> Axes:
-    """Draw measured values over the horizons on logarithmic axes, with the growth that theory allows dashed."""
+    """Draw measured values over the horizons on logarithmic axes, with the growth that theory
+    allows dashed."""
     names = [rate.quantity for rate in rates.rates]
     wanted = names if quantity is None else [arguments.one_of("quantity", quantity, tuple(names))]
     (axes,) = axes_for(ax)
@@ -68,7 +89,14 @@ def plot_rates(rates: Rates, quantity: str | None, ax: Any) -> Axes:
         rate, values = rates[name], np.atleast_2d(rates.values[name])
         if np.isnan(rate.exponent):
             continue
-        curve(axes, horizons, values, f"{name}: T^{rate.exponent:.2f}", color=colours[name], marker="o")
+        curve(
+            axes,
+            horizons,
+            values,
+            f"{name}: T^{rate.exponent:.2f}",
+            color=colours[name],
+            marker="o",
+        )
         if rate.theory is not None and np.isfinite(rate.theory):
             allowed = values.mean(axis=0)[0] * (horizons / horizons[0]) ** rate.theory
             axes.plot(horizons, allowed, color=colours[name], linestyle=BOUND, linewidth=1.0)
@@ -92,7 +120,9 @@ def plot_comparison(comparison: Comparison, ax: Any, certificates: bool) -> Any:
         if certificates:
             rows = comparison.certificate(label).rows
             limits[label] = {row.quantity: row.bound for row in rows if not row.refuted_assumptions}
-        elif run.played is not None and run.problem is not None and isinstance(run.learner, Learner):
+        elif (
+            run.played is not None and run.problem is not None and isinstance(run.learner, Learner)
+        ):
             promised = run.learner.guarantees(setting_of(run.played, run.first), run.horizon)
             count = run.totals.excess.shape[-1]
             found = smallest(translated(promised, run.played, run.problem, run.horizon, count))

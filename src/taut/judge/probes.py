@@ -1,6 +1,8 @@
-"""Probes: values, slopes and first-order gaps of losses and constraints at many decisions and rounds, in one pass each.
+"""Probes: values, slopes and first-order gaps of losses and constraints at many decisions and
+rounds, in one pass each.
 
-Few decisions are probed, so small problems are evaluated in NumPy rather than compiled (`taut.problem.jets`).
+Few decisions are probed, so small problems are evaluated in NumPy rather than compiled
+(`taut.problem.jets`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ WALK = 200
 
 
 class Linear(NamedTuple):
-    """Loss and constraints at a decision with their gradients, decisions as flat vectors; leading axes are batches."""
+    """Loss and constraints at a decision with their gradients, decisions as flat vectors; leading
+    axes are batches."""
 
     loss: Any
     slope: Any
@@ -61,10 +64,15 @@ def linear_in_numpy(problem: Problem, x: Array, z: Any) -> Linear | None:
     loss = loss_jets(problem.loss, x[0, 0], one)
     given = z if problem.constraints.takes_data else None
     excess = constraint_jets(problem.constraints, x[0, 0], None if given is None else one)
-    points, rounds = np.broadcast_shapes(x.shape[:2], *(np.shape(a)[:2] for a in jax.tree.leaves(z)))
+    points, rounds = np.broadcast_shapes(
+        x.shape[:2], *(np.shape(a)[:2] for a in jax.tree.leaves(z))
+    )
     if loss is None or excess is None:
         return None
-    if not (loss.cheap(points, rounds, 1) and excess.cheap(points, x.shape[1] if given is None else rounds, 1)):
+    if not (
+        loss.cheap(points, rounds, 1)
+        and excess.cheap(points, x.shape[1] if given is None else rounds, 1)
+    ):
         return None
     return Linear(*loss.slopes(x, (), z), *excess.slopes(x, problem.constraints, given))
 
@@ -82,9 +90,13 @@ def probe(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
     Each point is paired with another one, `points[order]`: gaps are those between the two.
     """
     with owned_by(programs_of(problem)):
-        here = linear_in_numpy(problem, points[:, None], jax.tree.map(lambda a: np.asarray(a)[None], data))
+        here = linear_in_numpy(
+            problem, points[:, None], jax.tree.map(lambda a: np.asarray(a)[None], data)
+        )
         if here is None:
-            compiled = _probed(problem.loss, problem.constraints, problem.domain, points, points[order], data)
+            compiled = _probed(
+                problem.loss, problem.constraints, problem.domain, points, points[order], data
+            )
             return {name: np.asarray(value) for name, value in compiled.items()}
     flat = points.reshape(len(points), 1, -1)
     there = Linear(*(part[order] for part in here))
@@ -92,7 +104,10 @@ def probe(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         found = _gaps(np, flat, flat[order], here, there)
     lead = here.loss.shape
     own = {name: value.shape[2:] for name, value in found.items()}
-    return {name: np.swapaxes(np.broadcast_to(value, lead + own[name]), 0, 1) for name, value in found.items()}
+    return {
+        name: np.swapaxes(np.broadcast_to(value, lead + own[name]), 0, 1)
+        for name, value in found.items()
+    }
 
 
 def largest_values(problem: Problem, points: Array) -> Array:
@@ -125,7 +140,8 @@ def losses_at(problem: Problem, points: Array, data: Any) -> Array:
 
 
 def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
-    """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends feasible, and where."""
+    """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends
+    feasible, and where."""
     constraints, domain = problem.constraints, problem.domain
     with owned_by(programs_of(problem)):
         jets = constraint_jets(constraints, points[0], None)
@@ -136,7 +152,9 @@ def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
     return np.asarray(outside), np.asarray(in_set), np.asarray(where)
 
 
-def _walked_in_numpy(jets: Jets, constraints: Constraints, domain: Domain, points: Array) -> tuple[Array, Array]:
+def _walked_in_numpy(
+    jets: Jets, constraints: Constraints, domain: Domain, points: Array
+) -> tuple[Array, Array]:
     centre = centre_of(domain).astype(points.dtype).ravel()
     ray = points.reshape(len(points), -1) - centre
     length = np.linalg.norm(ray, axis=1, keepdims=True)
@@ -151,7 +169,9 @@ def _walked_in_numpy(jets: Jets, constraints: Constraints, domain: Domain, point
         with np.errstate(all="ignore"):
             slope = np.einsum("pm,pmd->pd", active / active.sum(axis=1, keepdims=True), rows)
             size = np.sum(slope**2, axis=1, keepdims=True)
-            y = (y - 1.001 * np.maximum(largest, 0) / np.where(size > 0, size, 1) * slope).astype(points.dtype)
+            y = (y - 1.001 * np.maximum(largest, 0) / np.where(size > 0, size, 1) * slope).astype(
+                points.dtype
+            )
     ends = y.reshape(points.shape)
     return ends, jets.values(ends[:, None], constraints, None)[:, 0].max(axis=1) <= 0
 
@@ -173,7 +193,12 @@ def _values_at(constraints: Constraints, points: Any) -> jax.Array:
 
 @evaluated(static_argnames=("loss_function",))
 def _probed(
-    loss_function: Any, constraints: Constraints, domain: Domain, points: Any, partner: Any, data: Any
+    loss_function: Any,
+    constraints: Constraints,
+    domain: Domain,
+    points: Any,
+    partner: Any,
+    data: Any,
 ) -> dict[str, jax.Array]:
     def at(x: jax.Array, y: jax.Array, z: Any) -> dict[str, jax.Array]:
         round = FullInformation(loss_function, constraints, domain, z)
@@ -186,7 +211,10 @@ def _probed(
 def _gaps(xp: Any, x: Any, y: Any, here: Linear, there: Linear) -> dict[str, Any]:
     """What is probed at pairs of decisions, flat vectors, in JAX or in NumPy with leading axes."""
     step = y - x
-    along, rise = xp.sum(here.slope * step, axis=-1), xp.sum(here.rows * step[..., None, :], axis=-1)
+    along, rise = (
+        xp.sum(here.slope * step, axis=-1),
+        xp.sum(here.rows * step[..., None, :], axis=-1),
+    )
     # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
     excess_gap = there.values - here.values - rise
     worst = xp.argmin(excess_gap, axis=-1)
@@ -218,7 +246,9 @@ def _contained(domain: Domain, points: Any) -> jax.Array:
 
 
 @evaluated
-def _walked_back(constraints: Constraints, domain: Domain, points: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _walked_back(
+    constraints: Constraints, domain: Domain, points: Any
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     centre = domain.centre
     far = 3 * jnp.asarray(domain.radius, points.dtype)
 

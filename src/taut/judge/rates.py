@@ -1,4 +1,5 @@
-"""Rates: how fast regret and violations grow with the horizon, measured and according to the bounds."""
+"""Rates: how fast regret and violations grow with the horizon, measured and according to the
+bounds."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Rate:
-    """The growth exponent of one quantity: measured with a 95 % interval over seeds, and what theory allows."""
+    """The growth exponent of one quantity: measured with a 95 % interval over seeds, and what
+    theory allows."""
 
     quantity: str
     exponent: float
@@ -42,8 +44,13 @@ class Rate:
 
     @property
     def within(self) -> bool | None:
-        """Whether the interval reaches down to what theory allows; `None` where there is nothing to compare."""
-        return None if self.theory is None or np.isnan(self.exponent) else bool(self.low <= self.theory + 1e-9)
+        """Whether the interval reaches down to what theory allows; `None` where there is nothing to
+        compare."""
+        return (
+            None
+            if self.theory is None or np.isnan(self.exponent)
+            else bool(self.low <= self.theory + 1e-9)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +65,8 @@ class Rates(Displayed):
         return next(rate for rate in self.rates if rate.quantity == quantity)
 
     def plot(self, quantity: str | None = None, *, ax: Any = None) -> Axes:
-        """Draw measured values over the horizons on logarithmic axes, with the growth that theory allows dashed.
+        """Draw measured values over the horizons on logarithmic axes, with the growth that theory
+        allows dashed.
 
         Arguments:
             quantity: one quantity; by default all that are positive.
@@ -78,23 +86,40 @@ class Rates(Displayed):
             )
             for rate in self.rates
         ]
-        grid = Grid(("quantity", "measured exponent", "95 % interval", "theory"), tuple(shown), left=("quantity",))
-        return Summary(f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}", (), (grid,))
+        grid = Grid(
+            ("quantity", "measured exponent", "95 % interval", "theory"),
+            tuple(shown),
+            left=("quantity",),
+        )
+        return Summary(
+            f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}", (), (grid,)
+        )
 
     def _interval(self, rate: Rate) -> str:
         """Return the interval as text; with one seed there is none."""
-        known = not np.isnan(rate.exponent) and np.atleast_2d(self.values[rate.quantity]).shape[0] > 1
+        known = (
+            not np.isnan(rate.exponent) and np.atleast_2d(self.values[rate.quantity]).shape[0] > 1
+        )
         return f"{rate.low:.3f} to {rate.high:.3f}" if known else ""
 
     def table(self) -> Table:
         """Return a table with one row per quantity."""
         from rich.table import Table
 
-        table = Table("quantity", "measured exponent", "95 % interval", "theory", title="growth in the horizon")
+        table = Table(
+            "quantity",
+            "measured exponent",
+            "95 % interval",
+            "theory",
+            title="growth in the horizon",
+        )
         for rate in self.rates:
             measured = "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}"
             table.add_row(
-                rate.quantity, measured, self._interval(rate), "" if rate.theory is None else f"{rate.theory:.3f}"
+                rate.quantity,
+                measured,
+                self._interval(rate),
+                "" if rate.theory is None else f"{rate.theory:.3f}",
             )
         return table
 
@@ -109,24 +134,27 @@ def rates(
     theory: Mapping[str, float] | None = None,
     executor: Any = None,
 ) -> Rates:
-    """Growth exponents of regret and of each violation: `rates(learner, family, horizons)` or `rates(family, horizons)`.
+    """Growth exponents of regret and of each violation: `rates(learner, family, horizons)` or
+    `rates(family, horizons)`.
 
     Arguments:
-        learner: a learner that needs no horizon, a function of the horizon that returns one, or the name of a method.
-            Without it, "half-space" plays.
+        learner: a learner that needs no horizon, a function of the horizon that returns one, or the
+            name of a method. Without it, "half-space" plays.
         family: (problem, stream), or a function of the horizon that returns them.
         horizons: at least two, increasing.
         seeds: number of seeds in the stream, as in `taut.simulate`.
         score: the problem to score by, if the one played is a transform of it.
-        theory: growth exponents to compare with, by quantity; by default those of the learner's own bounds over the
-            same horizons.
+        theory: growth exponents to compare with, by quantity; by default those of the learner's own
+            bounds over the same horizons.
         executor: where horizons are played, as in `taut.sweep`; by default in threads.
     """
     given = [one for one in (learner, family, horizons) if one is not None]
     if horizons is None and len(given) == 2:
         learner, family, horizons = DEFAULT, *given
     if horizons is None or family is None:
-        raise TypeError("rates: expected rates(learner, family, horizons) or rates(family, horizons)")
+        raise TypeError(
+            "rates: expected rates(learner, family, horizons) or rates(family, horizons)"
+        )
     grid = tuple(arguments.count("horizons", horizon) for horizon in horizons)
     if len(grid) < 2 or list(grid) != sorted(set(grid)):
         raise ValueError(f"horizons: got {list(horizons)}; expected at least two, increasing")
@@ -134,14 +162,16 @@ def rates(
     for horizon in grid:
         if not isinstance(family, tuple) and not callable(family):
             raise TypeError(
-                f"family: got {arguments.shown(family)}; expected a tuple (problem, stream), or a function of the horizon"
+                f"family: got {arguments.shown(family)}; expected a tuple (problem, stream), or a "
+                "function of the horizon"
             )
         problem, stream = family if isinstance(family, tuple) else family(horizon)
         problem = problem.for_data(stream)
         if (score or problem).previous:
             raise ValueError(
-                "family: got a problem with previous=True, which has two regrets; expected a problem without memory, for example "
-                "taut.steady(problem), or taut.certify for single runs"
+                "family: got a problem with previous=True, which has two regrets; expected a "
+                "problem without memory, for example taut.steady(problem), or taut.certify for "
+                "single runs"
             )
         made = as_learner(learner, problem, horizon)
         made = made if isinstance(made, Learner) else made(horizon)
@@ -164,8 +194,11 @@ def rates(
     return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))
 
 
-def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None) -> Rate:
-    """Least squares of log value on log horizon, with one slope per seed. A quantity that is not positive has no slope."""
+def fit(
+    quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None
+) -> Rate:
+    """Least squares of log value on log horizon, with one slope per seed. A quantity that is not
+    positive has no slope."""
     allowed = None if theory is None else theory.get(quantity)
     values = np.atleast_2d(values)
     if np.any(values <= 0):
@@ -175,7 +208,9 @@ def fit(quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[s
     if len(slopes) > 1:
         from scipy import stats
 
-        half = float(stats.t.ppf(0.975, len(slopes) - 1) * np.std(slopes, ddof=1) / np.sqrt(len(slopes)))
+        half = float(
+            stats.t.ppf(0.975, len(slopes) - 1) * np.std(slopes, ddof=1) / np.sqrt(len(slopes))
+        )
     return Rate(quantity, centre, centre - half, centre + half, allowed)
 
 
@@ -183,18 +218,26 @@ def _without_rounding(values: dict[str, Array], run: Run) -> dict[str, Array]:
     """Set violations to zero that rounding explains, so that no exponent is fitted to them."""
     size = float(np.abs(run.totals.excess).max()) / run.horizon + float(run.totals.peak.max())
     each = 64 * float(np.finfo(run.final.dtype).eps) * size
-    least = {"violation": each * run.horizon, "squared violation": each**2 * run.horizon, "peak violation": each}
+    least = {
+        "violation": each * run.horizon,
+        "squared violation": each**2 * run.horizon,
+        "peak violation": each,
+    }
     return {
-        name: np.where(value <= least[name], 0.0, value) if name in least else value for name, value in values.items()
+        name: np.where(value <= least[name], 0.0, value) if name in least else value
+        for name, value in values.items()
     }
 
 
 def _slopes(horizons: Sequence[int], limits: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The growth exponents of the learner's own bounds over the horizons; -inf for a bound of zero."""
+    """The growth exponents of the learner's own bounds over the horizons; -inf for a bound of
+    zero."""
     found = {}
     for quantity in QUANTITIES:
         values = [column[quantity] for column in limits if quantity in column]
         if len(values) == len(horizons):
             zero = min(values) <= 0
-            found[quantity] = -np.inf if zero else float(np.polyfit(np.log(horizons), np.log(values), 1)[0])
+            found[quantity] = (
+                -np.inf if zero else float(np.polyfit(np.log(horizons), np.log(values), 1)[0])
+            )
     return found

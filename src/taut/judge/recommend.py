@@ -1,4 +1,5 @@
-"""Choosing: which learner for this problem, and why, from the assumptions that hold, with its bounds as numbers."""
+"""Choosing: which learner for this problem, and why, from the assumptions that hold, with its
+bounds as numbers."""
 
 from __future__ import annotations
 
@@ -28,14 +29,16 @@ BEST = "clipped-ogd"
 NEEDED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 """Constants without which bounds cannot be compared."""
 NEARLY = 2.0
-"""A learner of the default's family is mentioned, with its measurements, if its bound is at most so many times the smallest."""
+"""A learner of the default's family is mentioned, with its measurements, if its bound is at most so
+many times the smallest."""
 REFERENCE = 10_000
 """Horizon at which bounds are compared when none is given."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method that applies to the problem, with its bounds at the horizon; or the reason why it does not apply."""
+    """A method that applies to the problem, with its bounds at the horizon; or the reason why it
+    does not apply."""
 
     method: Card
     learner: Learner | None
@@ -69,12 +72,20 @@ class Recommendation(Displayed):
         for one in self.candidates:
             limits = {g.quantity: g.bound for g in one.guarantees}
             rows.append(
-                {"name": one.method.name, "applies": one.learner is not None, "reason": one.reason, "bounds": limits}
+                {
+                    "name": one.method.name,
+                    "applies": one.learner is not None,
+                    "reason": one.reason,
+                    "bounds": limits,
+                }
             )
         return {
-            "name": self.name, "learner": repr(self.learner), "reasons": list(self.reasons), "horizon": self.horizon,
+            "name": self.name,
+            "learner": repr(self.learner),
+            "reasons": list(self.reasons),
+            "horizon": self.horizon,
             "candidates": rows,
-        }  # fmt: skip
+        }
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield f"[bold]{self.name}[/bold]: {self.learner!r}"
@@ -90,17 +101,26 @@ class Recommendation(Displayed):
             if one.learner is not None and any(math.isfinite(one.bound(q)) for q in quantities)
         ]
         shown = [
-            (one.method.name, *("" if math.isinf(one.bound(q)) else number(one.bound(q)) for q in quantities))
+            (
+                one.method.name,
+                *("" if math.isinf(one.bound(q)) else number(one.bound(q)) for q in quantities),
+            )
             for one in fit
         ]
         others = len(self.candidates) - len(fit)
-        notes = [f"{others} learners do not apply or have no bound here; table() gives the reasons."] if others else []
+        notes = (
+            [f"{others} learners do not apply or have no bound here; table() gives the reasons."]
+            if others
+            else []
+        )
         facts = [
             ("learner", brief(self.learner)),
             *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),
         ]
         grid = Grid(
-            (f"bounds at T = {self.horizon}", *quantities), tuple(shown), left=(f"bounds at T = {self.horizon}",)
+            (f"bounds at T = {self.horizon}", *quantities),
+            tuple(shown),
+            left=(f"bounds at T = {self.horizon}",),
         )
         return Summary(f"Recommendation: {self.name}", facts, (grid,), notes)
 
@@ -109,12 +129,28 @@ class Recommendation(Displayed):
         from rich.table import Table
 
         table = Table(title=f"bounds at T = {self.horizon}", title_justify="left")
-        for name in ("learner", "regret", "violation", "squared violation", "peak violation", "remark"):
+        for name in (
+            "learner",
+            "regret",
+            "violation",
+            "squared violation",
+            "peak violation",
+            "remark",
+        ):
             left = name in ("learner", "remark")
-            table.add_column(name, justify="left" if left else "right", no_wrap=name == "learner", overflow="fold")
+            table.add_column(
+                name,
+                justify="left" if left else "right",
+                no_wrap=name == "learner",
+                overflow="fold",
+            )
         for one in self.candidates:
-            limits = [one.bound(q) for q in ("regret", "violation", "squared violation", "peak violation")]
-            table.add_row(one.method.name, *("" if math.isinf(b) else f"{b:.4g}" for b in limits), one.reason)
+            limits = [
+                one.bound(q) for q in ("regret", "violation", "squared violation", "peak violation")
+            ]
+            table.add_row(
+                one.method.name, *("" if math.isinf(b) else f"{b:.4g}" for b in limits), one.reason
+            )
         return table
 
 
@@ -126,13 +162,17 @@ def recommend(
     weight: float = 1.0,
     feasible: Domain | None = None,
 ) -> Recommendation:
-    """The learner with the least bound on regret plus `weight` times violation among those whose assumptions hold.
+    """The learner with the least bound on regret plus `weight` times violation among those whose
+    assumptions hold.
 
     Arguments:
         problem: the problem. Bounds are compared if its constants are known
-            (`problem.with_constants(problem.estimate_constants(...))`); otherwise the default learner is recommended.
-        horizon: number of rounds, if it is known; without it only learners that need none are considered.
-        per_round: whether every single round matters: then the peak violation counts instead of the sum.
+            (`problem.with_constants(problem.estimate_constants(...))`); otherwise the default
+            learner is recommended.
+        horizon: number of rounds, if it is known; without it only learners that need none are
+            considered.
+        per_round: whether every single round matters: then the peak violation counts instead of the
+            sum.
         weight: what a unit of violation costs in units of loss.
         feasible: the feasible set as a domain, if it has an exact projection.
     """
@@ -144,11 +184,16 @@ def recommend(
     setting = setting_of(problem)
     if unknown:
         return _without_constants(problem, setting, length, unknown)
-    found = [_candidate(m, problem, setting, horizon, length, feasible, weight) for m in LEARNERS.values()]
+    found = [
+        _candidate(m, problem, setting, horizon, length, feasible, weight)
+        for m in LEARNERS.values()
+    ]
     if problem.announced is not None:
         why = "it does not enforce announced constraints"
         found = [
-            one if one.learner and one.learner.heeds_announced else Candidate(one.method, None, (), why)
+            one
+            if one.learner and one.learner.heeds_announced
+            else Candidate(one.method, None, (), why)
             for one in found
         ]
 
@@ -160,59 +205,84 @@ def recommend(
     best = ranked[0]
     if best.learner is None or math.isinf(price(best)):
         raise ValueError(
-            "problem: got constants under which no learner has a guarantee on regret and clipped violation; expected "
-            "at least radius, loss_lipschitz, constraint_lipschitz and constraint_count"
+            "problem: got constants under which no learner has a guarantee on regret and clipped "
+            "violation; expected at least radius, loss_lipschitz, constraint_lipschitz and "
+            "constraint_count"
         )
     reasons = _reasons(best, problem, horizon, per_round)
     if problem.previous:
         reasons = (
             *reasons,
-            "the loss depends on the previous decision: bounds are on adaptive-adversary regret, not on policy regret",
+            "the loss depends on the previous decision: bounds are on adaptive-adversary regret, "
+            "not on policy regret",
         )
     nearly = next((one for one in ranked[1:] if one.method.name.startswith(DEFAULT)), None)
-    if nearly is not None and not best.method.name.startswith(DEFAULT) and price(nearly) <= NEARLY * price(best):
+    if (
+        nearly is not None
+        and not best.method.name.startswith(DEFAULT)
+        and price(nearly) <= NEARLY * price(best)
+    ):
         reasons = (
             *reasons,
-            f"its bound is the smallest; that of {nearly.method.name} is {price(nearly) / price(best):.2g} times as large, and the "
-            f"adaptive learner of the same family, {DEFAULT}, measures less clipped violation (python -m benchmarks.frontier)",
+            f"its bound is the smallest; that of {nearly.method.name} is "
+            f"{price(nearly) / price(best):.2g} times as large, and the adaptive learner of the "
+            f"same family, {DEFAULT}, measures less clipped violation (python -m "
+            "benchmarks.frontier)",
         )
-    return Recommendation(best.method.name, best.learner, (*reasons, *_trivial(best, problem, length)), length, ranked)
+    return Recommendation(
+        best.method.name, best.learner, (*reasons, *_trivial(best, problem, length)), length, ranked
+    )
 
 
 def _trivial(best: Candidate, problem: Problem, horizon: int) -> tuple[str, ...]:
-    """Say which bounds of the recommended learner say nothing, because every learner satisfies them."""
+    """Say which bounds of the recommended learner say nothing, because every learner satisfies
+    them."""
     limits = trivial_limits(problem, horizon).by_quantity
-    names = [q for q, limit in limits.items() if q != "excess" and limit <= best.bound(q) < math.inf]
+    names = [
+        q for q, limit in limits.items() if q != "excess" and limit <= best.bound(q) < math.inf
+    ]
     if not names:
         return ()
     listed = ", ".join(f"{name} (at most {limits[name]:.4g})" for name in names)
     return (f"trivial at T = {horizon}, because every learner satisfies it: the bound on {listed}",)
 
 
-def _without_constants(problem: Problem, setting: Setting, horizon: int, unknown: list[str]) -> Recommendation:
+def _without_constants(
+    problem: Problem, setting: Setting, horizon: int, unknown: list[str]
+) -> Recommendation:
     """Recommend the default learner, the only one whose bounds need no constants."""
     card = LEARNERS[DEFAULT]
     learner = card.build(problem)
     named = ", ".join(f"{name} ({SYMBOLS[name]})" for name in unknown)
     reasons = (
         f"{card.title} ({card.reference})",
-        f"{named} unknown: it needs no constants, and a certificate computes its bounds from observed gradients",
-        "measured (python -m benchmarks.frontier): less clipped violation than Clipped-OGD on all seven streams",
-        "for bounds before the run, let problem.estimate_constants(stream, key) sample the constants",
+        f"{named} unknown: it needs no constants, and a certificate computes its bounds from "
+        "observed gradients",
+        "measured (python -m benchmarks.frontier): less clipped violation than Clipped-OGD on "
+        "all seven streams",
+        "for bounds before the run, let problem.estimate_constants(stream, key) sample the "
+        "constants",
     )
     only = Candidate(card, learner, guarantees(learner, setting, horizon), "")
     return Recommendation(card.name, learner, reasons, horizon, (only,))
 
 
 def _best(setting: Setting, horizon: int, weight: float) -> Learner:
-    """Clipped-OGD with the parameters that minimise the very bound that learners are compared by."""
+    """Clipped-OGD with the parameters that minimise the very bound that learners are compared
+    by."""
     constants, near = setting.constants, None
     if constants.error_bound is None and constants.slater is not None:
         kappa = error_bound_from_slater(slater=constants.slater, distance=setting.diameter)
         constants = constants.with_values(error_bound=kappa)
-    if setting.constraints_fixed and setting.initial_violation is not None and constants.error_bound is not None:
+    if (
+        setting.constraints_fixed
+        and setting.initial_violation is not None
+        and constants.error_bound is not None
+    ):
         near = setting.initial_violation / constants.error_bound
-    return ClippedOGD.tuned(constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near)
+    return ClippedOGD.tuned(
+        constants, horizon, rule="bound-optimal", weight=weight, initial_distance=near
+    )
 
 
 def _candidate(
@@ -259,7 +329,9 @@ def _note(bounded: set[str]) -> str:
     return "has no bound on the violation"
 
 
-def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: bool) -> tuple[str, ...]:
+def _reasons(
+    best: Candidate, problem: Problem, horizon: int | None, per_round: bool
+) -> tuple[str, ...]:
     found = [
         f"{best.method.title} ({best.method.reference})",
         f"regret {best.method.regret}, violation {best.method.violation}",
@@ -274,5 +346,7 @@ def _reasons(best: Candidate, problem: Problem, horizon: int | None, per_round: 
     if per_round:
         found.append("every round matters: chosen by the bound on the peak violation")
     if problem.constants.estimated:
-        found.append(f"estimated, so the bounds are too: {', '.join(sorted(problem.constants.estimated))}")
+        found.append(
+            f"estimated, so the bounds are too: {', '.join(sorted(problem.constants.estimated))}"
+        )
     return tuple(found)

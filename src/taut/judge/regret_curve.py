@@ -1,4 +1,5 @@
-"""Regret over the rounds of a run: its losses minus those of the best fixed decision of all rounds."""
+"""Regret over the rounds of a run: its losses minus those of the best fixed decision of all
+rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Array = np.ndarray[Any, Any]
 
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
-    """Return the regret after each round, with dims (seed, round). The last column is the regret of the run.
+    """Return the regret after each round, with dims (seed, round). The last column is the regret of
+    the run.
 
     For a problem with `previous=True` it is policy regret.
 
@@ -34,12 +36,14 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     """
     if run.loss is None:
         raise ValueError(
-            'run: got a run without "loss"; expected simulate(..., record=("loss", "excess")), which is the default'
+            'run: got a run without "loss"; expected simulate(..., record=("loss", "excess")), '
+            "which is the default"
         )
     if run.problem is None or run.stream is None:
         raise ValueError(
-            "run: got a run without problem and stream, which files do not hold; expected the result of taut.simulate. "
-            "taut.certify(run, problem=..., stream=...) measures the regret of a loaded run"
+            "run: got a run without problem and stream, which files do not hold; expected the "
+            "result of taut.simulate. taut.certify(run, problem=..., stream=...) measures the "
+            "regret of a loaded run"
         )
     problem, source = run.problem, run.stream
     if isinstance(source, Adversary):
@@ -47,9 +51,14 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     found = hindsight(problem, source, horizon=run.horizon) if best is None else best
     arguments.instance("best", found, Hindsight, "the result of taut.hindsight(problem, stream)")
     if found.comparator != "fixed" or found.prefixes is not None:
-        raise ValueError("best: got decisions for prefixes or moving ones; expected taut.hindsight(problem, stream)")
+        raise ValueError(
+            "best: got decisions for prefixes or moving ones; expected taut.hindsight(problem, "
+            "stream)"
+        )
     fixed = steady(problem) if problem.previous else problem
-    return np.cumsum(run.loss - losses_of(fixed, source, found.decision, run.horizon), axis=-1, dtype=np.float64)
+    return np.cumsum(
+        run.loss - losses_of(fixed, source, found.decision, run.horizon), axis=-1, dtype=np.float64
+    )
 
 
 def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) -> Array:

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["as_dict", "as_html", "as_text", "conclusion", "rich_parts"]
 
-COLUMNS = ("quantity", "measured (mean)", "measured (worst)", "bound", "measured / bound", "theorem")
+COLUMNS = (
+    "quantity",
+    "measured (mean)",
+    "measured (worst)",
+    "bound",
+    "measured / bound",
+    "theorem",
+)
 
 
 def conclusion(certificate: Certificate) -> str:
@@ -54,7 +61,9 @@ def _why_not(rows: list[Row]) -> str:
         elif row.trivial:
             reason = "the bound on {} is trivial"
         else:
-            reason = "{} is not measured" if row.worst is None else "the seeds do not decide about {}"
+            reason = (
+                "{} is not measured" if row.worst is None else "the seeds do not decide about {}"
+            )
         groups.setdefault(reason, []).append(row)
     return "; ".join(reason.format(_listed(group)) for reason, group in groups.items())
 
@@ -69,7 +78,10 @@ def remark(row: Row) -> str:
     if row.guarantee is None:
         return "no bound" + (f": {row.reasons[0]}" if row.reasons else "")
     if row.refuted_assumptions:
-        return f"void: {', '.join(name.replace('_', ' ') for name in row.refuted_assumptions)} refuted ({row.theorem})"
+        return (
+            f"void: {', '.join(name.replace('_', ' ') for name in row.refuted_assumptions)} "
+            f"refuted ({row.theorem})"
+        )
     if row.trivial:
         return f"trivial (at most {_number(row.limit)} for every learner): {row.theorem}"
     return row.theorem
@@ -105,7 +117,10 @@ def rich_parts(certificate: Certificate) -> Iterator[Any]:
         yield checks
     for assumption in certificate.refuted:
         name = assumption.name.replace("_", " ")
-        yield f"refuted: {name}: {assumption.detail}; witness {json.dumps(_plain(assumption.witness))}"
+        yield (
+            f"refuted: {name}: {assumption.detail}; witness "
+            f"{json.dumps(_plain(assumption.witness))}"
+        )
     yield from certificate.notes
     yield conclusion(certificate)
 
@@ -126,7 +141,9 @@ def as_html(certificate: Certificate) -> str:
     parts = [
         f"<p><strong>{html.escape(conclusion(certificate))}</strong></p>",
         f"<p>{html.escape(_title(certificate))}</p>",
-        Grid(COLUMNS, tuple(cells(row) for row in certificate.rows), left=("quantity", "theorem")).html(),
+        Grid(
+            COLUMNS, tuple(cells(row) for row in certificate.rows), left=("quantity", "theorem")
+        ).html(),
         *(f"<p>{html.escape(note)}</p>" for note in certificate.notes),
     ]
     if checks:
@@ -147,24 +164,37 @@ def as_dict(certificate: Certificate) -> dict[str, Any]:
         "conclusion": conclusion(certificate),
         "rows": [
             {
-                "quantity": row.quantity, "mean": row.mean, "worst": row.worst, "bound": row.bound,
-                "ratio": None if row.ratio is None or math.isinf(row.ratio) else row.ratio, "holds": row.holds,
-                "trivial": row.trivial, "limit": row.limit, "expected": row.expected, "theorem": row.theorem,
-                "refuted_assumptions": list(row.refuted_assumptions), "reasons": list(row.reasons),
+                "quantity": row.quantity,
+                "mean": row.mean,
+                "worst": row.worst,
+                "bound": row.bound,
+                "ratio": None if row.ratio is None or math.isinf(row.ratio) else row.ratio,
+                "holds": row.holds,
+                "trivial": row.trivial,
+                "limit": row.limit,
+                "expected": row.expected,
+                "theorem": row.theorem,
+                "refuted_assumptions": list(row.refuted_assumptions),
+                "reasons": list(row.reasons),
             }
             for row in certificate.rows
         ],
         "assumptions": [
             {
-                "name": assumption.name, "status": assumption.status, "detail": assumption.detail,
+                "name": assumption.name,
+                "status": assumption.status,
+                "detail": assumption.detail,
                 "witness": jax.tree.map(lambda a: np.asarray(a).tolist(), assumption.witness),
             }
             for assumption in certificate.assumptions
         ],
         "hindsight": certificate.comparator
-        and {"solver": certificate.comparator.solver, "gap": float(np.max(certificate.comparator.gap))},
+        and {
+            "solver": certificate.comparator.solver,
+            "gap": float(np.max(certificate.comparator.gap)),
+        },
         "notes": list(certificate.notes),
-    }  # fmt: skip
+    }
 
 
 def _title(certificate: Certificate) -> str:
@@ -182,4 +212,6 @@ def _number(value: float | None) -> str:
 
 
 def _plain(witness: Any) -> Any:
-    return jax.tree.map(lambda a: a if isinstance(a, int) else np.round(np.asarray(a, float), 6).tolist(), witness)
+    return jax.tree.map(
+        lambda a: a if isinstance(a, int) else np.round(np.asarray(a, float), 6).tolist(), witness
+    )

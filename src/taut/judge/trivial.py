@@ -1,7 +1,9 @@
-"""Trivial bounds: what every learner satisfies on given data, because losses and constraints are limited over the domain.
+"""Trivial bounds: what every learner satisfies on given data, because losses and constraints are
+limited over the domain.
 
-A guarantee that is not smaller says nothing. The largest values are proven, not sampled: by interval and slope arithmetic
-(`taut.problem.enclosure`), by constants that are given or exact, and at the vertices of domains that have few.
+A guarantee that is not smaller says nothing. The largest values are proven, not sampled: by
+interval and slope arithmetic (`taut.problem.enclosure`), by constants that are given or exact, and
+at the vertices of domains that have few.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from .probes import values_at
 __all__ = ["Limits", "trivial_limits"]
 
 WORK = 5_000_000
-"""Slopes that are computed, at most; beyond that several rounds share one bound, for all data between their extremes."""
+"""Slopes that are computed, at most; beyond that several rounds share one bound, for all data
+between their extremes."""
 AT_A_TIME = 2_000_000
 """Slopes that are computed at a time."""
 VERTICES = 256
@@ -42,12 +45,14 @@ class Limits:
 
     by_quantity: dict[str, float] = field(default_factory=dict)
     largest_loss: Array | None = None
-    """(seed,) The sum over rounds of the largest loss of the round: the loss of no learner is larger."""
+    """(seed,) The sum over rounds of the largest loss of the round: the loss of no learner is
+    larger."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why losses or constraints have no proven limit."""
 
     def of_regret(self, loss: Array, regret: Array | None) -> float | None:
-        """The largest regret that is possible, if the comparator's loss is `loss - regret`; None if it is not known."""
+        """The largest regret that is possible, if the comparator's loss is `loss - regret`; None if
+        it is not known."""
         found = [self.by_quantity["regret"]] if "regret" in self.by_quantity else []
         if self.largest_loss is not None and regret is not None:
             found.append(float(np.max(self.largest_loss - (np.asarray(loss) - np.asarray(regret)))))
@@ -62,7 +67,8 @@ def trivial_limits(
     Arguments:
         problem: the problem that is scored.
         horizon: the number of rounds.
-        source: the data. Without them losses have no limit except a constant, nor have constraints that change.
+        source: the data. Without them losses have no limit except a constant, nor have constraints
+            that change.
         refuted: assumptions that are refuted; constants among them are not used.
     """
     known = _trusted(problem.constants, refuted)
@@ -80,7 +86,9 @@ def trivial_limits(
         reasons.pop("losses", None)
     limits: dict[str, float] = {}
     try:
-        limits = _constraint_sums(problem, horizon, source, known.constraint_lipschitz, "convex constraints" in refuted)
+        limits = _constraint_sums(
+            problem, horizon, source, known.constraint_lipschitz, "convex constraints" in refuted
+        )
     except Unknown as error:
         reasons["constraints"] = str(error)
     reach, count = known.constraint_range, problem.constants.constraint_count
@@ -88,20 +96,24 @@ def trivial_limits(
         reasons.pop("constraints", None)
         ranges = {"violation": horizon * reach, "peak violation": reach, "excess": horizon * reach}
         ranges |= {} if count is None else {"squared violation": count * horizon * reach**2}
-        limits = {name: min(limits.get(name, math.inf), value) for name, value in (limits | ranges).items()} | {
-            name: min(value, ranges.get(name, math.inf)) for name, value in limits.items()
-        }
+        limits = {
+            name: min(limits.get(name, math.inf), value)
+            for name, value in (limits | ranges).items()
+        } | {name: min(value, ranges.get(name, math.inf)) for name, value in limits.items()}
     return Limits(found | limits, largest_loss, reasons)
 
 
 def _trusted(constants: Constants, refuted: Collection[str]) -> Constants:
-    """The constants without those that are refuted, or only estimated: samples do not prove a limit."""
+    """The constants without those that are refuted, or only estimated: samples do not prove a
+    limit."""
     names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
     dropped: dict[str, Any] = {n: None for n in names if n in refuted or n in constants.estimated}
     return constants.with_values(**dropped) if dropped else constants
 
 
-def _loss_sums(problem: Problem, horizon: int, source: Stream | None, lipschitz: float | None) -> tuple[Array, Array]:
+def _loss_sums(
+    problem: Problem, horizon: int, source: Stream | None, lipschitz: float | None
+) -> tuple[Array, Array]:
     """Per seed, the sums over rounds of the largest loss, and of the largest minus the smallest."""
     if source is None:
         raise Unknown("the data are not there")
@@ -111,8 +123,12 @@ def _loss_sums(problem: Problem, horizon: int, source: Stream | None, lipschitz:
 
     space, largest, spread = Space(problem.domain), np.zeros(source.seeds), np.zeros(source.seeds)
     for low, high, rounds in _groups(loss, space, source, horizon):
-        below, above, _ = enclosed(jax.vmap(jax.vmap(loss, (None, 0)), (None, 0)), space, low, high, lipschitz)
-        above, below = (np.broadcast_to(part, (source.seeds, len(rounds))) for part in (above, below))
+        below, above, _ = enclosed(
+            jax.vmap(jax.vmap(loss, (None, 0)), (None, 0)), space, low, high, lipschitz
+        )
+        above, below = (
+            np.broadcast_to(part, (source.seeds, len(rounds))) for part in (above, below)
+        )
         largest += above @ rounds
         spread += (above - below) @ rounds
     return largest, spread
@@ -128,9 +144,11 @@ def _constraint_sums(
         high = _largest_values(problem, constraints, space, lipschitz, bent)
         clipped = np.maximum(high, 0)
         return {
-            "violation": horizon * float(clipped.max()), "squared violation": horizon * float((clipped**2).sum()),
-            "peak violation": float(clipped.max()), "excess": horizon * float(high.max()),
-        }  # fmt: skip
+            "violation": horizon * float(clipped.max()),
+            "squared violation": horizon * float((clipped**2).sum()),
+            "peak violation": float(clipped.max()),
+            "excess": horizon * float(high.max()),
+        }
     if source is None:
         raise Unknown("the data are not there")
     sums: Any = 0.0
@@ -145,9 +163,11 @@ def _constraint_sums(
         peak = max(peak, float(clipped.max()))
         sums = sums + np.einsum("srm,r->sm", high, rounds)
     return {
-        "violation": float(violation.max()), "squared violation": float(squares.max()), "peak violation": peak,
+        "violation": float(violation.max()),
+        "squared violation": float(squares.max()),
+        "peak violation": peak,
         "excess": float(np.max(sums)),
-    }  # fmt: skip
+    }
 
 
 def _largest_values(
@@ -156,7 +176,9 @@ def _largest_values(
     """The largest value of each fixed constraint over the domain, or an upper bound on it."""
     found = []
     try:
-        found.append(enclosed(lambda x, _: constraints.values(x, None), space, None, None, lipschitz)[1])
+        found.append(
+            enclosed(lambda x, _: constraints.values(x, None), space, None, None, lipschitz)[1]
+        )
     except Unknown:
         if lipschitz is None and (bent or _vertices(problem.domain) is None):
             raise
@@ -183,8 +205,11 @@ def _vertices(domain: Domain) -> Array | None:
     return linear_minimisers(domain, corners).reshape(-1, *shape)
 
 
-def _groups(function: Any, space: Space, source: Stream, horizon: int) -> Iterator[tuple[Any, Any, Array]]:
-    """Data of all rounds as intervals, (seed, group, ...), with the number of rounds in each group."""
+def _groups(
+    function: Any, space: Space, source: Stream, horizon: int
+) -> Iterator[tuple[Any, Any, Array]]:
+    """Data of all rounds as intervals, (seed, group, ...), with the number of rounds in each
+    group."""
     one = jax.tree.map(lambda a: np.asarray(a)[0, 0], source.block(0, 1))
     each = max(1, work(function, space, one))
     length = max(1, math.ceil(each * horizon * source.seeds / WORK))  # rounds per group

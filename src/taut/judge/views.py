@@ -1,4 +1,5 @@
-"""Problems that depend on the previous decision, seen as problems without memory, and the data that belong to them."""
+"""Problems that depend on the previous decision, seen as problems without memory, and the data that
+belong to them."""
 
 from __future__ import annotations
 
@@ -27,13 +28,16 @@ POLICY_REGRET = "policy regret"
 """Loss minus that of the best fixed decision, which is its own previous decision."""
 
 
-def without_memory(problem: Problem, source: Stream, previous: Any, comparator: str) -> tuple[Problem, Stream]:
+def without_memory(
+    problem: Problem, source: Stream, previous: Any, comparator: str
+) -> tuple[Problem, Stream]:
     """Return the problem and the data of which hindsight finds the best fixed decision.
 
     Arguments:
         problem: the problem.
         source: its data.
-        previous: None for a comparator whose previous decision is itself; a run or its decisions for one that follows them.
+        previous: None for a comparator whose previous decision is itself; a run or its decisions
+            for one that follows them.
         comparator: "fixed" or the name of a comparator that moves.
     """
     problem = problem.whole()
@@ -44,20 +48,26 @@ def without_memory(problem: Problem, source: Stream, previous: Any, comparator: 
     if previous is None:
         if comparator != "fixed":
             raise ValueError(
-                f'comparator: got "{comparator}" for a problem with previous=True, in which the decisions of a sequence depend '
-                'on each other; expected "fixed", or previous=run, for which they do not'
+                f'comparator: got "{comparator}" for a problem with previous=True, in which the '
+                'decisions of a sequence depend on each other; expected "fixed", or '
+                "previous=run, for which they do not"
             )
         return steady(problem), source
     first = previous.first if isinstance(previous, Run) else None
     decisions = (
-        decisions_of(previous, problem, source) if isinstance(previous, Run) else arguments.finite("previous", previous)
+        decisions_of(previous, problem, source)
+        if isinstance(previous, Run)
+        else arguments.finite("previous", previous)
     )
     expected = (source.seeds, source.horizon, *problem.domain.shape)
     if decisions.shape != expected:
         raise ValueError(
-            f"previous: got decisions of shape {decisions.shape}; expected {expected}: seed, round, decision"
+            f"previous: got decisions of shape {decisions.shape}; expected {expected}: seed, "
+            "round, decision"
         )
-    return recorded(problem), linked(problem, source, decisions, decisions[0, 0] if first is None else first)
+    return recorded(problem), linked(
+        problem, source, decisions, decisions[0, 0] if first is None else first
+    )
 
 
 def _forgets(loss: Any) -> bool:
@@ -65,16 +75,20 @@ def _forgets(loss: Any) -> bool:
 
 
 def decisions_of(run: Run, problem: Problem | None = None, source: Stream | None = None) -> Array:
-    """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played again."""
+    """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played
+    again."""
     if run.decisions is not None and run.every == 1:
         return run.decisions
     played = run.played or problem
-    return np.concatenate([np.asarray(x) for x, _ in replayed(run, played, run.stream or source)], axis=1)
+    return np.concatenate(
+        [np.asarray(x) for x, _ in replayed(run, played, run.stream or source)], axis=1
+    )
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run on a problem with memory, as a run on problems without memory whose data contain the previous decisions."""
+    """A run on a problem with memory, as a run on problems without memory whose data contain the
+    previous decisions."""
 
     run: Run
     """The run with its decisions."""
@@ -82,11 +96,13 @@ class RecordedRun:
     scored: Problem
     stream: Stream
     steady: bool
-    """Whether the problem that was played is the scored one with the previous decision set to the decision itself."""
+    """Whether the problem that was played is the scored one with the previous decision set to the
+    decision itself."""
     remembering: Constraints | None
     """The scored constraints if they depend on the previous decision."""
     only_announced: bool
-    """Whether nothing but announced constraints depends on the previous decision: both regrets then have the same losses."""
+    """Whether nothing but announced constraints depends on the previous decision: both regrets then
+    have the same losses."""
 
     @classmethod
     def of(cls, run: Run, played: Problem, scored: Problem, stream: Stream) -> RecordedRun:
@@ -100,8 +116,12 @@ class RecordedRun:
             scored=views[0] if played is scored else views[1],
             stream=linked(remembers, stream, decisions, run.first),
             steady=is_steady(played, scored),
-            remembering=scored.scored_constraints if takes_previous(scored.scored_constraints) else None,
-            only_announced=played is scored and _forgets(scored.loss) and not takes_previous(scored.constraints),
+            remembering=scored.scored_constraints
+            if takes_previous(scored.scored_constraints)
+            else None,
+            only_announced=played is scored
+            and _forgets(scored.loss)
+            and not takes_previous(scored.constraints),
         )
 
     def cost_of_moving(self) -> Array:
@@ -117,16 +137,20 @@ class RecordedRun:
         return np.asarray(costs, float).sum(axis=1)
 
     def policy_guarantees(self, promised: Iterable[Guarantee]) -> tuple[Guarantee, ...]:
-        """Return bounds on policy regret, as bounds on regret, given those for the problem that was played."""
+        """Return bounds on policy regret, as bounds on regret, given those for the problem that was
+        played."""
         of_regret = [one for one in promised if one.quantity == "regret"]
         if self.only_announced:
             return tuple(of_regret)
         if not self.steady:
             why = (
-                "guarantees of learners are about adaptive-adversary regret; simulate(learner, taut.steady(problem), stream, "
-                "score=problem) has one for policy regret"
+                "guarantees of learners are about adaptive-adversary regret; simulate(learner, "
+                "taut.steady(problem), stream, score=problem) has one for policy regret"
             )
-            return tuple(one if one.bound is None else Guarantee.none("regret", one.source, why) for one in of_regret)
+            return tuple(
+                one if one.bound is None else Guarantee.none("regret", one.source, why)
+                for one in of_regret
+            )
         moving = float(self.cost_of_moving().max())
         return tuple(
             one
@@ -138,7 +162,8 @@ class RecordedRun:
     def scored_guarantees(
         self, promised: Iterable[Guarantee], translated: Iterable[Guarantee]
     ) -> tuple[Guarantee, ...]:
-        """Return the bounds for the scored problem. After a run on the steady problem, those of constraints without memory hold.
+        """Return the bounds for the scored problem. After a run on the steady problem, those of
+        constraints without memory hold.
 
         Arguments:
             promised: bounds for the problem that was played.
@@ -146,7 +171,10 @@ class RecordedRun:
         """
         if not self.steady:
             return tuple(translated)
-        why = "the constraints depend on the previous decision, which was the decision itself in the problem that was played"
+        why = (
+            "the constraints depend on the previous decision, which was the decision itself in "
+            "the problem that was played"
+        )
         violations = [one for one in promised if one.quantity != "regret"]
         if self.remembering is not None:
             violations = [Guarantee.none(one.quantity, one.source, why) for one in violations]

@@ -1,6 +1,8 @@
-"""Methods. One file per family holds the update, the parameters from theory, the guarantees and the cards.
+"""Methods. One file per family holds the update, the parameters from theory, the guarantees and the
+cards.
 
-Read `base` first (the contract), then `clipped_ogd` (an example), then `registry` (names); formulas are in `bounds`.
+Read `base` first (the contract), then `clipped_ogd` (an example), then `registry` (names); formulas
+are in `bounds`.
 """
 
 from .averaged import Averaged
@@ -31,15 +33,50 @@ from .projected_ogd import ProjectedOGD
 from .registry import LEARNERS, learner, register_learner
 from .saddle_point import SaddlePoint
 from .step_experts import StepExperts
-from .surrogate import ExponentialPotential, OptimisticSurrogate, QuadraticPotential, StrongSurrogate, Surrogate
+from .surrogate import (
+    ExponentialPotential,
+    OptimisticSurrogate,
+    QuadraticPotential,
+    StrongSurrogate,
+    Surrogate,
+)
 from .yu_neely import YuNeely
 
 __all__ = [
-    "LEARNERS", "QUANTITIES", "Assumes", "Averaged", "BlockFrankWolfe", "BoundedGame", "Card", "ClippedOGD",
-    "DelayTolerant", "Doubling",
-    "DriftPlusPenalty", "DualMirror", "ExponentialPotential", "Growth", "Guarantee", "HalfSpace", "Learner", "MultiplierState",
+    "LEARNERS",
+    "QUANTITIES",
+    "Assumes",
+    "Averaged",
+    "BlockFrankWolfe",
+    "BoundedGame",
+    "Card",
+    "ClippedOGD",
+    "DelayTolerant",
+    "Doubling",
+    "DriftPlusPenalty",
+    "DualMirror",
+    "ExponentialPotential",
+    "Growth",
+    "Guarantee",
+    "HalfSpace",
+    "Learner",
+    "MultiplierState",
     "NoSlater",
-    "Observed", "OnePoint", "OptimisticSurrogate", "OutsideTheorem", "ProjectedOGD", "QuadraticPotential", "SaddlePoint",
-    "Setting", "State", "StepExperts", "StrongSurrogate", "Surrogate", "TwoPoint", "YuNeely", "learner", "learner_dataclass",
+    "Observed",
+    "OnePoint",
+    "OptimisticSurrogate",
+    "OutsideTheorem",
+    "ProjectedOGD",
+    "QuadraticPotential",
+    "SaddlePoint",
+    "Setting",
+    "State",
+    "StepExperts",
+    "StrongSurrogate",
+    "Surrogate",
+    "TwoPoint",
+    "YuNeely",
+    "learner",
+    "learner_dataclass",
     "register_learner",
-]  # fmt: skip
+]

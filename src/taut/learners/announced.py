@@ -1,12 +1,15 @@
-"""The step before a decision is played: it is moved into the half-spaces of constraints that are announced.
+"""The step before a decision is played: it is moved into the half-spaces of constraints that are
+announced.
 
-Announced constraints of round t are known before x_t is played, for example ramp limits around x_{t-1} or today's capacity.
-Every row is linearised once, at the decision that the learner has prepared. The decision is projected on one half-space after
-the other and then on the domain, several times if necessary. Half-spaces contain the announced set, so none of these steps
-leads away from a decision that satisfies the announced constraints.
+Announced constraints of round t are known before x_t is played, for example ramp limits around
+x_{t-1} or today's capacity. Every row is linearised once, at the decision that the learner has
+prepared. The decision is projected on one half-space after the other and then on the domain,
+several times if necessary. Half-spaces contain the announced set, so none of these steps leads away
+from a decision that satisfies the announced constraints.
 
-What is still exceeded after that (curved rows, rows that meet the domain at an angle) is removed by moving back towards x_{t-1},
-if that satisfies the announced constraints of the round: for convex rows every violation then is exactly zero.
+What is still exceeded after that (curved rows, rows that meet the domain at an angle) is removed by
+moving back towards x_{t-1}, if that satisfies the announced constraints of the round: for convex
+rows every violation then is exactly zero.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ SWEEPS = 8
 
 
 def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
-    """Return the decision to play instead of `x`, which satisfies the announced constraints of the round if that is possible."""
+    """Return the decision to play instead of `x`, which satisfies the announced constraints of the
+    round if that is possible."""
     values, pull, _ = round.constraints(x)
     slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
     length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
@@ -40,20 +44,27 @@ def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
 
     y, _ = sweep(project, start, None, rows, first_round(), jnp.zeros((), x.dtype), SWEEPS)
     moved = jnp.where(jnp.max(values) > 0, y.reshape(x.shape), x)
-    return _moved_back(moved, round, round.data.previous) if isinstance(round.data, RoundData) else moved
+    return (
+        _moved_back(moved, round, round.data.previous)
+        if isinstance(round.data, RoundData)
+        else moved
+    )
 
 
 def _moved_back(y: jax.Array, round: FullInformation, previous: jax.Array) -> jax.Array:
-    """Return a decision between the previous one and y that satisfies the constraints, if the previous one does.
+    """Return a decision between the previous one and y that satisfies the constraints, if the
+    previous one does.
 
-    Rows are convex, so g(previous + s (y - previous)) <= (1 - s) g(previous) + s g(y). The share s is made smaller by a few
-    units in the last place, so that rounding does not exceed a row.
+    Rows are convex, so g(previous + s (y - previous)) <= (1 - s) g(previous) + s g(y). The share s
+    is made smaller by a few units in the last place, so that rounding does not exceed a row.
     """
     stated = round.stated
     there, here = stated.values(previous, round.data), stated.values(y, round.data)
     exceeded = here > 0
     room = jnp.where(exceeded, here - there, 1)
-    share = jnp.min(jnp.where(exceeded, jnp.where(room > 0, -there / jnp.where(room > 0, room, 1), 0), 1))
+    share = jnp.min(
+        jnp.where(exceeded, jnp.where(room > 0, -there / jnp.where(room > 0, room, 1), 0), 1)
+    )
     share = jnp.clip(share * (1 - 2**12 * finfo(y.dtype).eps), 0, 1)
     between = previous + share * (y - previous)
     between = jnp.where(jnp.max(stated.values(between, round.data)) <= 0, between, previous)

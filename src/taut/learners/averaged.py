@@ -1,10 +1,12 @@
-r"""Averaged rows: estimate every constraint row from noisy observations, subtract a margin, then take the learner's step.
+r"""Averaged rows: estimate every constraint row from noisy observations, subtract a margin, then
+take the learner's step.
 
     estimate_t,i  of g_i from all rounds so far,  margin_t = sigma sqrt(2 rate_t ln(m T^2))
     x_{t+1} = step of the learner with estimate_t,i - margin_t in place of g_i
 
-Clipping comes after averaging, so its bias vanishes as the averages converge; a method that clips each observed value keeps
-that bias for ever. Rows are estimated one by one, never their maximum: the largest of several noisy values is biased as well.
+Clipping comes after averaging, so its bias vanishes as the averages converge; a method that clips
+each observed value keeps that bias for ever. Rows are estimated one by one, never their maximum:
+the largest of several noisy values is biased as well.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Assumes, Guarantee, Learner, OutsideTheorem, Setting, first_round, learner_dataclass
+from .base import (
+    BASE,
+    Assumes,
+    Guarantee,
+    Learner,
+    OutsideTheorem,
+    Setting,
+    first_round,
+    learner_dataclass,
+)
 from .bounds.averaged import LEFT_OVER
 from .card import Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
@@ -47,9 +58,12 @@ class AveragedState(NamedTuple):
 
 
 class _EstimatedRound:
-    """A round with estimated constraints, and with the mean gradient of a block if the decision is held."""
+    """A round with estimated constraints, and with the mean gradient of a block if the decision is
+    held."""
 
-    def __init__(self, round: Round, values: jax.Array, slopes: jax.Array, slope: jax.Array | None = None) -> None:
+    def __init__(
+        self, round: Round, values: jax.Array, slopes: jax.Array, slope: jax.Array | None = None
+    ) -> None:
         self.round, self.values, self.slopes, self.slope = round, values, slopes, slope
 
     def loss(self, x: jax.Array) -> jax.Array:
@@ -77,22 +91,24 @@ class _EstimatedRound:
 class Averaged(Learner):
     r"""A learner that sees averages of noisy constraint rows, less a confidence margin.
 
-    Guarantee, around `HalfSpace` without memory and with all rows: regret as without noise, and for affine rows a violation of
-    at most v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T; for smooth rows O(T^(2/3)), for other convex rows
-    O(T^(5/6)) up to logarithms. See `docs/theory.md`, N1 to N3. The constraints must be the same in every round: noise and an
+    Guarantee, around `HalfSpace` without memory and with all rows: regret as without noise, and for
+    affine rows a violation of at most v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T;
+    for smooth rows O(T^(2/3)), for other convex rows O(T^(5/6)) up to logarithms. See
+    `docs/theory.md`, N1 to N3. The constraints must be the same in every round: noise and an
     adversary cannot be told apart.
 
     Arguments:
         learner: takes the steps; `Averaged.tuned` builds the right one.
         horizon: T.
-        sigma: the errors are sigma-sub-Gaussian (normal errors with this standard deviation are). If gradients are noisy too,
-            it is that of the observed linear model g + dg.(u - x_t) at any one decision u. `None` estimates it from residuals,
-            for which no bound is proven.
+        sigma: the errors are sigma-sub-Gaussian (normal errors with this standard deviation are).
+            If gradients are noisy too, it is that of the observed linear model g + dg.(u - x_t) at
+            any one decision u. `None` estimates it from residuals, for which no bound is proven.
         gradient_sigma: the same for every entry of a constraint gradient; 0 for exact gradients.
         smoothness: L of smooth rows.
         block: number of rounds for which a decision is held, for convex rows.
-        rows: "affine" averages linear models; "smooth" carries a moving average of values along gradients, which must be
-            exact; "convex" assumes nothing else and holds each decision for `block` rounds.
+        rows: "affine" averages linear models; "smooth" carries a moving average of values along
+            gradients, which must be exact; "convex" assumes nothing else and holds each decision
+            for `block` rounds.
 
     >>> import taut
     >>> known = taut.testing.PROBLEMS[2].problem
@@ -110,7 +126,10 @@ class Averaged(Learner):
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, Learner):
-            raise TypeError(f"learner: got {self.learner!r}; expected a learner, as taut.Averaged.tuned(...) builds it")
+            raise TypeError(
+                f"learner: got {self.learner!r}; expected a learner, as taut.Averaged.tuned(...) "
+                "builds it"
+            )
         arguments.one_of("rows", self.rows, ROWS)
         for name in ("sigma", "gradient_sigma", "smoothness"):
             if getattr(self, name) is not None:
@@ -121,7 +140,8 @@ class Averaged(Learner):
             object.__setattr__(self, "horizon", float(arguments.count("horizon", self.horizon)))
         if self.rows == "smooth" and self.smoothness is None:
             raise ValueError(
-                'smoothness: got None; expected L, a bound on the curvature of the rows, for rows="smooth"'
+                "smoothness: got None; expected L, a bound on the curvature of the rows, for "
+                'rows="smooth"'
             )
 
     @classmethod
@@ -135,12 +155,15 @@ class Averaged(Learner):
         rows: str = "affine",
         block: int | None = None,
     ) -> Averaged:
-        """Around a half-space step of R / (G_f sqrt T); for convex rows in blocks of T^(1/3) rounds."""
+        """Around a half-space step of R / (G_f sqrt T); for convex rows in blocks of T^(1/3)
+        rounds."""
         arguments.one_of("rows", rows, ROWS)
         rounds = arguments.count("horizon", horizon)
         radius, diameter = sizes(domain, constants)
         (slope,) = constants.need("loss_lipschitz")
-        held = max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
+        held = (
+            max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
+        )
         held = held if rows == "convex" else 1
         (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
         eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
@@ -150,7 +173,11 @@ class Averaged(Learner):
 
     @classmethod
     def smooth(
-        cls, constants: Constants, horizon: int, domain: Domain | None = None, sigma: float | None = None
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        sigma: float | None = None,
     ) -> Averaged:
         """The same for rows with a bounded curvature L."""
         return cls.tuned(constants, horizon, domain, sigma, rows="smooth")
@@ -191,13 +218,19 @@ class Averaged(Learner):
             return self._held(state, inner, observed, round)
         if isinstance(estimate, Smooth):
             least = jnp.asarray(self.horizon, x.dtype) ** (-2 / 3)
-            estimate, found = estimate.update(t, x, observed, least, jnp.asarray(self.smoothness, x.dtype))
+            estimate, found = estimate.update(
+                t, x, observed, least, jnp.asarray(self.smoothness, x.dtype)
+            )
         else:
             estimate, found = estimate.update(t, x, observed)
-        inner = self.learner.step(inner, _EstimatedRound(round, self._lowered(found, t - 1), found.slopes))
+        inner = self.learner.step(
+            inner, _EstimatedRound(round, self._lowered(found, t - 1), found.slopes)
+        )
         return AveragedState(inner.x, t + 1, inner, estimate)
 
-    def _held(self, state: AveragedState, inner: Any, observed: Linearisation, round: Round) -> AveragedState:
+    def _held(
+        self, state: AveragedState, inner: Any, observed: Linearisation, round: Round
+    ) -> AveragedState:
         """Add a round to the block; at the end of the block, step with the means over it."""
         x, t, _, estimate = state
         assert isinstance(estimate, Held)
@@ -211,7 +244,8 @@ class Averaged(Learner):
         return AveragedState(inner.x, t + 1, inner, held)
 
     def _lowered(self, found: Estimated, degrees: jax.Array) -> jax.Array:
-        """The estimated values less the margin; `degrees` is the number of residuals that estimate sigma."""
+        """The estimated values less the margin; `degrees` is the number of residuals that estimate
+        sigma."""
         dtype, count = found.values.dtype, found.values.shape[0]
         horizon = jnp.asarray(self.horizon, dtype)
         logarithm = math.log(count) + 2 * jnp.log(horizon)
@@ -222,32 +256,45 @@ class Averaged(Learner):
         known = jnp.maximum(number, 1)
         sigma = jnp.sqrt(found.squares / known) * (1 + 2 / jnp.sqrt(known))
         width = jnp.asarray(getattr(self.learner, "diameter", 1.0), dtype)
-        nowhere = -width * jnp.sqrt(jnp.sum(jnp.square(found.slopes), axis=1))  # a half-space that contains the domain
+        nowhere = -width * jnp.sqrt(
+            jnp.sum(jnp.square(found.slopes), axis=1)
+        )  # a half-space that contains the domain
         return jnp.where(number > 0, found.values - found.bias - sigma * unit, nowhere)
 
     def multiplier(self, state: AveragedState, round: Round) -> jax.Array:
         """Return the multiplier of the learner inside for the true round."""
         return self.learner.multiplier(state.inner._replace(x=state.x), round)
 
-    # -- What is proven ------------------------------------------------------------------------------------------------
+    # -- What is proven
+    # ------------------------------------------------------------
 
     def uncovered(self, feedback: Feedback) -> str:
-        """Errors of constraint values are covered if sigma is given; those of gradients for affine rows."""
+        """Errors of constraint values are covered if sigma is given; those of gradients for affine
+        rows."""
         why = self._unproven()
         if why:
             return why
         if isinstance(feedback, Batched):
             return self._uncovered_batches(feedback)
         if not isinstance(feedback, Noisy):
-            return f"the guarantees of Averaged cover full information and noise, not {feedback.kind} feedback"
+            return (
+                "the guarantees of Averaged cover full information and noise, not "
+                f"{feedback.kind} feedback"
+            )
         if feedback.loss_gradients is not None:
             return "the guarantees of Averaged need exact gradients of the loss"
         if feedback.gradients is not None and self.rows != "affine":
-            return f'the guarantees of Averaged with rows="{self.rows}" need exact gradients of the constraints'
+            return (
+                f'the guarantees of Averaged with rows="{self.rows}" need exact gradients of the '
+                "constraints"
+            )
         values = 0.0 if feedback.values is None else feedback.values.sigma
         slopes = 0.0 if feedback.gradients is None else feedback.gradients.sigma
         if slopes is not None and slopes > float(self.gradient_sigma) * (1 + 1e-9):
-            return f"its gradient_sigma = {float(self.gradient_sigma):g} is below that of the noise, {slopes:g}"
+            return (
+                f"its gradient_sigma = {float(self.gradient_sigma):g} is below that of the noise, "
+                f"{slopes:g}"
+            )
         if slopes is not None and values is not None:
             needed = math.hypot(values, slopes * float(getattr(self.learner, "diameter", 0.0)))
             if needed > float(self.sigma) * (1 + 1e-9):
@@ -258,9 +305,15 @@ class Averaged(Learner):
         if feedback.exact:
             return ""
         if self.rows != "affine":
-            return f'the guarantees of Averaged with rows="{self.rows}" need exact gradients, which minibatches do not have'
+            return (
+                f'the guarantees of Averaged with rows="{self.rows}" need exact gradients, which '
+                "minibatches do not have"
+            )
         if float(self.gradient_sigma) == 0 or float(self.sigma) == 0:
-            return "minibatches have noisy values and gradients: give sigma=... and gradient_sigma=..., both above 0"
+            return (
+                "minibatches have noisy values and gradients: give sigma=... and "
+                "gradient_sigma=..., both above 0"
+            )
         return ""
 
     def _unproven(self) -> str:
@@ -268,16 +321,35 @@ class Averaged(Learner):
         inner = self.learner
         if self.sigma is None:
             return "sigma is estimated from residuals, for which no bound is proven; give sigma=..."
-        if not isinstance(inner, HalfSpace) or inner.memory or inner.rows != "all" or inner.sweeps is not None:
-            return "the learner inside Averaged must be HalfSpace with memory=0, sweeps=None, rows='all'"
-        return "the learner inside Averaged must have no margin of its own" if float(inner.margin) else ""
+        if (
+            not isinstance(inner, HalfSpace)
+            or inner.memory
+            or inner.rows != "all"
+            or inner.sweeps is not None
+        ):
+            return (
+                "the learner inside Averaged must be HalfSpace with memory=0, sweeps=None, "
+                "rows='all'"
+            )
+        return (
+            "the learner inside Averaged must have no margin of its own"
+            if float(inner.margin)
+            else ""
+        )
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield N1, N2 or N3, according to the rows."""
         number = ROWS.index(self.rows) + 1
-        source = f"averaged, N{number} (probability 1 - {4 if self.rows == 'smooth' or self.gradient_sigma else 2}/T)"
+        source = (
+            f"averaged, N{number} (probability 1 - "
+            f"{4 if self.rows == 'smooth' or self.gradient_sigma else 2}/T)"
+        )
         why, inner = self._unproven(), self.learner
-        if not why and setting.constants.constraint_count == 1 and not getattr(inner, "joint", False):
+        if (
+            not why
+            and setting.constants.constraint_count == 1
+            and not getattr(inner, "joint", False)
+        ):
             why = "with one constraint the last projection must be joint: expected joint=True"
         if not why and not setting.constraints_fixed:
             why = "the constraints must be the same in every round"
@@ -292,14 +364,18 @@ class Averaged(Learner):
         held = int(self.block)
         blocks = -(-horizon // held)
         here = setting if held == 1 else replace(setting, observed=None)
-        promised = list(inner.guarantees(replace(here, constraints_fixed=False, half_spaces=None), blocks))
+        promised = list(
+            inner.guarantees(replace(here, constraints_fixed=False, half_spaces=None), blocks)
+        )
         for one in promised:
             if one.quantity == "regret":
                 yield self._also(one, source, one.bound and held * one.bound)
         if self.rows == "convex":
             for one in promised:
                 if one.quantity == "violation":
-                    yield from self._violation(self._also(one, source, self._in_blocks(one, setting, horizon)))
+                    yield from self._violation(
+                        self._also(one, source, self._in_blocks(one, setting, horizon))
+                    )
         else:
             needs = (
                 "constraint_count",
@@ -309,7 +385,13 @@ class Averaged(Learner):
                 needs = (*needs, "constraint_smoothness", "slater", "loss_lipschitz")
             formula = self._affine if self.rows == "affine" else self._smooth
             found = setting.evaluate(
-                "violation", formula, source, needs, self._assumes(), horizon=horizon, setting=setting
+                "violation",
+                formula,
+                source,
+                needs,
+                self._assumes(),
+                horizon=horizon,
+                setting=setting,
             )
             yield from self._violation(found)
 
@@ -325,44 +407,76 @@ class Averaged(Learner):
     def _also(self, one: Guarantee, source: str, bound: float | None) -> Guarantee:
         """A guarantee of the learner inside, with the assumptions that averaging adds."""
         rests = tuple(dict.fromkeys((*one.assumptions, *map(str, self._assumes()))))
-        return replace(one, source=source, bound=bound, assumptions=rests if one.bound is not None else ())
+        return replace(
+            one, source=source, bound=bound, assumptions=rests if one.bound is not None else ()
+        )
 
     def _affine(
-        self, *, constraint_count: int, horizon: int, setting: Setting, constraint_lipschitz: float = 0.0
+        self,
+        *,
+        constraint_count: int,
+        horizon: int,
+        setting: Setting,
+        constraint_lipschitz: float = 0.0,
     ) -> float:
         return bounds.averaged_violation(
-            horizon=horizon, sigma=self._scale(horizon, constraint_count), constraint_count=constraint_count,
-            initial_violation=_start(setting), gradient_sigma=float(self.gradient_sigma), size=setting.size,
-            radius=setting.diameter, left_over=LEFT_OVER * constraint_lipschitz * setting.diameter,
-        )  # fmt: skip
+            horizon=horizon,
+            sigma=self._scale(horizon, constraint_count),
+            constraint_count=constraint_count,
+            initial_violation=_start(setting),
+            gradient_sigma=float(self.gradient_sigma),
+            size=setting.size,
+            radius=setting.diameter,
+            left_over=LEFT_OVER * constraint_lipschitz * setting.diameter,
+        )
 
     def _smooth(
-        self, *, constraint_count: int, constraint_smoothness: float, slater: float, loss_lipschitz: float, horizon: int,
-        setting: Setting, constraint_lipschitz: float = 0.0,
-    ) -> float:  # fmt: skip
+        self,
+        *,
+        constraint_count: int,
+        constraint_smoothness: float,
+        slater: float,
+        loss_lipschitz: float,
+        horizon: int,
+        setting: Setting,
+        constraint_lipschitz: float = 0.0,
+    ) -> float:
         if float(self.smoothness) < constraint_smoothness * (1 - 1e-12):
-            raise OutsideTheorem(f"smoothness is {float(self.smoothness):g}, below L = {constraint_smoothness:g}")
+            raise OutsideTheorem(
+                f"smoothness is {float(self.smoothness):g}, below L = {constraint_smoothness:g}"
+            )
         eta = getattr(self.learner, "eta", None)
         if not isinstance(eta, Constant):
             raise OutsideTheorem("the step must be constant")
         return bounds.averaged_smooth_violation(
-            horizon=horizon, sigma=self._scale(horizon, constraint_count), constraint_count=constraint_count,
-            initial_violation=_start(setting), constraint_smoothness=float(self.smoothness), slater=slater,
-            diameter=setting.diameter, longest=float(eta.value) * loss_lipschitz, rate=float(self.horizon) ** (-2 / 3),
-            several=constraint_count > 1, constraint_lipschitz=constraint_lipschitz,
-        )  # fmt: skip
+            horizon=horizon,
+            sigma=self._scale(horizon, constraint_count),
+            constraint_count=constraint_count,
+            initial_violation=_start(setting),
+            constraint_smoothness=float(self.smoothness),
+            slater=slater,
+            diameter=setting.diameter,
+            longest=float(eta.value) * loss_lipschitz,
+            rate=float(self.horizon) ** (-2 / 3),
+            several=constraint_count > 1,
+            constraint_lipschitz=constraint_lipschitz,
+        )
 
     def _in_blocks(self, one: Guarantee, setting: Setting, horizon: int) -> float | None:
         count = setting.constants.constraint_count
         if one.bound is None or count is None:
             return None
         return bounds.averaged_block_violation(
-            horizon=horizon, block=int(self.block), sigma=self._scale(horizon, count), constraint_count=count,
+            horizon=horizon,
+            block=int(self.block),
+            sigma=self._scale(horizon, count),
+            constraint_count=count,
             violation=one.bound,
-        )  # fmt: skip
+        )
 
     def _scale(self, horizon: int, count: int) -> float:
-        """sigma for a bound over fewer rounds than the margins were made for, whose logarithm is larger."""
+        """sigma for a bound over fewer rounds than the margins were made for, whose logarithm is
+        larger."""
         assert self.sigma is not None
         longer = 2 * math.log(float(self.horizon)) + math.log(count)
         shorter = 2 * math.log(horizon) + math.log(count)
@@ -377,27 +491,53 @@ def _start(setting: Setting) -> float:
 
 _OURS = "docs/theory.md, Noise"
 _ORACLES = frozenset({"gradient", "values", "pullback", "project"})
-_COST = "m constraint values, m vector-Jacobian products, projections on the domain and all estimated rows"
-_ASSUMES = ("convex losses", "constraints that are the same in every round, observed with zero-mean errors")
+_COST = (
+    "m constraint values, m vector-Jacobian products, projections on the domain and all "
+    "estimated rows"
+)
+_ASSUMES = (
+    "convex losses",
+    "constraints that are the same in every round, observed with zero-mean errors",
+)
 
 CARDS = (
     Card(
-        "averaged", Averaged.tuned, "Averaged rows", f"{_OURS}, N1", assumptions=(*_ASSUMES, "affine constraints"),
-        cost=_COST, needs=("loss_lipschitz", "constraint_smoothness"), fixed_constraints=True, separate=True,
+        "averaged",
+        Averaged.tuned,
+        "Averaged rows",
+        f"{_OURS}, N1",
+        assumptions=(*_ASSUMES, "affine constraints"),
+        cost=_COST,
+        needs=("loss_lipschitz", "constraint_smoothness"),
+        fixed_constraints=True,
+        separate=True,
         feedback=("full", "noisy", "batched"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
-        "averaged-smooth", Averaged.smooth, "Averaged rows, smooth", f"{_OURS}, N2",
-        assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"), cost=_COST,
-        needs=("loss_lipschitz", "constraint_smoothness", "slater"), fixed_constraints=True, separate=True,
+        "averaged-smooth",
+        Averaged.smooth,
+        "Averaged rows, smooth",
+        f"{_OURS}, N2",
+        assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"),
+        cost=_COST,
+        needs=("loss_lipschitz", "constraint_smoothness", "slater"),
+        fixed_constraints=True,
+        separate=True,
         feedback=("full", "noisy"),
         growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
     ),
     Card(
-        "averaged-blocks", Averaged.blocks, "Averaged rows, blocks", f"{_OURS}, N3",
-        assumptions=(*_ASSUMES, "exact gradients of the constraints"), cost=_COST, needs=("loss_lipschitz",),
-        fixed_constraints=True, separate=True, feedback=("full", "noisy"),
+        "averaged-blocks",
+        Averaged.blocks,
+        "Averaged rows, blocks",
+        f"{_OURS}, N3",
+        assumptions=(*_ASSUMES, "exact gradients of the constraints"),
+        cost=_COST,
+        needs=("loss_lipschitz",),
+        fixed_constraints=True,
+        separate=True,
+        feedback=("full", "noisy"),
         growth={"regret": Growth("T^(2/3)", 2 / 3), "violation": Growth("T^(5/6)", 5 / 6)},
     ),
-)  # fmt: skip
+)

@@ -1,12 +1,14 @@
 r"""Bandit learners: gradients are estimated from the values at the points that are played.
 
     l_t = f_t + mu max_i [g_{t,i}]_+,   u uniform on the unit sphere
-    two points:  play x_t + delta u and x_t - delta u,   z = (d / (2 delta)) (l_t(x_t + delta u) - l_t(x_t - delta u)) u
+    two points:   play x_t + delta u and x_t - delta u,
+        z = (d / (2 delta)) (l_t(x_t + delta u) - l_t(x_t - delta u)) u
     one point:   play x_t + delta u,                     z = (d / delta) l_t(x_t + delta u) u
-    x_{t+1} = Pi( x_t - eta_t z )   onto the domain shrunk by 1 - delta / r, so that all points stay inside
+    x_{t+1} = Pi( x_t - eta_t z )
+        onto the domain shrunk by 1 - delta / r, so that all points stay inside
 
-Constraints enter through an exact penalty, because only values are seen. The step is that of another learner, which gets z as
-the gradient of its loss and no constraint.
+Constraints enter through an exact penalty, because only values are seen. The step is that of
+another learner, which gets z as the gradient of its loss and no constraint.
 """
 
 from __future__ import annotations
@@ -51,8 +53,16 @@ class BanditState(NamedTuple):
 class _ShrunkRound:
     """What the inner learner sees: an estimated gradient, no constraint, and the shrunk domain."""
 
-    def __init__(self, round: Round, slope: jax.Array, value: jax.Array, centre: jax.Array, factor: jax.Array) -> None:
-        self.round, self.slope, self.value, self.centre, self.factor = round, slope, value, centre, factor
+    def __init__(
+        self, round: Round, slope: jax.Array, value: jax.Array, centre: jax.Array, factor: jax.Array
+    ) -> None:
+        self.round, self.slope, self.value, self.centre, self.factor = (
+            round,
+            slope,
+            value,
+            centre,
+            factor,
+        )
 
     def loss(self, x: jax.Array) -> jax.Array:
         return self.value
@@ -62,7 +72,9 @@ class _ShrunkRound:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         return Linearisation(
-            -jnp.ones((1,), x.dtype), lambda weights: jnp.zeros_like(x), lambda direction: jnp.zeros((1,), x.dtype)
+            -jnp.ones((1,), x.dtype),
+            lambda weights: jnp.zeros_like(x),
+            lambda direction: jnp.zeros((1,), x.dtype),
         )
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -75,7 +87,8 @@ class _ShrunkRound:
 
 
 class _BanditLearner(Learner):
-    """What both kinds have in common; subclasses say which points are played and how gradients are estimated."""
+    """What both kinds have in common; subclasses say which points are played and how gradients are
+    estimated."""
 
     learner: Learner
     delta: Any
@@ -105,7 +118,8 @@ class _BanditLearner(Learner):
         return state.points
 
     def step(self, state: BanditState, round: Round) -> BanditState:
-        """Estimate the gradient of the penalised loss, let the inner learner step, and draw the next direction."""
+        """Estimate the gradient of the penalised loss, let the inner learner step, and draw the
+        next direction."""
         penalty = jnp.asarray(self.penalty, state.x.dtype)
         values = [
             round.loss(point) + penalty * jnp.maximum(jnp.max(round.constraints(point).values), 0)
@@ -136,10 +150,14 @@ class _BanditLearner(Learner):
         """Values at the points that this learner plays are covered."""
         if not isinstance(feedback, Bandit):
             return (
-                f"the guarantees of {type(self).__name__} cover full information and values only, not {feedback.kind}"
+                f"the guarantees of {type(self).__name__} cover full information and values only, "
+                f"not {feedback.kind}"
             )
         if feedback.points != self.count:
-            return f"{type(self).__name__} plays {self.count} point(s) per round, the feedback shows {feedback.points}"
+            return (
+                f"{type(self).__name__} plays {self.count} point(s) per round, the feedback shows "
+                f"{feedback.points}"
+            )
         return ""
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
@@ -147,21 +165,33 @@ class _BanditLearner(Learner):
         source = f"{type(self).__name__}, B{3 - self.count}"
         eta = getattr(self.learner, "eta", None)
         if not isinstance(self.learner, HalfSpace) or not isinstance(eta, Constant):
-            yield Guarantee.none("regret", source, "the inner learner must be HalfSpace with a constant step")
+            yield Guarantee.none(
+                "regret", source, "the inner learner must be HalfSpace with a constant step"
+            )
             return
         rests = (*BASE, Assumes.OBLIVIOUS, *((Assumes.LOSS_VALUES,) if self.count == 1 else ()))
 
-        def total(*, radius: float, loss_lipschitz: float, constraint_lipschitz: float, **known: float) -> float:
+        def total(
+            *, radius: float, loss_lipschitz: float, constraint_lipschitz: float, **known: float
+        ) -> float:
             slope = loss_lipschitz + float(self.penalty) * constraint_lipschitz
             return bounds.bandit_expected_regret(
-                horizon=horizon, eta=float(eta.value), delta=float(self.delta), inner_radius=float(self.inner_radius),
-                radius=radius, lipschitz=slope, second_moment=self._second_moment(setting.size, slope, **known),
-            )  # fmt: skip
+                horizon=horizon,
+                eta=float(eta.value),
+                delta=float(self.delta),
+                inner_radius=float(self.inner_radius),
+                radius=radius,
+                lipschitz=slope,
+                second_moment=self._second_moment(setting.size, slope, **known),
+            )
 
         def violation(*, loss_range: float, **known: float) -> float:
             more = {"loss_range": loss_range} if self.count == 1 else {}
             return bounds.bandit_expected_violation(
-                horizon=horizon, regret=total(**known, **more), penalty=float(self.penalty), loss_range=loss_range
+                horizon=horizon,
+                regret=total(**known, **more),
+                penalty=float(self.penalty),
+                loss_range=loss_range,
             )
 
         needs = ("radius", "loss_lipschitz", "constraint_lipschitz")
@@ -183,23 +213,30 @@ class _BanditLearner(Learner):
 def _check(learner: Any) -> None:
     if not isinstance(learner.learner, Learner):
         raise TypeError(
-            f"learner: got {learner.learner!r}; expected a learner, as {type(learner).__name__}.tuned builds it"
+            f"learner: got {learner.learner!r}; expected a learner, as "
+            f"{type(learner).__name__}.tuned builds it"
         )
     for name in ("delta", "penalty", "inner_radius"):
         check_positive(name, getattr(learner, name))
     if isinstance(learner.centre, (str, complex)) or not np.all(np.isfinite(learner.centre)):
-        raise TypeError(f"centre: got {arguments.shown(learner.centre)}; expected a point of the domain")
+        raise TypeError(
+            f"centre: got {arguments.shown(learner.centre)}; expected a point of the domain"
+        )
     known = (learner.delta, learner.inner_radius)
     if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
-        raise ValueError(f"delta: got {known[0]:g}; expected less than the inner radius of the domain, {known[1]:g}")
+        raise ValueError(
+            f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
+            f"{known[1]:g}"
+        )
 
 
 @learner_dataclass
 class TwoPoint(_BanditLearner):
     """A learner for two values per round: differences of values estimate gradients.
 
-    Guarantee, in expectation: regret at most G R sqrt(d^2 T / (d - 1)) + O(1) with G = G_f + mu G_g, and violation at most
-    (that + F T) / mu; mu = T^(1/4) G_f / G_g makes both O(sqrt(d) T^(3/4)). See `docs/theory.md`, B1.
+    Guarantee, in expectation: regret at most G R sqrt(d^2 T / (d - 1)) + O(1) with G = G_f + mu
+    G_g, and violation at most (that + F T) / mu; mu = T^(1/4) G_f / G_g makes both O(sqrt(d)
+    T^(3/4)). See `docs/theory.md`, B1.
 
     Arguments:
         learner: takes the steps on the penalised loss.
@@ -225,21 +262,26 @@ class TwoPoint(_BanditLearner):
         _check(self)
 
     @classmethod
-    def tuned(cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None) -> TwoPoint:
+    def tuned(
+        cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None
+    ) -> TwoPoint:
         """delta = r / T and eta = R / (G sqrt(d' T)), d' = d^2 / (d - 1)."""
         rounds = arguments.count("horizon", horizon, 2)
         weight, slope, room, size = _sizes(constants, rounds ** (1 / 4), domain, penalty)
-        eta = float(domain.radius) / (slope * math.sqrt(bounds.two_point_moment(size=size) * rounds))
+        eta = float(domain.radius) / (
+            slope * math.sqrt(bounds.two_point_moment(size=size) * rounds)
+        )
         step = HalfSpace(Constant(eta), float(domain.diameter))
         return cls(step, room / rounds, weight, room, np.asarray(domain.centre))
 
 
 @learner_dataclass
 class OnePoint(_BanditLearner):
-    """A learner for a single value per round. It learns slowly: use two points if there is any way to.
+    """A learner for a single value per round. It learns slowly: use two points if there is any way
+    to.
 
-    Guarantee, in expectation: O(T^(7/8)) regret and violation. See `docs/theory.md`, B2. Growth is not visible below
-    about T = 1e5.
+    Guarantee, in expectation: O(T^(7/8)) regret and violation. See `docs/theory.md`, B2. Growth is
+    not visible below about T = 1e5.
 
     Arguments: as those of `TwoPoint`; losses must lie between -F and F.
     """
@@ -256,14 +298,22 @@ class OnePoint(_BanditLearner):
         _check(self)
 
     @classmethod
-    def tuned(cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None) -> OnePoint:
+    def tuned(
+        cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None
+    ) -> OnePoint:
         """delta = r T^(-1/4) / 2, eta = R delta / (d max|l| sqrt T), mu = T^(1/8) G_f / G_g."""
         rounds = arguments.count("horizon", horizon, 2)
         weight, _, room, size = _sizes(constants, rounds ** (1 / 8), domain, penalty)
         reach, height = constants.need("loss_range", "constraint_range")
         delta = room * rounds ** (-1 / 4) / 2
         eta = float(domain.radius) * delta / (size * (reach + weight * height) * math.sqrt(rounds))
-        return cls(HalfSpace(Constant(eta), float(domain.diameter)), delta, weight, room, np.asarray(domain.centre))
+        return cls(
+            HalfSpace(Constant(eta), float(domain.diameter)),
+            delta,
+            weight,
+            room,
+            np.asarray(domain.centre),
+        )
 
 
 def _sizes(
@@ -280,7 +330,8 @@ def _sizes(
 
 
 def inner_radius(domain: Domain) -> float:
-    """Return the radius of the largest ball around the centre that the domain contains; simplices contain none."""
+    """Return the radius of the largest ball around the centre that the domain contains; simplices
+    contain none."""
     if type(domain) is Ball:
         return float(domain.radius)
     if type(domain) is Box:
@@ -288,8 +339,9 @@ def inner_radius(domain: Domain) -> float:
     if type(domain) is L1Ball:
         return float(domain.radius) / math.sqrt(math.prod(domain.shape))
     raise ValueError(
-        f"domain: got {type(domain).__name__}; expected a ball, a box or an l1 ball, inside which points can be played in every "
-        "direction. Build taut.TwoPoint(learner, delta, penalty, inner_radius, centre) by hand for other domains"
+        f"domain: got {type(domain).__name__}; expected a ball, a box or an l1 ball, inside which "
+        "points can be played in every direction. Build taut.TwoPoint(learner, delta, penalty, "
+        "inner_radius, centre) by hand for other domains"
     )
 
 
@@ -297,17 +349,35 @@ _ORACLES = frozenset({"loss", "values", "project"})
 _NEEDS = ("loss_lipschitz", "constraint_lipschitz")
 CARDS = (
     Card(
-        "two-point", TwoPoint.tuned, "Two-point bandit", "Shamir, JMLR 18, 2017, and docs/theory.md, B1", oracles=_ORACLES,
-        cost="1 projection, 2 losses, 2 m constraint values", needs=_NEEDS, needs_horizon=True, feedback=("full", "bandit"),
-        growth={"regret": Growth("sqrt(d) T^(3/4)", 0.75), "violation": Growth("sqrt(d) T^(3/4)", 0.75)},
-    ),
-    Card(
-        "one-point", OnePoint.tuned, "One-point bandit", "Flaxman, Kalai & McMahan, SODA 2005, and docs/theory.md, B2",
-        oracles=_ORACLES, cost="1 projection, 1 loss, m constraint values",
-        needs=(*_NEEDS, "loss_range", "constraint_range"), needs_horizon=True, feedback=("full", "bandit"),
-        growth={"regret": Growth("d T^(7/8)", 0.875), "violation": Growth("d T^(7/8)", 0.875)},
-        known_failures={
-            "check_constraint_matters": "in the rounds of the check its steps are too short to reach the toy's constraint"
+        "two-point",
+        TwoPoint.tuned,
+        "Two-point bandit",
+        "Shamir, JMLR 18, 2017, and docs/theory.md, B1",
+        oracles=_ORACLES,
+        cost="1 projection, 2 losses, 2 m constraint values",
+        needs=_NEEDS,
+        needs_horizon=True,
+        feedback=("full", "bandit"),
+        growth={
+            "regret": Growth("sqrt(d) T^(3/4)", 0.75),
+            "violation": Growth("sqrt(d) T^(3/4)", 0.75),
         },
     ),
-)  # fmt: skip
+    Card(
+        "one-point",
+        OnePoint.tuned,
+        "One-point bandit",
+        "Flaxman, Kalai & McMahan, SODA 2005, and docs/theory.md, B2",
+        oracles=_ORACLES,
+        cost="1 projection, 1 loss, m constraint values",
+        needs=(*_NEEDS, "loss_range", "constraint_range"),
+        needs_horizon=True,
+        feedback=("full", "bandit"),
+        growth={"regret": Growth("d T^(7/8)", 0.875), "violation": Growth("d T^(7/8)", 0.875)},
+        known_failures={
+            "check_constraint_matters": (
+                "in the rounds of the check its steps are too short to reach the toy's constraint"
+            )
+        },
+    ),
+)

@@ -28,32 +28,48 @@ from .bounds.moving import path_cost
 from .bounds.theorem import OutsideTheorem
 
 __all__ = [
-    "BASE", "QUANTITIES", "Assumes", "Guarantee", "Learner", "MultiplierState", "Observed", "OutsideTheorem", "Setting",
-    "State", "diameter_of", "first_round", "largest_row", "learner_dataclass", "smallest",
-]  # fmt: skip
+    "BASE",
+    "QUANTITIES",
+    "Assumes",
+    "Guarantee",
+    "Learner",
+    "MultiplierState",
+    "Observed",
+    "OutsideTheorem",
+    "Setting",
+    "State",
+    "diameter_of",
+    "first_round",
+    "largest_row",
+    "learner_dataclass",
+    "smallest",
+]
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
-"""What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is the clipped sum of the
-largest constraint, and the peak its largest value in a round; the squared violation is summed over all constraints; the
-excess is the signed sum of the worst constraint."""
+"""What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is
+the clipped sum of the largest constraint, and the peak its largest value in a round; the squared
+violation is summed over all constraints; the excess is the signed sum of the worst constraint."""
 
 Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(frozen_default=True)
 def learner_dataclass(kind: Class) -> Class:
-    """Make a class a learner: a frozen dataclass whose fields are parameters, registered as a JAX pytree.
+    """Make a class a learner: a frozen dataclass whose fields are parameters, registered as a JAX
+    pytree.
 
-    Fields are traced, so changing or sweeping them never recompiles; a field with `metadata={"static": True}` is a flag
-    that is compiled in. Use this decorator and not `jax.tree_util.register_dataclass`, with which two classes that have
-    the same fields can run each other's compiled code.
+    Fields are traced, so changing or sweeping them never recompiles; a field with
+    `metadata={"static": True}` is a flag that is compiled in. Use this decorator and not
+    `jax.tree_util.register_dataclass`, with which two classes that have the same fields can run
+    each other's compiled code.
     """
     made: Any = dataclass(frozen=True)(kind)
     return register_dataclass(made)
 
 
 def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a constructor that refuses anything but `taut.Constants` as its argument `constants`, by name."""
+    """Return a constructor that refuses anything but `taut.Constants` as its argument `constants`,
+    by name."""
     signature = inspect.signature(make)
     default = signature.parameters["constants"].default
 
@@ -68,7 +84,9 @@ def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
             shown = arguments.shown(constants)
             if hasattr(constants, "constants"):
                 shown = f"an object of class {type(constants).__name__}"
-            raise TypeError(f"constants: got {shown}; expected taut.Constants, for example problem.constants")
+            raise TypeError(
+                f"constants: got {shown}; expected taut.Constants, for example problem.constants"
+            )
         return make(*given, **options)
 
     return checked
@@ -92,14 +110,17 @@ class MultiplierState(NamedTuple):
 
 
 class Learner(ABC):
-    """A method with its parameters: a frozen dataclass, registered as a pytree whose leaves are the parameters.
+    """A method with its parameters: a frozen dataclass, registered as a pytree whose leaves are the
+    parameters.
 
-    A learner owns no loop, prints nothing, does not score itself and never sees the stream. Changing a parameter, or
-    sweeping it with vmap, never recompiles. `tuned` and similar constructors compute parameters from theory; plain
-    construction takes them as given. Subclasses use the decorator `taut.learner_dataclass`.
+    A learner owns no loop, prints nothing, does not score itself and never sees the stream.
+    Changing a parameter, or sweeping it with vmap, never recompiles. `tuned` and similar
+    constructors compute parameters from theory; plain construction takes them as given. Subclasses
+    use the decorator `taut.learner_dataclass`.
 
-    In the usual protocol a decision is made before the round is revealed, so a learner has no `decide`. A learner with
-    `request_first = True` defines `decide`, which is called with the revealed round before the decision is scored.
+    In the usual protocol a decision is made before the round is revealed, so a learner has no
+    `decide`. A learner with `request_first = True` defines `decide`, which is called with the
+    revealed round before the decision is scored.
     """
 
     request_first: ClassVar[bool] = False
@@ -107,31 +128,38 @@ class Learner(ABC):
     heeds_announced: ClassVar[bool] = False
     """Whether `heed` moves a decision into constraints that are announced before it is played."""
     steps_from_decision: ClassVar[bool] = False
-    """Whether the next decision is a step from `state.x`, whatever that is, so that another decision can be put in its place."""
+    """Whether the next decision is a step from `state.x`, whatever that is, so that another
+    decision can be put in its place."""
     shows_infinity: ClassVar[bool] = False
-    """Whether the next decision is the projection of x_t plus multiples of all gradients, so that an infinite gradient makes the
-    step infinite or NaN. Simulations then check the step instead of every gradient. A class with another `step` has to say so
-    itself."""
+    """Whether the next decision is the projection of x_t plus multiples of all gradients, so that
+    an infinite gradient makes the step infinite or NaN. Simulations then check the step instead of
+    every gradient. A class with another `step` has to say so itself."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         files.add_class(cls)
         for name, value in list(vars(cls).items()):
-            if isinstance(value, classmethod) and "constants" in inspect.signature(value.__func__).parameters:
+            if (
+                isinstance(value, classmethod)
+                and "constants" in inspect.signature(value.__func__).parameters
+            ):
                 setattr(cls, name, classmethod(_with_constants(value.__func__)))
 
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:
-        """Return the state before round 1: `state.x` is the decision to play, `count` the number of constraints."""
+        """Return the state before round 1: `state.x` is the decision to play, `count` the number of
+        constraints."""
 
     @abstractmethod
     def step(self, state: Any, round: Round) -> Any:
         """Return the state for round t + 1, given what round t reveals."""
 
     def decide(self, state: Any, round: Round) -> Any:
-        """Return the state with the decision for this round as `state.x`; only for learners with `request_first = True`.
+        """Return the state with the decision for this round as `state.x`; only for learners with
+        `request_first = True`.
 
-        Their `step` must keep `state.x`, because the next decision is made when the next request is seen.
+        Their `step` must keep `state.x`, because the next decision is made when the next request is
+        seen.
         """
         raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
 
@@ -143,26 +171,31 @@ class Learner(ABC):
 
     @property
     def side_by_side(self) -> bool:
-        """Whether several seeds take less time side by side, in vector instructions, than one after the other.
+        """Whether several seeds take less time side by side, in vector instructions, than one after
+        the other.
 
-        They take more if the number of steps of a round depends on its numbers: side by side, all seeds take as many steps as
-        the slowest.
+        They take more if the number of steps of a round depends on its numbers: side by side, all
+        seeds take as many steps as the slowest.
         """
         return True
 
     @property
     def random(self) -> bool:
-        """Whether the learner draws random numbers, so that `seeded` is called with a random key before round 1."""
+        """Whether the learner draws random numbers, so that `seeded` is called with a random key
+        before round 1."""
         return False
 
     def seeded(self, state: Any, key: jax.Array) -> Any:
-        """Return the state before round 1 with the random key of one seed; only for learners with `random = True`."""
+        """Return the state before round 1 with the random key of one seed; only for learners with
+        `random = True`."""
         return state
 
-    # Under delayed feedback a round is sent when it was played and arrives later, or never within the run.
+    # Under delayed feedback a round is sent when it was played and arrives later, or never within
+    # the run.
 
     def send(self, state: Any) -> tuple[Any, jax.Array]:
-        """Return the state after a decision was played whose round will arrive later, and a tag for the round."""
+        """Return the state after a decision was played whose round will arrive later, and a tag for
+        the round."""
         return state, jnp.zeros((), jnp.int32)
 
     def arrived(self, state: Any, round: Round, tag: jax.Array) -> Any:
@@ -170,11 +203,13 @@ class Learner(ABC):
         return self.step(state, round)
 
     def advance(self, state: Any) -> Any:
-        """Return the state at the end of a round, after all arrivals, with the next decision as `state.x`."""
+        """Return the state at the end of a round, after all arrivals, with the next decision as
+        `state.x`."""
         return state
 
     def points(self, state: Any) -> tuple[jax.Array, ...]:
-        """Return the points that are played and scored in the round: `state.x`, unless a learner plays several."""
+        """Return the points that are played and scored in the round: `state.x`, unless a learner
+        plays several."""
         return (state.x,)
 
     def uncovered(self, feedback: Feedback) -> str:
@@ -185,10 +220,11 @@ class Learner(ABC):
         return f"the guarantees of {type(self).__name__} are proven for full information only"
 
     def heed(self, state: Any, round: FullInformation) -> Any:
-        """Return the state with a decision that satisfies announced constraints; only with `heeds_announced = True`.
+        """Return the state with a decision that satisfies announced constraints; only with
+        `heeds_announced = True`.
 
-        The round's constraints are the announced ones; its loss is not known yet. If the problem depends on the previous
-        decision, `round.data.previous` is it.
+        The round's constraints are the announced ones; its loss is not known yet. If the problem
+        depends on the previous decision, `round.data.previous` is it.
         """
         raise TypeError(f"{type(self).__name__} does not look at announced constraints")
 
@@ -196,8 +232,9 @@ class Learner(ABC):
         """Return the state as if `x` had been the decision; `step` then goes on from there."""
         if not self.steps_from_decision:
             raise TypeError(
-                f"played: {type(self).__name__} does not go on from a decision that is not its own; expected a learner whose next "
-                "decision is a step from the last one, such as half-space"
+                f"played: {type(self).__name__} does not go on from a decision that is not its "
+                "own; expected a learner whose next decision is a step from the last one, such "
+                "as half-space"
             )
         return state._replace(x=x)
 
@@ -206,7 +243,8 @@ class Learner(ABC):
         return jnp.zeros_like(round.constraints(state.x).values)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
-        """Yield one entry per theorem and quantity: a number with its assumptions, or the reason why there is none.
+        """Yield one entry per theorem and quantity: a number with its assumptions, or the reason
+        why there is none.
 
         The default is no guarantee. `setting.evaluate` computes an entry from a formula.
         """
@@ -214,7 +252,8 @@ class Learner(ABC):
 
 
 class Assumes(StrEnum):
-    """Assumptions other than the value of a constant; assumptions about constants have the name of the constant."""
+    """Assumptions other than the value of a constant; assumptions about constants have the name of
+    the constant."""
 
     CONVEX_LOSSES = "convex losses"
     CONVEX_CONSTRAINTS = "convex constraints"
@@ -222,13 +261,15 @@ class Assumes(StrEnum):
     """The domain contains the feasible set."""
     CENTRE_FEASIBLE = "centre feasible"
     FEASIBLE = "a decision that is feasible in all rounds"
-    """Every theorem assumes it; certificates name it where it is in doubt, that is if constraints change."""
+    """Every theorem assumes it; certificates name it where it is in doubt, that is if constraints
+    change."""
     PROJECTION = "projection"
     """The set that is projected on is the feasible set."""
     FIXED_CONSTRAINTS = "fixed constraints"
     AFFINE_CONSTRAINTS = "affine constraints"
     CONSTRAINT_NORM = "operator norm of the constraints"
-    """The learner's parameter for the largest singular value of the constraints' Jacobian is at least the true one."""
+    """The learner's parameter for the largest singular value of the constraints' Jacobian is at
+    least the true one."""
     HALF_SPACES = "constraints among finitely many half-spaces"
     STOCHASTIC = "independent, identically distributed rounds"
     LINEAR = "linear losses and constraints"
@@ -236,7 +277,8 @@ class Assumes(StrEnum):
     OBLIVIOUS = "data that do not depend on the decisions"
     LOSS_VALUES = "losses between -F and F"
     NOISE = "zero-mean errors"
-    """Errors of one round have mean zero given all earlier rounds, and are sub-Gaussian with the learner's sigma."""
+    """Errors of one round have mean zero given all earlier rounds, and are sub-Gaussian with the
+    learner's sigma."""
     ANNOUNCED_HOLD = "announced constraints hold in all rounds"
     ANNOUNCED_TOWARDS = "enforcing announced constraints does not lead away from the comparator"
     STANDING_STILL = "the previous decision satisfies the announced constraints"
@@ -248,7 +290,8 @@ BASE = (Assumes.CONVEX_LOSSES, Assumes.CONVEX_CONSTRAINTS, Assumes.DOMAIN)
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One bound on one quantity with all that it rests on, or the reason why a theorem gives none."""
+    """One bound on one quantity with all that it rests on, or the reason why a theorem gives
+    none."""
 
     quantity: str
     bound: float | None
@@ -259,7 +302,8 @@ class Guarantee:
     expected: bool = False
     """Whether the bound is on the expectation over seeds; it says nothing about a single seed."""
     moving: bool = False
-    """Whether regret is meant against the comparator that moves along `Setting.path_length`, not a fixed decision."""
+    """Whether regret is meant against the comparator that moves along `Setting.path_length`, not a
+    fixed decision."""
 
     def __post_init__(self) -> None:
         arguments.one_of("quantity", self.quantity, QUANTITIES)
@@ -270,12 +314,19 @@ class Guarantee:
         """Record that a theorem gives no bound, and why."""
         return cls(quantity, None, source, (), reason)
 
-    def become(self, quantity: str, bound: float | None = None, source: str | None = None) -> Guarantee:
+    def become(
+        self, quantity: str, bound: float | None = None, source: str | None = None
+    ) -> Guarantee:
         """Return what this guarantee implies for another quantity, with the same assumptions."""
         return Guarantee(
-            quantity, self.bound if bound is None else bound, source or self.source, self.assumptions, self.reason,
-            self.expected, self.moving,
-        )  # fmt: skip
+            quantity,
+            self.bound if bound is None else bound,
+            source or self.source,
+            self.assumptions,
+            self.reason,
+            self.expected,
+            self.moving,
+        )
 
 
 def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
@@ -292,9 +343,11 @@ def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
 
 @dataclass(frozen=True)
 class Observed:
-    """What a run observed in all its rounds, for bounds that depend on it. Maxima and sums are over rounds.
+    """What a run observed in all its rounds, for bounds that depend on it. Maxima and sums are over
+    rounds.
 
-    With several seeds every entry is the largest over the seeds, so that a bound computed from it holds for each seed.
+    With several seeds every entry is the largest over the seeds, so that a bound computed from it
+    holds for each seed.
     """
 
     loss_slope: float
@@ -302,7 +355,8 @@ class Observed:
     squared_slopes: float
     """The sum over rounds of |df_t(x_t)|^2."""
     first_squared_slope: float
-    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it
+    always is."""
     constraint_slope: float | None = None
     """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
 
@@ -323,7 +377,8 @@ class Setting:
     constraints_affine: bool = False
     """Whether every constraint is known to be affine in the decision."""
     half_spaces: int | None = None
-    """M, if every round's constraints are positive multiples of some of M fixed affine functions."""
+    """M, if every round's constraints are positive multiples of some of M fixed affine
+    functions."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
     size: int = 1
@@ -348,10 +403,11 @@ class Setting:
 
         Arguments:
             quantity: one of `QUANTITIES`.
-            formula: a function of keyword arguments, usually from `taut.bounds`. It raises `OutsideTheorem` for
-                parameters that the theorem does not cover.
+            formula: a function of keyword arguments, usually from `taut.bounds`. It raises
+                `OutsideTheorem` for parameters that the theorem does not cover.
             source: the theorem.
-            needs: the constants that the formula takes. Each becomes an assumption of the guarantee.
+            needs: the constants that the formula takes. Each becomes an assumption of the
+                guarantee.
             assumptions: what else the theorem assumes.
             expected: whether the bound is on the expectation over seeds.
             numbers: all other arguments of the formula.
@@ -368,13 +424,18 @@ class Setting:
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
 
-    def along_path(self, fixed: Guarantee, last_step: float, diameter: float | None = None) -> Guarantee:
-        """Return the bound on regret against the comparator that moves, given the one against a fixed decision.
+    def along_path(
+        self, fixed: Guarantee, last_step: float, diameter: float | None = None
+    ) -> Guarantee:
+        """Return the bound on regret against the comparator that moves, given the one against a
+        fixed decision.
 
-        It holds for learners whose proof is a sum by parts of squared distances; see `taut.bounds.path_cost`.
+        It holds for learners whose proof is a sum by parts of squared distances; see
+        `taut.bounds.path_cost`.
 
         Arguments:
-            fixed: the bound against a fixed decision; the entry is returned as it is without a path, or if it has no bound.
+            fixed: the bound against a fixed decision; the entry is returned as it is without a
+                path, or if it has no bound.
             last_step: the smallest step that counts.
             diameter: of the set of all decisions; by default that of the domain.
         """
@@ -383,7 +444,10 @@ class Setting:
         across = self.diameter if diameter is None else diameter
         cost = path_cost(path_length=self.path_length, diameter=across, last_step=last_step)
         return replace(
-            fixed, bound=fixed.bound + cost, source=f"{fixed.source}, with the path of the comparator", moving=True
+            fixed,
+            bound=fixed.bound + cost,
+            source=f"{fixed.source}, with the path of the comparator",
+            moving=True,
         )
 
     def _value(self, name: str) -> Any:
@@ -397,12 +461,14 @@ def first_round() -> jax.Array:
 
 
 def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
-    """Return max_i g_i(x) and the weights (m,) whose pull-back is a subgradient of it: the mean of the active rows."""
+    """Return max_i g_i(x) and the weights (m,) whose pull-back is a subgradient of it: the mean of
+    the active rows."""
     values = constraints.values
     if values.shape[0] == 1:
         return values[0], jnp.ones_like(values)
     largest = jnp.max(values)
-    # The loop over rounds stores the values (`computed_once`), so these are the same numbers, and one of them is the largest.
+    # The loop over rounds stores the values (`computed_once`), so these are the same numbers, and
+    # one of them is the largest.
     active = (values == largest).astype(values.dtype)
     return largest, active / jnp.sum(active)
 

@@ -1,10 +1,13 @@
-r"""Decisions held for a block of rounds and moved by Frank-Wolfe steps: linear minimisations instead of projections.
+r"""Decisions held for a block of rounds and moved by Frank-Wolfe steps: linear minimisations
+instead of projections.
 
-    y = x - eta sum_t df_t(x) - c mean_t( [g_t(x)]_+ dg_t(x) )                    over the B rounds of a block
-    z_0 = x;   v = argmin_{v in B} (z_k - y).v;   z_{k+1} = z_k + s (v - z_k), s in [0, 1] by exact line search on |z - y|^2 / 2
+    y = x - eta sum_t df_t(x) - c mean_t( [g_t(x)]_+ dg_t(x) )   over the B rounds of a block
+    z_0 = x;   v = argmin_{v in B} (z_k - y).v;
+        z_{k+1} = z_k + s (v - z_k), s in [0, 1] by exact line search on |z - y|^2 / 2
     x' = the z_k, k = 0 .. B, with the smallest gap (z_k - y).(z_k - v)
 
-g_t is the largest constraint. The domain is asked for B + 1 linear minimisers per block and never for a projection.
+g_t is the largest constraint. The domain is asked for B + 1 linear minimisers per block and never
+for a projection.
 """
 
 from __future__ import annotations
@@ -21,7 +24,16 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
+from .base import (
+    BASE,
+    Guarantee,
+    Learner,
+    Setting,
+    diameter_of,
+    first_round,
+    largest_row,
+    learner_dataclass,
+)
 from .card import Card, Growth
 from .schedules import check_positive, concrete
 
@@ -41,17 +53,20 @@ class BlockState(NamedTuple):
 
 @learner_dataclass
 class BlockFrankWolfe(Learner):
-    r"""x' = Frank-Wolfe( x - eta sum_t df_t(x) - c mean_t([g_t(x)]_+ dg_t(x)) ) after every block of B rounds.
+    r"""x' = Frank-Wolfe( x - eta sum_t df_t(x) - c mean_t([g_t(x)]_+ dg_t(x)) ) after every block
+    of B rounds.
 
-    Guarantee: with B = sqrt(T) regret at most 8.25 G_f D T^(3/4) and clipped violation O(T^(7/8)), for constraints that may be
-    adversarial. Use it where the domain has a cheap linear minimiser and no cheap projection.
+    Guarantee: with B = sqrt(T) regret at most 8.25 G_f D T^(3/4) and clipped violation O(T^(7/8)),
+    for constraints that may be adversarial. Use it where the domain has a cheap linear minimiser
+    and no cheap projection.
 
     Arguments:
         eta: the step of the loss.
         feasibility: c, the step of the constraint; below 1 / G_g^2.
         block: B, the number of rounds in a block, at least 2.
 
-    References: the rates are those of Garber & Kretzu, ICML 2024; the method and its proof are in docs/theory.md. The gap of the
+    References: the rates are those of Garber & Kretzu, ICML 2024; the method and its proof are in
+    docs/theory.md. The gap of the
     iterates: Jaggi, ICML 2013, Theorem 2.
     """
 
@@ -67,12 +82,20 @@ class BlockFrankWolfe(Learner):
 
     @classmethod
     def tuned(
-        cls, constants: Constants, horizon: int, domain: Domain | None = None, block: int | None = None
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        block: int | None = None,
     ) -> BlockFrankWolfe:
         """B = sqrt(T) rounded to a whole number, eta = D / (G_f sqrt(T B)), c = 1 / (2 G_g^2)."""
         loss_slope, slope = constants.need(*NEEDS[1:])
         horizon = arguments.count("horizon", horizon)
-        length = max(2, round(math.sqrt(horizon))) if block is None else arguments.count("block", block, least=2)
+        length = (
+            max(2, round(math.sqrt(horizon)))
+            if block is None
+            else arguments.count("block", block, least=2)
+        )
         loss_slope = arguments.positive("loss_lipschitz", loss_slope)
         slope = arguments.positive("constraint_lipschitz", slope)
         eta = diameter_of(constants, domain) / (loss_slope * math.sqrt(horizon * length))
@@ -102,9 +125,14 @@ class BlockFrankWolfe(Learner):
         reach, count = setting.constants.loss_range, setting.constants.constraint_count
         rests = BASE if reach is None else (*BASE, "loss_range")
         found = setting.evaluate(
-            "squared violation", bounds.block_frank_wolfe_squared_violation, source, NEEDS, rests, loss_range=reach,
+            "squared violation",
+            bounds.block_frank_wolfe_squared_violation,
+            source,
+            NEEDS,
+            rests,
+            loss_range=reach,
             **numbers,
-        )  # fmt: skip
+        )
         if found.bound is None or count is None:
             yield found
             return
@@ -113,18 +141,24 @@ class BlockFrankWolfe(Learner):
         )  # summed over constraints, each at most the largest
         total = bounds.violation_from_squared(squared_violation=found.bound, horizon=horizon)
         yield found.become("violation", total)
-        yield found.become("peak violation", bounds.peak_from_squared(squared_violation=found.bound))
+        yield found.become(
+            "peak violation", bounds.peak_from_squared(squared_violation=found.bound)
+        )
         yield found.become("excess", total)
 
     def _numbers(self, setting: Setting, horizon: int) -> dict[str, Any]:
         return {
-            "horizon": horizon, "eta": float(self.eta), "block": int(self.block), "feasibility": float(self.feasibility),
+            "horizon": horizon,
+            "eta": float(self.eta),
+            "block": int(self.block),
+            "feasibility": float(self.feasibility),
             "diameter": setting.diameter,
-        }  # fmt: skip
+        }
 
 
 def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array) -> jax.Array:
-    """The iterate of smallest gap; x itself if there are no calls. The loop ends at once in all rounds but the last of a block."""
+    """The iterate of smallest gap; x itself if there are no calls. The loop ends at once in all
+    rounds but the last of a block."""
 
     def body(_: Any, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         point, best, least = carry
@@ -140,14 +174,24 @@ def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array
 
 CARDS = (
     Card(
-        "block-frank-wolfe", BlockFrankWolfe.tuned, "Blocked Frank-Wolfe", "after Garber & Kretzu, ICML 2024",
+        "block-frank-wolfe",
+        BlockFrankWolfe.tuned,
+        "Blocked Frank-Wolfe",
+        "after Garber & Kretzu, ICML 2024",
         oracles=frozenset({"gradient", "values", "pullback", "minimise"}),
-        cost="1 linear minimisation over the domain, m constraint values, 1 vector-Jacobian product", needs=NEEDS,
+        cost="1 linear minimisation over the domain, m constraint values, "
+        "1 vector-Jacobian product",
+        needs=NEEDS,
         needs_horizon=True,
         growth={
-            "regret": Growth("T^(3/4)", 0.75), "violation": Growth("T^(7/8)", 0.875),
+            "regret": Growth("T^(3/4)", 0.75),
+            "violation": Growth("T^(7/8)", 0.875),
             "squared violation": Growth("T^(3/4)", 0.75),
         },
-        known_failures={"check_schedule_matters": "decisions are held for blocks of rounds, so most steps are zero"},
+        known_failures={
+            "check_schedule_matters": (
+                "decisions are held for blocks of rounds, so most steps are zero"
+            )
+        },
     ),
-)  # fmt: skip
+)

@@ -1,10 +1,13 @@
-r"""A game between the decision and a bounded multiplier, both played by gradient steps at the same time.
+r"""A game between the decision and a bounded multiplier, both played by gradient steps at the same
+time.
 
     x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_{t,i}(x_t)) )
-    lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ),        Pi_M the projection onto {lambda >= 0, sum lambda <= M}
+    lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ),
+        Pi_M the projection onto {lambda >= 0, sum lambda <= M}
 
-Both updates are linear in what is observed, so noise of zero mean in the constraint values does no harm on average. Only the
-signed sum of the constraints is bounded: with adversarial constraints the clipped violation can grow linearly.
+Both updates are linear in what is observed, so noise of zero mean in the constraint values does no
+harm on average. Only the signed sum of the constraints is bounded: with adversarial constraints the
+clipped violation can grow linearly.
 """
 
 from __future__ import annotations
@@ -38,24 +41,31 @@ from .schedules import InverseRoot, Schedule, as_schedule, check_positive
 
 __all__ = ["BoundedGame"]
 
-CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_range", "constraint_count")
+CONSTANTS = (
+    "radius",
+    "loss_lipschitz",
+    "constraint_lipschitz",
+    "constraint_range",
+    "constraint_count",
+)
 
 
 @learner_dataclass
 class BoundedGame(Learner):
-    r"""x_{t+1} = Pi_B( x_t - eta_t (df_t + lambda_t dg_t) ),  lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ).
+    r"""x_{t+1} = Pi_B( x_t - eta_t (df_t + lambda_t dg_t) ),
+        lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ).
 
-    Guarantee: regret O(sqrt(T)) against every decision that is feasible in all rounds; if rounds are independent and identically
-    distributed and a Slater point exists, the expected signed violation is O(sqrt(T)) as well. Nothing sublinear is known for
-    the clipped violation.
+    Guarantee: regret O(sqrt(T)) against every decision that is feasible in all rounds; if rounds
+    are independent and identically distributed and a Slater point exists, the expected signed
+    violation is O(sqrt(T)) as well. Nothing sublinear is known for the clipped violation.
 
     Arguments:
         eta: the step of the decision, a number or a schedule.
         mu: the step of the multiplier, a number or a schedule.
         limit: M, the largest sum of the multipliers.
 
-    Reference: Castiglioni, Celli, Marchesi, Romano & Gatti, "A unifying framework for online optimization with long-term
-    constraints", NeurIPS 2022, with gradient descent for both players.
+    Reference: Castiglioni, Celli, Marchesi, Romano & Gatti, "A unifying framework for online
+    optimization with long-term constraints", NeurIPS 2022, with gradient descent for both players.
     """
 
     eta: Schedule | Any
@@ -69,10 +79,11 @@ class BoundedGame(Learner):
 
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> BoundedGame:
-        r"""M = 2 F / epsilon, eta_t = D / ((G_f + M G_g) sqrt(t)), mu_t = width / (sqrt(m) max|g| sqrt(t)); no horizon.
+        r"""M = 2 F / epsilon, eta_t = D / ((G_f + M G_g) sqrt(t)), mu_t = width / (sqrt(m) max|g|
+        sqrt(t)); no horizon.
 
-        The width of the multiplier's set is M for one constraint and sqrt(2) M for several. F is the range of the losses,
-        G_f D if it is not known, and epsilon the slack of a Slater point.
+        The width of the multiplier's set is M for one constraint and sqrt(2) M for several. F is
+        the range of the losses, G_f D if it is not known, and epsilon the slack of a Slater point.
         """
         loss_slope, slope, reach, count, margin = constants.need(*CONSTANTS[1:], "slater")
         across = diameter_of(constants, domain)
@@ -80,14 +91,17 @@ class BoundedGame(Learner):
         limit = 2 * arguments.positive("loss_range", losses) / margin
         width = limit if count == 1 else math.sqrt(2) * limit
         height = math.sqrt(count) * arguments.positive("constraint_range", reach)
-        return cls(InverseRoot(across / (loss_slope + limit * slope)), InverseRoot(width / height), limit)
+        return cls(
+            InverseRoot(across / (loss_slope + limit * slope)), InverseRoot(width / height), limit
+        )
 
     def init(self, x1: jax.Array, count: int) -> MultiplierState:
         """Play x1 first, with multipliers of zero."""
         return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
-        """Both players move at the same time: the decision answers lambda_t, the multiplier answers x_t."""
+        """Both players move at the same time: the decision answers lambda_t, the multiplier answers
+        x_t."""
         x, t, weight = state
         excess, pull, _ = round.constraints(x)
         moved = round.project(x - self.eta(t, x.dtype) * (round.gradient(x) + pull(weight)))
@@ -104,22 +118,48 @@ class BoundedGame(Learner):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the regret bound, and the bound on the expected excess for i.i.d. rounds."""
         source, down, up = "bounded game", self.eta.power_law(), self.mu.power_law()
-        if down is None or up is None or down.shift or up.shift or down.beta != up.beta or not 0 <= down.beta < 1:
-            why = f"steps eta / t^beta and mu / t^beta with the same beta < 1 are needed; got {self.eta!r} and {self.mu!r}"
+        if (
+            down is None
+            or up is None
+            or down.shift
+            or up.shift
+            or down.beta != up.beta
+            or not 0 <= down.beta < 1
+        ):
+            why = (
+                "steps eta / t^beta and mu / t^beta with the same beta < 1 are needed; got "
+                f"{self.eta!r} and {self.mu!r}"
+            )
             yield Guarantee.none("regret", source, why)
             return
         numbers: dict[str, Any] = {
-            "horizon": horizon, "eta": down.scale, "mu": up.scale, "beta": down.beta, "limit": float(self.limit),
+            "horizon": horizon,
+            "eta": down.scale,
+            "mu": up.scale,
+            "beta": down.beta,
+            "limit": float(self.limit),
             "diameter": setting.diameter,
-        }  # fmt: skip
+        }
         yield setting.evaluate("regret", bounds.bounded_game_regret, source, CONSTANTS, **numbers)
         reach = setting.constants.loss_range
-        rests = (*BASE, Assumes.STOCHASTIC) if reach is None else (*BASE, Assumes.STOCHASTIC, "loss_range")
+        rests = (
+            (*BASE, Assumes.STOCHASTIC)
+            if reach is None
+            else (*BASE, Assumes.STOCHASTIC, "loss_range")
+        )
         yield setting.evaluate(
-            "excess", bounds.bounded_game_expected_excess, f"{source}, i.i.d. rounds", (*CONSTANTS, "slater"), rests,
-            expected=True, **numbers, loss_range=reach,
-        )  # fmt: skip
-        yield Guarantee.none("violation", source, "slack in one round can pay for violations in another")
+            "excess",
+            bounds.bounded_game_expected_excess,
+            f"{source}, i.i.d. rounds",
+            (*CONSTANTS, "slater"),
+            rests,
+            expected=True,
+            **numbers,
+            loss_range=reach,
+        )
+        yield Guarantee.none(
+            "violation", source, "slack in one round can pay for violations in another"
+        )
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return lambda_t."""
@@ -128,12 +168,21 @@ class BoundedGame(Learner):
 
 CARDS = (
     Card(
-        "bounded-game", BoundedGame.tuned, "Bounded game", "Castiglioni et al., NeurIPS 2022",
-        assumptions=("convex losses and constraints", "the domain contains the feasible set", "Slater's condition"),
+        "bounded-game",
+        BoundedGame.tuned,
+        "Bounded game",
+        "Castiglioni et al., NeurIPS 2022",
+        assumptions=(
+            "convex losses and constraints",
+            "the domain contains the feasible set",
+            "Slater's condition",
+        ),
         needs=(*CONSTANTS, "slater"),
         growth={
             "regret": Growth("sqrt T", 0.5),
-            "excess": Growth("sqrt T", 0.5, "rounds are independent and identically distributed, in expectation"),
+            "excess": Growth(
+                "sqrt T", 0.5, "rounds are independent and identically distributed, in expectation"
+            ),
         },
     ),
-)  # fmt: skip
+)

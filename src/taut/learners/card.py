@@ -33,33 +33,41 @@ class Growth:
     """When the bound holds, beyond the card's assumptions."""
 
     def __str__(self) -> str:
-        return ("0" if self.text == "0" else f"O({self.text})") + (f" if {self.condition}" if self.condition else "")
+        return ("0" if self.text == "0" else f"O({self.text})") + (
+            f" if {self.condition}" if self.condition else ""
+        )
 
 
 _FILLED = ("constants", "horizon", "problem", "domain", "feasible")
-"""Parameters of a constructor that are filled in from the problem and the horizon; all others are options."""
+"""Parameters of a constructor that are filled in from the problem and the horizon; all others are
+options."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that a card can be a key
 class Card:
-    """What the registry knows about a method: how to build it from a problem, and what is known about it."""
+    """What the registry knows about a method: how to build it from a problem, and what is known
+    about it."""
 
     name: str
     make: Callable[..., Learner]
-    """A constructor. Its parameters named constants, horizon, problem, domain and feasible are filled in; the others are
-    the method's options."""
+    """A constructor. Its parameters named constants, horizon, problem, domain and feasible are
+    filled in; the others are the method's options."""
     title: str = ""
     """The usual name, as figures show it."""
     reference: str = ""
     losses: str = "convex"
     """ "convex" or "strongly convex"."""
-    assumptions: tuple[str, ...] = ("convex losses and constraints", "the domain contains the feasible set")
+    assumptions: tuple[str, ...] = (
+        "convex losses and constraints",
+        "the domain contains the feasible set",
+    )
     oracles: frozenset[str] = frozenset({"gradient", "values", "pullback", "project"})
     """Of "loss", "gradient", "values", "pullback", "pushforward", "project", "minimise"."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
     """Growth of each quantity that has a bound."""
     cost: str = "1 projection, m constraint values, 1 vector-Jacobian product"
-    """Work per round besides the loss gradient; a projection is one onto the domain unless it says otherwise."""
+    """Work per round besides the loss gradient; a projection is one onto the domain unless it says
+    otherwise."""
     needs: tuple[str, ...] = ()
     """Constants that the constructor needs."""
     needs_horizon: bool = False
@@ -67,8 +75,8 @@ class Card:
     aggregated: bool = False
     """Whether the method plays a single constraint only; use `taut.max_of` for several."""
     separate: bool = False
-    """Whether the method keeps a multiplier, queue or cut per constraint, so that several constraints are better given one by
-    one than as their maximum."""
+    """Whether the method keeps a multiplier, queue or cut per constraint, so that several
+    constraints are better given one by one than as their maximum."""
     fixed_constraints: bool = False
     """Whether the method applies only to constraints that are the same in every round."""
     feedback: tuple[str, ...] = ("full",)
@@ -82,7 +90,9 @@ class Card:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"name: got {self.name!r}; expected the method's name, a string")
         if not callable(self.make):
-            raise TypeError(f"make: got {self.make!r}; expected a constructor that returns a learner")
+            raise TypeError(
+                f"make: got {self.make!r}; expected a constructor that returns a learner"
+            )
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "oracles", frozenset(self.oracles))
         horizon = inspect.signature(self.make).parameters.get("horizon")
@@ -90,13 +100,19 @@ class Card:
             object.__setattr__(self, "needs_horizon", True)
         unknown = set(self.growth) - set(QUANTITIES)
         if unknown:
-            raise ValueError(f"growth: got {sorted(unknown)}; expected quantities among {', '.join(QUANTITIES)}")
+            raise ValueError(
+                f"growth: got {sorted(unknown)}; expected quantities among {', '.join(QUANTITIES)}"
+            )
 
     @property
     def options(self) -> dict[str, Any]:
         """The method's own options and their defaults."""
         given = inspect.signature(self.make).parameters.values()
-        return {p.name: p.default for p in given if p.name not in _FILLED and p.kind is not p.VAR_KEYWORD}
+        return {
+            p.name: p.default
+            for p in given
+            if p.name not in _FILLED and p.kind is not p.VAR_KEYWORD
+        }
 
     @property
     def needs_feasible(self) -> bool:
@@ -111,8 +127,15 @@ class Card:
     @property
     def violation(self) -> str:
         """The growth of all kinds of violation in words."""
-        short = {"violation": "clipped", "squared violation": "squared", "peak violation": "peak", "excess": "signed"}
-        found = [f"{word} {self.growth[name]}" for name, word in short.items() if name in self.growth]
+        short = {
+            "violation": "clipped",
+            "squared violation": "squared",
+            "peak violation": "peak",
+            "excess": "signed",
+        }
+        found = [
+            f"{word} {self.growth[name]}" for name, word in short.items() if name in self.growth
+        ]
         return ", ".join(found) or ("none" if self.needs_feasible else "no bound")
 
     def build(
@@ -128,12 +151,19 @@ class Card:
         unknown = [name for name in options if name not in known]
         if unknown:
             listed = ", ".join(known) or "none"
-            raise TypeError(f"{unknown[0]}: {self.name} has no such option; its options are: {listed}")
-        constants = problem if isinstance(problem, Constants) else getattr(problem, "constants", None)
+            raise TypeError(
+                f"{unknown[0]}: {self.name} has no such option; its options are: {listed}"
+            )
+        constants = (
+            problem if isinstance(problem, Constants) else getattr(problem, "constants", None)
+        )
         filled: dict[str, Any] = {
-            "constants": constants, "horizon": horizon, "feasible": feasible,
-            "problem": None if isinstance(problem, Constants) else problem, "domain": getattr(problem, "domain", None),
-        }  # fmt: skip
+            "constants": constants,
+            "horizon": horizon,
+            "feasible": feasible,
+            "problem": None if isinstance(problem, Constants) else problem,
+            "domain": getattr(problem, "domain", None),
+        }
         wanted = inspect.signature(self.make).parameters
         for name, hint in (
             ("horizon", "the number of rounds, for example horizon=1000"),
@@ -149,4 +179,6 @@ class Card:
             arguments.count("horizon", horizon)
         if not self.needs_horizon:
             filled["horizon"] = None
-        return self.make(**{n: filled[n] for n in wanted if n in _FILLED and filled[n] is not None}, **options)
+        return self.make(
+            **{n: filled[n] for n in wanted if n in _FILLED and filled[n] is not None}, **options
+        )

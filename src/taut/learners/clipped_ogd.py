@@ -1,11 +1,14 @@
-r"""Clipped-OGD: gradient descent with the multiplier that maximises the clipped Lagrangian, in closed form.
+r"""Clipped-OGD: gradient descent with the multiplier that maximises the clipped Lagrangian, in
+closed form.
 
-    L_t(x, lambda) = f_t(x) + sum_i { lambda_i [g_i(x)]_+ - (theta_t / 2) lambda_i^2 },   theta_t = sigma eta_t
+    L_t(x, lambda) = f_t(x) + sum_i { lambda_i [g_i(x)]_+ - (theta_t / 2) lambda_i^2 },
+        theta_t = sigma eta_t
     lambda_t = [g(x_t)]_+ / (sigma eta_t)
     x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_i(x_t)) )
 
-The product eta_t lambda_t = [g(x_t)]_+ / sigma does not depend on the step: feasibility is restored at a fixed rate.
-The proofs do not use that g is fixed, so all bounds hold for constraints that change with the round.
+The product eta_t lambda_t = [g(x_t)]_+ / sigma does not depend on the step: feasibility is restored
+at a fixed rate. The proofs do not use that g is fixed, so all bounds hold for constraints that
+change with the round.
 """
 
 from __future__ import annotations
@@ -25,7 +28,15 @@ from . import bounds
 from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
 from .doubling import Doubling
-from .schedules import Constant, Inverse, InverseRoot, PowerLaw, Schedule, as_schedule, check_positive
+from .schedules import (
+    Constant,
+    Inverse,
+    InverseRoot,
+    PowerLaw,
+    Schedule,
+    as_schedule,
+    check_positive,
+)
 
 __all__ = ["ClippedOGD"]
 
@@ -34,22 +45,26 @@ RULES = ("scale-aware", "paper", "bound-optimal")
 
 @learner_dataclass
 class ClippedOGD(Learner):
-    r"""Take a gradient step of the loss, and a step of the clipped constraints whose length does not depend on it.
+    r"""Take a gradient step of the loss, and a step of the clipped constraints whose length does
+    not depend on it.
 
         x_{t+1} = Pi_B( x_t - eta_t df_t(x_t) - (1/sigma) sum_i [g_i(x_t)]_+ dg_i(x_t) )
 
-    Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded together (Theorem 1);
-    see `taut.bounds`. Each round needs one loss gradient, m constraint values,
-    one vector-Jacobian product and one projection onto B.
+    Guarantee: with sigma > (m+1) G_g^2 / 2, regret and the sum of ([g_i(x_t)]_+)^2 are bounded
+    together (Theorem 1); see `taut.bounds`. Each round needs one loss gradient, m constraint
+    values, one vector-Jacobian product and one projection onto B.
 
     Arguments:
         eta: the step eta_t, a number or a schedule.
         sigma: the inverse feasibility step.
 
-    Reference: Yuan & Lamperski, "Online convex optimization for cumulative constraints", NeurIPS 2018, Algorithm 1.
+    Reference: Yuan & Lamperski, "Online convex optimization for cumulative constraints", NeurIPS
+    2018, Algorithm 1.
 
     >>> import taut
-    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1)
+    >>> known = taut.Constants(
+    ...     radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1
+    ... )
     >>> taut.ClippedOGD.tuned(known, horizon=20_000)
     ClippedOGD(eta=Constant(value=0.005), sigma=4.000000000000001)
     """
@@ -83,16 +98,18 @@ class ClippedOGD(Learner):
             constants: R, G_f, G_g and m are needed (F as well for "bound-optimal").
             horizon: T.
             beta: the trade-off, in (0, 1): larger means less violation.
-            alpha: in (0, 1): larger means a more careful feasibility step. The paper's experiments have 0.5.
-            rule: "scale-aware": sigma = (m+1) G_g^2 / (2 (1-alpha)), eta = R / (G_f sqrt(m+1) T^beta).
-                "paper": the literal step, sigma = (m+1) G^2 / (2 (1-alpha)), eta = 1 / (T^beta G sqrt(R (m+1))) with
-                G = max(G_f, G_g). Its power of R is wrong and one G for both hurts when G_f and G_g differ; the two
-                rules agree when R = 1 and G_f = G_g.
-                "bound-optimal": the pair that minimises the explicit bound on regret plus `weight` times that on the
-                clipped violation; beta and alpha are not used.
+            alpha: in (0, 1): larger means a more careful feasibility step. The paper's experiments
+                have 0.5.
+            rule: "scale-aware": sigma = (m+1) G_g^2 / (2 (1-alpha)), eta = R / (G_f sqrt(m+1)
+                T^beta). "paper": the literal step, sigma = (m+1) G^2 / (2 (1-alpha)), eta = 1 /
+                (T^beta G sqrt(R (m+1))) with G = max(G_f, G_g). Its power of R is wrong and one G
+                for both hurts when G_f and G_g differ; the two rules agree when R = 1 and G_f =
+                G_g. "bound-optimal": the pair that minimises the explicit bound on regret plus
+                `weight` times that on the clipped violation; beta and alpha are not used.
             weight: the cost of one unit of violation in units of loss ("bound-optimal" only).
-            initial_distance: from the first decision to the feasible set, 0 if it is feasible ("bound-optimal" only):
-                with it and an error bound among the constants, for fixed constraints, the sharper bounds are minimised.
+            initial_distance: from the first decision to the feasible set, 0 if it is feasible
+                ("bound-optimal" only): with it and an error bound among the constants, for fixed
+                constraints, the sharper bounds are minimised.
         """
         radius, loss_slope, slope, count = constants.need(
             "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
@@ -104,7 +121,9 @@ class ClippedOGD(Learner):
         if initial_distance is not None:
             initial_distance = arguments.non_negative("initial_distance", initial_distance)
         if rule == "bound-optimal":
-            best = bounds.optimal_parameters(constants, horizon, weight, initial_distance=initial_distance)
+            best = bounds.optimal_parameters(
+                constants, horizon, weight, initial_distance=initial_distance
+            )
             return cls(Constant(best.eta), best.sigma)
         if rule == "paper":
             slope = loss_slope = max(loss_slope, slope)
@@ -117,8 +136,8 @@ class ClippedOGD(Learner):
     def strongly_convex(cls, constants: Constants, rule: str = "scale-aware") -> ClippedOGD:
         r"""Theorem 2 ("Our-strong"): eta_t = 1 / (H (t+1)), sigma = (m+1) G_g^2. No horizon needed.
 
-        Regret O(log T), clipped violation O(sqrt(T log T)), and squared violation O(log T), which the paper does not
-        state. `rule="paper"` takes G = max(G_f, G_g) in sigma.
+        Regret O(log T), clipped violation O(sqrt(T log T)), and squared violation O(log T), which
+        the paper does not state. `rule="paper"` takes G = max(G_f, G_g) in sigma.
         """
         loss_slope, slope, count, modulus = constants.need(
             "loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"
@@ -130,7 +149,8 @@ class ClippedOGD(Learner):
 
     @classmethod
     def anytime(cls, constants: Constants, alpha: float = 0.5) -> ClippedOGD:
-        r"""eta_t = R / (G_f sqrt((m+1) t)): the balanced rates for every T at once, without doubling."""
+        r"""eta_t = R / (G_f sqrt((m+1) t)): the balanced rates for every T at once, without
+        doubling."""
         radius, loss_slope, slope, count = constants.need(
             "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
         )
@@ -152,11 +172,17 @@ class ClippedOGD(Learner):
         return State(round.project(x - eta * round.gradient(x) - feasibility), t + 1)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-        """Yield Theorem 1 or 2 for these parameters, and what follows from an error bound or a smooth constraint."""
+        """Yield Theorem 1 or 2 for these parameters, and what follows from an error bound or a
+        smooth constraint."""
         sigma, law = float(self.sigma), self.eta.power_law()
         found: list[Guarantee] = []
-        if law is None or not ((law.shift == 0 and law.beta < 1) or (law.shift == 1 and law.beta == 1)):
-            why = f"a step eta / t^beta with beta < 1, or 1 / (H (t + 1)), is needed; got {self.eta!r}"
+        if law is None or not (
+            (law.shift == 0 and law.beta < 1) or (law.shift == 1 and law.beta == 1)
+        ):
+            why = (
+                "a step eta / t^beta with beta < 1, or 1 / (H (t + 1)), is needed; got "
+                f"{self.eta!r}"
+            )
             yield Guarantee.none("regret", "Theorems 1 and 2", why)
             return
         if law.beta == 1:
@@ -179,10 +205,17 @@ class ClippedOGD(Learner):
             needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_smoothness")
             found.append(
                 setting.evaluate(
-                    "peak violation", bounds.smooth_peak_violation, "Lemma 1", needs, BASE,
-                    eta=law.scale, sigma=sigma, initial_violation=start, centre_feasible=start == 0,
+                    "peak violation",
+                    bounds.smooth_peak_violation,
+                    "Lemma 1",
+                    needs,
+                    BASE,
+                    eta=law.scale,
+                    sigma=sigma,
+                    initial_violation=start,
+                    centre_feasible=start == 0,
                 )
-            )  # fmt: skip
+            )
         yield from found
         for one in found:
             if one.quantity == "squared violation" and one.bound is not None:
@@ -192,7 +225,8 @@ class ClippedOGD(Learner):
                 yield one.become("excess")  # a signed sum is never above the clipped one
 
     def multiplier(self, state: State, round: Round) -> jax.Array:
-        """Return lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, for which the paper does not define it."""
+        """Return lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, for which the paper does
+        not define it."""
         excess = round.constraints(state.x).values
         dtype = state.x.dtype
         return jnp.maximum(excess, 0) / (jnp.asarray(self.sigma, dtype) * self.eta(state.t, dtype))
@@ -210,22 +244,49 @@ def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Ite
     """Theorem 1 and Propositions 2 and 3."""
     step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
     losses, rests = _loss_range(setting)
-    yield setting.along_path(setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step), eta)
-    yield setting.evaluate(
-        "squared violation", bounds.clipped_squared_violation, "Theorem 1", CONSTANTS, rests, **step, **losses
+    yield setting.along_path(
+        setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step), eta
     )
     yield setting.evaluate(
-        "violation", bounds.clipped_violation, "Propositions 2 and 3", CONSTANTS, rests, **step, **losses
+        "squared violation",
+        bounds.clipped_squared_violation,
+        "Theorem 1",
+        CONSTANTS,
+        rests,
+        **step,
+        **losses,
+    )
+    yield setting.evaluate(
+        "violation",
+        bounds.clipped_violation,
+        "Propositions 2 and 3",
+        CONSTANTS,
+        rests,
+        **step,
+        **losses,
     )
 
 
-def _decaying_step(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+def _decaying_step(
+    law: PowerLaw, sigma: float, setting: Setting, horizon: int
+) -> Iterator[Guarantee]:
     """Theorem 1 for eta_t = eta / t^beta, beta < 1."""
     source = "Theorem 1, anytime"
-    step: dict[str, Any] = {"horizon": horizon, "eta": law.scale, "beta": law.beta, "sigma": sigma, "form": "sharp"}
+    step: dict[str, Any] = {
+        "horizon": horizon,
+        "eta": law.scale,
+        "beta": law.beta,
+        "sigma": sigma,
+        "form": "sharp",
+    }
     losses, rests = _loss_range(setting)
     fixed = setting.evaluate(
-        "regret", bounds.clipped_anytime_regret, source, CONSTANTS, **step, diameter=setting.diameter
+        "regret",
+        bounds.clipped_anytime_regret,
+        source,
+        CONSTANTS,
+        **step,
+        diameter=setting.diameter,
     )
     yield setting.along_path(fixed, law.scale / horizon**law.beta)
     for quantity, formula in (
@@ -235,27 +296,44 @@ def _decaying_step(law: PowerLaw, sigma: float, setting: Setting, horizon: int) 
         yield setting.evaluate(quantity, formula, source, CONSTANTS, rests, **step, **losses)
 
 
-def _strongly_convex(modulus: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+def _strongly_convex(
+    modulus: float, sigma: float, setting: Setting, horizon: int
+) -> Iterator[Guarantee]:
     """Theorem 2 for eta_t = 1 / (H (t + 1))."""
     if modulus > setting.constants.strong_convexity * (1 + 1e-12):
         known = setting.constants.strong_convexity
-        why = f"the step is 1 / (H (t + 1)) with H = {modulus:g}, but the losses are known to have H = {known:g}"
+        why = (
+            f"the step is 1 / (H (t + 1)) with H = {modulus:g}, but the losses are known to have "
+            f"H = {known:g}"
+        )
         yield Guarantee.none("regret", "Theorem 2", why)
         return
-    step: dict[str, Any] = {"horizon": horizon, "strong_convexity": modulus, "sigma": sigma, "form": "sharp"}
+    step: dict[str, Any] = {
+        "horizon": horizon,
+        "strong_convexity": modulus,
+        "sigma": sigma,
+        "form": "sharp",
+    }
     losses, rests = _loss_range(setting)
     strong = (*BASE, "strong_convexity")
-    fixed = setting.evaluate("regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step)
+    fixed = setting.evaluate(
+        "regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step
+    )
     yield setting.along_path(fixed, 1 / (modulus * horizon))
     for quantity, formula, source in (
         ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
         ("violation", bounds.strong_clipped_violation, "Theorem 2"),
     ):
-        yield setting.evaluate(quantity, formula, source, CONSTANTS, (*rests, "strong_convexity"), **step, **losses)
+        yield setting.evaluate(
+            quantity, formula, source, CONSTANTS, (*rests, "strong_convexity"), **step, **losses
+        )
 
 
-def _error_bound(step: dict[str, Any], sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-    """Sharper bounds where the violation measures the distance to the feasible set (fixed constraints only)."""
+def _error_bound(
+    step: dict[str, Any], sigma: float, setting: Setting, horizon: int
+) -> Iterator[Guarantee]:
+    """Sharper bounds where the violation measures the distance to the feasible set (fixed
+    constraints only)."""
     known = setting.constants
     kappa, rests, source = known.error_bound, "error_bound", "error bound"
     if kappa is None and known.slater is not None:
@@ -269,18 +347,29 @@ def _error_bound(step: dict[str, Any], sigma: float, setting: Setting, horizon: 
         ("squared violation", bounds.error_bound_squared_violation),
     ):
         yield setting.evaluate(
-            quantity, formula, source, CONSTANTS[1:], (*BASE, rests), horizon=horizon, sigma=sigma, error_bound=kappa,
-            initial_distance=setting.initial_violation / kappa, **step,
-        )  # fmt: skip
+            quantity,
+            formula,
+            source,
+            CONSTANTS[1:],
+            (*BASE, rests),
+            horizon=horizon,
+            sigma=sigma,
+            error_bound=kappa,
+            initial_distance=setting.initial_violation / kappa,
+            **step,
+        )
 
 
 def _loss_range(setting: Setting) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The loss range as an argument, and the assumptions with it; an unknown one is replaced by 2 R G_f."""
+    """The loss range as an argument, and the assumptions with it; an unknown one is replaced by 2 R
+    G_f."""
     known = setting.constants.loss_range
     return {"loss_range": known}, BASE if known is None else (*BASE, "loss_range")
 
 
-def _doubled(constants: Constants, beta: float = 0.5, alpha: float = 0.5, warm: bool = False) -> Doubling:
+def _doubled(
+    constants: Constants, beta: float = 0.5, alpha: float = 0.5, warm: bool = False
+) -> Doubling:
     """Build the doubling trick around `ClippedOGD.tuned`."""
     return Doubling.of(lambda length: ClippedOGD.tuned(constants, length, beta, alpha), warm)
 
@@ -299,27 +388,52 @@ _ROOT = {
 
 CARDS = (
     Card(
-        "clipped-ogd", ClippedOGD.tuned, "Clipped-OGD", f"{_PAPER}, Theorem 1", needs=CONSTANTS, needs_horizon=True,
-        growth=_HALF | {"peak violation": Growth("T^(-b/3)", -1 / 6, "there is one smooth fixed constraint")},
+        "clipped-ogd",
+        ClippedOGD.tuned,
+        "Clipped-OGD",
+        f"{_PAPER}, Theorem 1",
+        needs=CONSTANTS,
+        needs_horizon=True,
+        growth=_HALF
+        | {"peak violation": Growth("T^(-b/3)", -1 / 6, "there is one smooth fixed constraint")},
     ),
     Card(
-        "clipped-ogd-paper", partial(ClippedOGD.tuned, rule="paper"), "Clipped-OGD (literal step)",
-        f"{_PAPER}, section 5", needs=CONSTANTS, needs_horizon=True, growth=_HALF,
+        "clipped-ogd-paper",
+        partial(ClippedOGD.tuned, rule="paper"),
+        "Clipped-OGD (literal step)",
+        f"{_PAPER}, section 5",
+        needs=CONSTANTS,
+        needs_horizon=True,
+        growth=_HALF,
     ),
     Card(
-        "clipped-ogd-strong", ClippedOGD.strongly_convex, "Clipped-OGD, strongly convex", f"{_PAPER}, Theorem 2", "strongly convex",
-        STRONG, needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
+        "clipped-ogd-strong",
+        ClippedOGD.strongly_convex,
+        "Clipped-OGD, strongly convex",
+        f"{_PAPER}, Theorem 2",
+        "strongly convex",
+        STRONG,
+        needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
         growth={
-            "regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5),
+            "regret": Growth("log T", 0.0),
+            "violation": Growth("sqrt(T log T)", 0.5),
             "squared violation": Growth("log T", 0.0),
         },
     ),
     Card(
-        "clipped-ogd-anytime", ClippedOGD.anytime, "Clipped-OGD (anytime)",
-        f"{_PAPER}, with a step that falls like 1/sqrt(t)", needs=CONSTANTS, growth=_ROOT,
+        "clipped-ogd-anytime",
+        ClippedOGD.anytime,
+        "Clipped-OGD (anytime)",
+        f"{_PAPER}, with a step that falls like 1/sqrt(t)",
+        needs=CONSTANTS,
+        growth=_ROOT,
     ),
     Card(
-        "clipped-ogd-doubling", _doubled, "Clipped-OGD (doubling)", f"{_PAPER}, with the doubling trick",
-        needs=CONSTANTS, growth=_ROOT,
+        "clipped-ogd-doubling",
+        _doubled,
+        "Clipped-OGD (doubling)",
+        f"{_PAPER}, with the doubling trick",
+        needs=CONSTANTS,
+        growth=_ROOT,
     ),
-)  # fmt: skip
+)

@@ -1,8 +1,10 @@
-r"""Cuts: half-spaces that contain every comparator, kept from earlier rounds and projected on again.
+r"""Cuts: half-spaces that contain every comparator, kept from earlier rounds and projected on
+again.
 
-The linear model of a convex constraint, g_s(x_s) + dg_s(x_s).(u - x_s) <= 0, holds at every decision u that is feasible in
-round s, for ever. A cut is stored with a unit normal a and an offset o: a.u <= o. The rules for what is stored are part of
-the theorems; `docs/theory.md` names a counterexample for each rule that was tried and dropped.
+The linear model of a convex constraint, g_s(x_s) + dg_s(x_s).(u - x_s) <= 0, holds at every
+decision u that is feasible in round s, for ever. A cut is stored with a unit normal a and an offset
+o: a.u <= o. The rules for what is stored are part of the theorems; `docs/theory.md` names a
+counterexample for each rule that was tried and dropped.
 """
 
 from __future__ import annotations
@@ -46,21 +48,28 @@ class Rows(NamedTuple):
 
 def no_cuts(memory: int, size: int, dtype: Any) -> Cuts:
     """Return a memory with empty slots."""
-    return Cuts(jnp.zeros((size, memory), dtype), jnp.zeros((memory,), dtype), jnp.zeros((memory,), jnp.int32))
+    return Cuts(
+        jnp.zeros((size, memory), dtype),
+        jnp.zeros((memory,), dtype),
+        jnp.zeros((memory,), jnp.int32),
+    )
 
 
 def first_largest(values: jax.Array) -> jax.Array:
-    """Return a mask of the first largest entry. XLA's own argmax is several times slower on a CPU."""
+    """Return a mask of the first largest entry. XLA's own argmax is several times slower on a
+    CPU."""
     places = lax.iota(jnp.int32, values.shape[0])
     first = jnp.min(jnp.where(values == jnp.max(values), places, values.shape[0]))
     return places == first
 
 
-def remember(cuts: Cuts, normal: jax.Array, offset: jax.Array, worth: jax.Array, t: jax.Array) -> Cuts:
+def remember(
+    cuts: Cuts, normal: jax.Array, offset: jax.Array, worth: jax.Array, t: jax.Array
+) -> Cuts:
     """Store a cut if it is `worth` it.
 
-    A kept cut with the same normal shares its slot with it, and the tighter of the two stays. Otherwise the new cut takes
-    the slot that has been inactive longest.
+    A kept cut with the same normal shares its slot with it, and the tighter of the two stays.
+    Otherwise the new cut takes the slot that has been inactive longest.
     """
     same = jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
     slot = first_largest(jnp.where(same, 1, -cuts.active)) & worth
@@ -81,7 +90,8 @@ def sweep(
     tolerance: jax.Array,
     most: int | None,
 ) -> tuple[jax.Array, Cuts | None]:
-    """Project on one cut after the other and then on the domain, until all of them hold; return y and the cuts.
+    """Project on one cut after the other and then on the domain, until all of them hold; return y
+    and the cuts.
 
     Arguments:
         project: the projection onto the domain, of flat points.
@@ -125,7 +135,9 @@ def _excess(cuts: Cuts, y: jax.Array) -> jax.Array:
     return jnp.sum(cuts.normals * y[:, None], axis=0) - cuts.offsets
 
 
-def _over_cuts(cuts: Cuts, y: jax.Array, excess: Any, active: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _over_cuts(
+    cuts: Cuts, y: jax.Array, excess: Any, active: jax.Array, t: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Project on every kept cut in turn. Only those that y exceeds cost anything."""
     places = lax.iota(jnp.int32, cuts.offsets.shape[0])
 

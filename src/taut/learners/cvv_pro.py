@@ -3,9 +3,10 @@ r"""CVV-Pro: constraints on the velocity of the decision, all violated ones toge
     V_t     = {u : alpha eta_t g_i(x_t) + dg_i(x_t).(u - x_t) <= 0 for every i with g_i(x_t) >= 0}
     x_{t+1} = Pi_B( Pi_{V_t}( x_t - eta_t df_t(x_t) ) ),     eta_t = 1 / (alpha sqrt t)
 
-The decision approaches the feasible set at the rate alpha instead of in one step. The projection onto V_t is a small quadratic
-program, solved in the dual one multiplier at a time (Hildreth). With the largest constraint alone the method fails (its
-violation then grows like T), so it must not be played on `taut.max_of(problem)` of several constraints.
+The decision approaches the feasible set at the rate alpha instead of in one step. The projection
+onto V_t is a small quadratic program, solved in the dual one multiplier at a time (Hildreth). With
+the largest constraint alone the method fails (its violation then grows like T), so it must not be
+played on `taut.max_of(problem)` of several constraints.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ PASSES = 200
 
 @learner_dataclass
 class CVVPro(Learner):
-    r"""x_{t+1} = Pi_B( projection of x_t - eta_t df_t(x_t) onto the velocity constraints of all violated rows ).
+    r"""x_{t+1} = Pi_B( projection of x_t - eta_t df_t(x_t) onto the velocity constraints of all
+    violated rows ).
 
-    Guarantee in the reference: O(sqrt T) regret and violation if constraints change by O(1/t) from round to round. No bound
-    with explicit constants is known to us, so certificates show none.
+    Guarantee in the reference: O(sqrt T) regret and violation if constraints change by O(1/t) from
+    round to round. No bound with explicit constants is known to us, so certificates show none.
 
     Arguments:
         rate: alpha.
 
-    Reference: Kolev, Martius & Muehlebach, "Online learning under adversarial nonlinear constraints", NeurIPS 2023.
+    Reference: Kolev, Martius & Muehlebach, "Online learning under adversarial nonlinear
+    constraints", NeurIPS 2023.
 
     >>> import taut
     >>> taut.learner("cvv-pro", taut.Constants(radius=1.0, loss_lipschitz=1.0))
@@ -67,14 +70,19 @@ class CVVPro(Learner):
         return State(x1, first_round())
 
     def step(self, state: State, round: Round) -> State:
-        """Step on the loss, then project on the velocity constraints of all rows that are not satisfied strictly."""
+        """Step on the loss, then project on the velocity constraints of all rows that are not
+        satisfied strictly."""
         x, t = state
         values, pull, _ = round.constraints(x)
         rate = jnp.asarray(self.rate, x.dtype)
         root = jnp.sqrt(t.astype(x.dtype))
         step = round.gradient(x) / (rate * root)
-        slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=x.dtype)).reshape(values.shape[0], -1)
-        excess = values / root - jnp.sum(slopes * step.reshape(1, -1), axis=1)  # of the velocity constraints at y
+        slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=x.dtype)).reshape(
+            values.shape[0], -1
+        )
+        excess = values / root - jnp.sum(
+            slopes * step.reshape(1, -1), axis=1
+        )  # of the velocity constraints at y
         weights = _multipliers(slopes, excess, values >= 0)
         move = jnp.sum(weights[:, None] * slopes, axis=0).reshape(x.shape)
         return State(round.project(x - step - move), t + 1)
@@ -103,8 +111,13 @@ def _multipliers(slopes: jax.Array, excess: jax.Array, used: jax.Array) -> jax.A
 
 CARDS = (
     Card(
-        "cvv-pro", CVVPro.tuned, "CVV-Pro", "Kolev, Martius & Muehlebach, NeurIPS 2023",
-        cost="1 projection, m constraint values, m vector-Jacobian products, a small quadratic program",
-        needs=("loss_lipschitz",), separate=True,
+        "cvv-pro",
+        CVVPro.tuned,
+        "CVV-Pro",
+        "Kolev, Martius & Muehlebach, NeurIPS 2023",
+        cost="1 projection, m constraint values, m vector-Jacobian products, a small quadratic "
+        "program",
+        needs=("loss_lipschitz",),
+        separate=True,
     ),
-)  # fmt: skip
+)

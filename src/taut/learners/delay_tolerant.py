@@ -1,11 +1,13 @@
-r"""Delay-tolerant learners: several copies of a learner, each waiting for its own round before it plays again.
+r"""Delay-tolerant learners: several copies of a learner, each waiting for its own round before it
+plays again.
 
     round t: a copy that waits for nothing plays its decision
     when round s arrives, at the end of round s + delay: the copy that played it takes its step
 
-A copy never plays with outdated information, so it plays its own rounds as if there were no delays. With delays of at most d
-rounds, d rounds are on their way at most, and d + 1 copies suffice. The first free copy plays: without delays the first copy
-plays alone (Joulani, Gyoergy & Szepesvari, "Online learning under delayed feedback", ICML 2013, whose reduction it is).
+A copy never plays with outdated information, so it plays its own rounds as if there were no delays.
+With delays of at most d rounds, d rounds are on their way at most, and d + 1 copies suffice. The
+first free copy plays: without delays the first copy plays alone (Joulani, Gyoergy & Szepesvari,
+"Online learning under delayed feedback", ICML 2013, whose reduction it is).
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ class CopiesState(NamedTuple):
 class DelayTolerant(Learner):
     """A learner for delayed feedback: `delay + 1` copies of another one.
 
-    Guarantee: a bound V(T) of the learner that is concave in T becomes (d + 1) V(T / (d + 1)) under delays of at most d rounds,
-    for every quantity that adds up over rounds: regret is O(sqrt((d + 1) T)). See `docs/theory.md`, L1.
+    Guarantee: a bound V(T) of the learner that is concave in T becomes (d + 1) V(T / (d + 1)) under
+    delays of at most d rounds, for every quantity that adds up over rounds: regret is O(sqrt((d +
+    1) T)). See `docs/theory.md`, L1.
 
     Arguments:
         learner: the learner, tuned for T / (d + 1) rounds if it needs a horizon.
@@ -64,13 +67,20 @@ class DelayTolerant(Learner):
 
     def __post_init__(self) -> None:
         if not isinstance(self.learner, Learner):
-            raise TypeError(f"learner: got {self.learner!r}; expected a learner, for example taut.learner(...)")
+            raise TypeError(
+                f"learner: got {self.learner!r}; expected a learner, for example taut.learner(...)"
+            )
         if self.learner.request_first:
-            raise ValueError(f"learner: got {self.learner!r}; expected one that decides before a round is revealed")
+            raise ValueError(
+                f"learner: got {self.learner!r}; expected one that decides before a round is "
+                "revealed"
+            )
         object.__setattr__(self, "delay", arguments.count("delay", self.delay, 0))
 
     @classmethod
-    def tuned(cls, constants: Constants, horizon: int, domain: Domain | None = None, delay: int = 1) -> DelayTolerant:
+    def tuned(
+        cls, constants: Constants, horizon: int, domain: Domain | None = None, delay: int = 1
+    ) -> DelayTolerant:
         """Half-space learners without memory, each tuned for T / (d + 1) rounds."""
         copies = arguments.count("delay", delay, 0) + 1
         rounds = -(-arguments.count("horizon", horizon) // copies)
@@ -106,15 +116,24 @@ class DelayTolerant(Learner):
         """The copy that played the round takes its step."""
         return self._stepped(state, round, tag)
 
-    def _stepped(self, state: CopiesState, round: Round, which: jax.Array, x: jax.Array | None = None) -> CopiesState:
-        """A copy takes its step; `x` is its decision, if that is at hand, so that the round is asked about it once."""
+    def _stepped(
+        self, state: CopiesState, round: Round, which: jax.Array, x: jax.Array | None = None
+    ) -> CopiesState:
+        """A copy takes its step; `x` is its decision, if that is at hand, so that the round is
+        asked about it once."""
         before = self._copy(state, which)
         after = self.learner.step(before if x is None else before._replace(x=x), round)
-        copies = jax.tree.map(lambda a, one: lax.dynamic_update_index_in_dim(a, one, which, 0), state.copies, after)
-        return state._replace(copies=copies, waiting=state.waiting & (jnp.arange(self.delay + 1) != which))
+        copies = jax.tree.map(
+            lambda a, one: lax.dynamic_update_index_in_dim(a, one, which, 0), state.copies, after
+        )
+        return state._replace(
+            copies=copies, waiting=state.waiting & (jnp.arange(self.delay + 1) != which)
+        )
 
     def _copy(self, state: CopiesState, which: jax.Array) -> Any:
-        return jax.tree.map(lambda a: lax.dynamic_index_in_dim(a, which, 0, keepdims=False), state.copies)
+        return jax.tree.map(
+            lambda a: lax.dynamic_index_in_dim(a, which, 0, keepdims=False), state.copies
+        )
 
     def advance(self, state: CopiesState) -> CopiesState:
         """The first copy that waits for nothing plays next."""
@@ -129,13 +148,19 @@ class DelayTolerant(Learner):
     def uncovered(self, feedback: Feedback) -> str:
         """Delays are covered up to the longest one."""
         if not isinstance(feedback, Delayed):
-            return f"the guarantees of DelayTolerant cover full information and delays, not {feedback.kind} feedback"
+            return (
+                "the guarantees of DelayTolerant cover full information and delays, not "
+                f"{feedback.kind} feedback"
+            )
         if feedback.slots > self.delay + 1:
-            return f"its copies are enough for delays of {self.delay} rounds, not {feedback.slots - 1}"
+            return (
+                f"its copies are enough for delays of {self.delay} rounds, not {feedback.slots - 1}"
+            )
         return ""
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-        """Yield the sums of the copies' bounds, each over an equal share of the rounds; the peak is that of any copy."""
+        """Yield the sums of the copies' bounds, each over an equal share of the rounds; the peak is
+        that of any copy."""
         copies = self.delay + 1
         share = -(-horizon // copies)
         alone = setting if copies == 1 else replace(setting, observed=None)
@@ -150,12 +175,18 @@ class DelayTolerant(Learner):
 
 CARDS = (
     Card(
-        "delay-tolerant", DelayTolerant.tuned, "Delay-tolerant half-space",
-        "Joulani, Gyoergy & Szepesvari, ICML 2013, and docs/theory.md, L1", needs=("loss_lipschitz",), needs_horizon=True,
-        feedback=("full", "delayed"), cost="1 projection, m constraint values, m vector-Jacobian products under delays",
+        "delay-tolerant",
+        DelayTolerant.tuned,
+        "Delay-tolerant half-space",
+        "Joulani, Gyoergy & Szepesvari, ICML 2013, and docs/theory.md, L1",
+        needs=("loss_lipschitz",),
+        needs_horizon=True,
+        feedback=("full", "delayed"),
+        cost="1 projection, m constraint values, m vector-Jacobian products under delays",
         growth={
-            "regret": Growth("sqrt((d + 1) T)", 0.5), "violation": Growth("(d + 1)^(1/4) T^(3/4)", 0.75),
+            "regret": Growth("sqrt((d + 1) T)", 0.5),
+            "violation": Growth("(d + 1)^(1/4) T^(3/4)", 0.75),
             "squared violation": Growth("sqrt((d + 1) T)", 0.5),
         },
     ),
-)  # fmt: skip
+)

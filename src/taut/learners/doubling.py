@@ -35,14 +35,15 @@ class Epoch(NamedTuple):
 class Doubling(Learner):
     r"""Epochs of 2^k rounds, each played by the learner tuned for the horizon 2^k.
 
-    Guarantee: a bound c T^p of the inner learner becomes c T^p 2^p / (2^p - 1): a factor sqrt(2) / (sqrt(2) - 1) for
-    square roots. `epochs` holds the parameters of all epochs in stacked leaves, so switching is an index, not a branch.
+    Guarantee: a bound c T^p of the inner learner becomes c T^p 2^p / (2^p - 1): a factor sqrt(2) /
+    (sqrt(2) - 1) for square roots. `epochs` holds the parameters of all epochs in stacked leaves,
+    so switching is an index, not a branch.
 
     Arguments:
         epochs: the inner learner with a leading epoch axis on every leaf; use `Doubling.of`.
         first: k of the first epoch.
-        warm: start an epoch at the last decision instead of the first one. It behaves better in practice, but the
-            bound then has (2R)^2 for R^2.
+        warm: start an epoch at the last decision instead of the first one. It behaves better in
+            practice, but the bound then has (2R)^2 for R^2.
 
     Reference: Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006, section 2.3.
     """
@@ -56,24 +57,36 @@ class Doubling(Learner):
         object.__setattr__(self, "first", first)
         arguments.flag("warm", self.warm)
         if not isinstance(self.epochs, Learner):
-            raise TypeError(f"epochs: got {self.epochs!r}; expected a learner, stacked: use taut.Doubling.of")
+            raise TypeError(
+                f"epochs: got {self.epochs!r}; expected a learner, stacked: use taut.Doubling.of"
+            )
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.epochs):
             # Other leaves are tracers, or placeholders that JAX puts in their place.
-            if isinstance(leaf, (int, float, np.generic, np.ndarray)) and np.shape(leaf)[:1] != (LONGEST - first,):
+            if isinstance(leaf, (int, float, np.generic, np.ndarray)) and np.shape(leaf)[:1] != (
+                LONGEST - first,
+            ):
                 raise ValueError(
-                    f"epochs: got a learner whose parameter {jax.tree_util.keystr(path)} has shape {np.shape(leaf)}; "
-                    f"expected a leading axis of {LONGEST - first} epochs: use taut.Doubling.of"
+                    f"epochs: got a learner whose parameter {jax.tree_util.keystr(path)} has "
+                    f"shape {np.shape(leaf)}; expected a leading axis of {LONGEST - first} "
+                    "epochs: use taut.Doubling.of"
                 )
 
     def __repr__(self) -> str:
         """Show only the first epoch, which has the parameters of an ordinary learner."""
-        start, rounds = "warm " if self.warm else "", f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}"
-        known = all(isinstance(leaf, np.ndarray) and leaf.ndim for leaf in jax.tree.leaves(self.epochs))
+        start, rounds = (
+            "warm " if self.warm else "",
+            f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}",
+        )
+        known = all(
+            isinstance(leaf, np.ndarray) and leaf.ndim for leaf in jax.tree.leaves(self.epochs)
+        )
         inner = jax.tree.map(_first_entry, self.epochs) if known else type(self.epochs).__name__
         return f"{type(self).__name__}({LONGEST - self.first} {start}epochs: {inner} {rounds})"
 
     @classmethod
-    def of(cls, make: Callable[[int], Learner], warm: bool = False, first: int | None = None) -> Doubling:
+    def of(
+        cls, make: Callable[[int], Learner], warm: bool = False, first: int | None = None
+    ) -> Doubling:
         """The doubling trick around `make(horizon)`.
 
         Arguments:
@@ -82,20 +95,29 @@ class Doubling(Learner):
             first: 2^first rounds in the first epoch; by default the shortest that `make` accepts.
 
         >>> import taut
-        >>> taut.Doubling.of(lambda horizon: taut.DriftPlusPenalty(horizon**0.5, float(horizon))).first
+        >>> taut.Doubling.of(
+        ...     lambda horizon: taut.DriftPlusPenalty(horizon**0.5, float(horizon))
+        ... ).first
         0
         """
         if not callable(make):
-            raise TypeError(f"make: got {make!r}; expected a function of the horizon that returns a learner")
+            raise TypeError(
+                f"make: got {make!r}; expected a function of the horizon that returns a learner"
+            )
         if first is None:
             first = _shortest(make)
         first = _first(first)
         learners = [make(2**k) for k in range(first, LONGEST)]
         kinds = {jax.tree.structure(learner) for learner in learners}
         if not isinstance(learners[0], Learner):
-            raise TypeError(f"make: got a function that returns {learners[0]!r}; expected one that returns a learner")
+            raise TypeError(
+                f"make: got a function that returns {learners[0]!r}; expected one that returns a "
+                "learner"
+            )
         if len(kinds) != 1:
-            raise TypeError("make: got learners of different kinds for different horizons; expected one kind")
+            raise TypeError(
+                "make: got learners of different kinds for different horizons; expected one kind"
+            )
         return cls(jax.tree.map(lambda *leaves: np.asarray(leaves, float), *learners), first, warm)
 
     def at(self, epoch: jax.Array) -> Learner:
@@ -122,8 +144,8 @@ class Doubling(Learner):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the sum of the bounds of all epochs, and their maximum for the peak.
 
-        Each theorem that covers all epochs gives one bound, so that a refuted assumption of one does not hide another; the
-        smallest bounds of the epochs give one more.
+        Each theorem that covers all epochs gives one bound, so that a refuted assumption of one
+        does not hide another; the smallest bounds of the epochs give one more.
         """
         parts: dict[tuple[str, str], list[Guarantee]] = {}
         epochs, begun = 0, 0
@@ -133,7 +155,13 @@ class Doubling(Learner):
             here = setting
             if self.warm and begun:  # the epoch starts where the last one ended
                 far = setting.constants.with_values(radius=setting.diameter)
-                here = replace(setting, constants=far, initial_violation=None, initial_excess=None, observed=None)
+                here = replace(
+                    setting,
+                    constants=far,
+                    initial_violation=None,
+                    initial_excess=None,
+                    observed=None,
+                )
             promised = tuple(inner.guarantees(here, length))
             for one in smallest(promised).values():
                 parts.setdefault((one.quantity, ""), []).append(one)
@@ -148,14 +176,28 @@ class Doubling(Learner):
                 ((k, v) for k, v in parts.items() if k[0] == quantity), key=lambda part: part[0]
             ):
                 sources = tuple(one.source for one in found)
-                if len(found) == epochs and (name, sources) not in seen:  # otherwise an epoch has no bound
+                if (
+                    len(found) == epochs and (name, sources) not in seen
+                ):  # otherwise an epoch has no bound
                     seen.add((name, sources))
                     values = [one.bound for one in found if one.bound is not None]
                     bound = max(values) if quantity == "peak violation" else sum(values)
-                    rests = tuple(dict.fromkeys(assumption for one in found for assumption in one.assumptions))
+                    rests = tuple(
+                        dict.fromkeys(assumption for one in found for assumption in one.assumptions)
+                    )
                     expected = any(one.expected for one in found)
-                    moving = all(one.moving for one in found)  # the path in an epoch is at most the whole path
-                    yield Guarantee(quantity, bound, f"{found[-1].source}, doubling", rests, "", expected, moving)
+                    moving = all(
+                        one.moving for one in found
+                    )  # the path in an epoch is at most the whole path
+                    yield Guarantee(
+                        quantity,
+                        bound,
+                        f"{found[-1].source}, doubling",
+                        rests,
+                        "",
+                        expected,
+                        moving,
+                    )
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""
@@ -163,11 +205,13 @@ class Doubling(Learner):
 
 
 def _unpack_epochs(packed: Any) -> Any:
-    """Return the stacked learner that a file describes, each epoch built and checked like any other learner."""
+    """Return the stacked learner that a file describes, each epoch built and checked like any other
+    learner."""
     lengths = {np.shape(leaf)[0] for leaf in _packed_arrays(packed)}
     if len(lengths) != 1:
         raise ValueError(
-            f"file: got epochs with parameters of {sorted(lengths)} entries; expected one number of epochs"
+            f"file: got epochs with parameters of {sorted(lengths)} entries; expected one number "
+            "of epochs"
         )
     learners = [files.unpack(_epoch_of(packed, epoch)) for epoch in range(lengths.pop())]
     return jax.tree.map(lambda *leaves: np.asarray(leaves), *learners)
@@ -196,7 +240,8 @@ files.add_field(Doubling, "epochs", _unpack_epochs)
 
 
 def _playing(state: Epoch) -> Any:
-    """The inner state, its decision being the very array that is played: the round is then asked about it once."""
+    """The inner state, its decision being the very array that is played: the round is then asked
+    about it once."""
     return state.inner._replace(x=state.x)
 
 
@@ -207,7 +252,10 @@ def _first_entry(leaf: Array) -> Any:
 def _first(first: Any) -> int:
     first = arguments.count("first", first, least=0)
     if first >= LONGEST:
-        raise ValueError(f"first: got {first}; expected at most {LONGEST - 1}, because rounds are counted in 32 bits")
+        raise ValueError(
+            f"first: got {first}; expected at most {LONGEST - 1}, because rounds are counted in "
+            "32 bits"
+        )
     return first
 
 
@@ -220,4 +268,6 @@ def _shortest(make: Callable[[int], Learner]) -> int:
                 raise
         else:
             return k
-    raise ValueError("make: got a function that refuses every horizon; expected one that accepts a long one")
+    raise ValueError(
+        "make: got a function that refuses every horizon; expected one that accepts a long one"
+    )

@@ -1,4 +1,5 @@
-r"""Drift-plus-penalty: virtual queues accumulate the linearised constraint excess and weight the constraint gradients.
+r"""Drift-plus-penalty: virtual queues accumulate the linearised constraint excess and weight the
+constraint gradients.
 
 x_{t+1} = Pi_B( x_t - (1 / 2 alpha) (V df_t(x_t) + sum_i Q_{t,i} dg_i(x_t)) )
 Q_{t+1} = [ Q_t + g(x_t) + dg(x_t)' (x_{t+1} - x_t) ]_+
@@ -26,20 +27,23 @@ __all__ = ["DriftPlusPenalty"]
 
 @learner_dataclass
 class DriftPlusPenalty(Learner):
-    r"""Minimise the linear models of loss and constraints, weighted by queues, plus a proximal term.
+    r"""Minimise the linear models of loss and constraints, weighted by queues, plus a proximal
+    term.
 
         x_{t+1} = argmin_{x in B} V <df_t, x> + <Q_t, dg(x_t) x> + alpha ||x - x_t||^2
 
     The queues Q_t add up the linearised excess.
 
-    Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Negative excess offsets violations:
-    the clipped sum can grow like T. Clipping g inside it would destroy Slater's condition, so there is no clipped form.
+    Guarantee: under Slater's condition, O(sqrt(T)) regret and signed violation. Negative excess
+    offsets violations: the clipped sum can grow like T. Clipping g inside it would destroy Slater's
+    condition, so there is no clipped form.
 
     Arguments:
         penalty: V, the weight of the loss.
         proximity: alpha, the weight of staying near x_t.
 
-    Reference: Yu, Neely & Wei, "Online convex optimization with stochastic constraints", NeurIPS 2017.
+    Reference: Yu, Neely & Wei, "Online convex optimization with stochastic constraints", NeurIPS
+    2017.
 
     >>> import taut
     >>> taut.DriftPlusPenalty.tuned(taut.Constants(), horizon=10_000)
@@ -77,19 +81,35 @@ class DriftPlusPenalty(Learner):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds of Yu, Neely & Wei, with and without a Slater point."""
         source = "Yu, Neely & Wei"
-        needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count", "constraint_range")
+        needs = (
+            "radius",
+            "loss_lipschitz",
+            "constraint_lipschitz",
+            "constraint_count",
+            "constraint_range",
+        )
         numbers: dict[str, Any] = {
-            "horizon": horizon, "penalty": float(self.penalty), "proximity": float(self.proximity),
+            "horizon": horizon,
+            "penalty": float(self.penalty),
+            "proximity": float(self.proximity),
             "diameter": setting.diameter,
-        }  # fmt: skip
+        }
         yield setting.evaluate("regret", bounds.drift_plus_penalty_regret, source, needs, **numbers)
         reach = setting.constants.loss_range
         rests = BASE if reach is None else (*BASE, "loss_range")
         excess = bounds.drift_plus_penalty_excess
         yield setting.evaluate(
-            "excess", excess, f"{source}, no Slater point", needs, rests, **numbers, loss_range=reach
+            "excess",
+            excess,
+            f"{source}, no Slater point",
+            needs,
+            rests,
+            **numbers,
+            loss_range=reach,
         )
-        yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers, loss_range=reach)
+        yield setting.evaluate(
+            "excess", excess, source, (*needs, "slater"), rests, **numbers, loss_range=reach
+        )
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return Q_t / V, the multiplier in units of the loss."""
@@ -98,11 +118,22 @@ class DriftPlusPenalty(Learner):
 
 CARDS = (
     Card(
-        "drift-plus-penalty", DriftPlusPenalty.tuned, "Drift-plus-penalty", "Yu, Neely & Wei, NeurIPS 2017",
-        assumptions=("convex losses and constraints", "the domain contains the feasible set", "Slater's condition"),
+        "drift-plus-penalty",
+        DriftPlusPenalty.tuned,
+        "Drift-plus-penalty",
+        "Yu, Neely & Wei, NeurIPS 2017",
+        assumptions=(
+            "convex losses and constraints",
+            "the domain contains the feasible set",
+            "Slater's condition",
+        ),
         oracles=frozenset({"gradient", "values", "pullback", "pushforward", "project"}),
         cost="1 projection, m constraint values, 1 vector-Jacobian and 1 Jacobian-vector product",
-        needs_horizon=True, separate=True,
-        growth={"regret": Growth("sqrt T", 0.5), "excess": Growth("sqrt T", 0.5, "Slater's condition holds")},
+        needs_horizon=True,
+        separate=True,
+        growth={
+            "regret": Growth("sqrt T", 0.5),
+            "excess": Growth("sqrt T", 0.5, "Slater's condition holds"),
+        },
     ),
-)  # fmt: skip
+)

@@ -1,11 +1,14 @@
-r"""Prices for budgets: the request of a round is seen before the decision, and consumption must stay within rho T in total.
+r"""Prices for budgets: the request of a round is seen before the decision, and consumption must
+stay within rho T in total.
 
-    x_t = argmin_{x in B} f_t(x) + mu_t.g_t(x)        g_t(x) = c_t(x) - rho, the consumption beyond the budget of a round
+    x_t = argmin_{x in B} f_t(x) + mu_t.g_t(x)
+        g_t(x) = c_t(x) - rho, the consumption beyond the budget of a round
     mu_{t+1} = [ mu_t + eta g_t(x_t) ]_+
 
-Losses and constraints are linear in x, so the minimiser is a vertex of the domain, for example one of several actions if the
-domain is a simplex. One decision uses nothing, as a first action with zero reward and consumption. It is played instead of x_t when
-serving x_t would exceed the budget of the whole horizon; the price still follows the consumption that was wanted.
+Losses and constraints are linear in x, so the minimiser is a vertex of the domain, for example one
+of several actions if the domain is a simplex. One decision uses nothing, as a first action with
+zero reward and consumption. It is played instead of x_t when serving x_t would exceed the budget of
+the whole horizon; the price still follows the consumption that was wanted.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class BudgetState(NamedTuple):
     """The state of a learner with prices and budgets."""
 
     x: jax.Array
-    """The decision of the round; before the first request, the first decision, which is not played."""
+    """The decision of the round; before the first request, the first decision, which is not
+    played."""
     t: jax.Array
     multiplier: jax.Array
     """mu_t, the prices."""
@@ -47,22 +51,28 @@ class BudgetState(NamedTuple):
 
 @learner_dataclass
 class DualMirror(Learner):
-    r"""x_t = argmin_B f_t + mu_t.g_t after the request is seen;  mu_{t+1} = [mu_t + eta g_t(x_t)]_+;  budgets are never exceeded.
+    r"""x_t = argmin_B f_t + mu_t.g_t after the request is seen;
+        mu_{t+1} = [mu_t + eta g_t(x_t)]_+;   budgets are never exceeded.
 
-    Guarantee: sum_t g_t(x_t) <= 0 in every row over the horizon. If requests are independent and identically distributed, the
-    expected regret against the best decisions in hindsight, chosen anew for every request, is O(sqrt(T)).
+    Guarantee: sum_t g_t(x_t) <= 0 in every row over the horizon. If requests are independent and
+    identically distributed, the expected regret against the best decisions in hindsight, chosen
+    anew for every request, is O(sqrt(T)).
 
     Arguments:
         eta: the step of the prices.
         horizon: T, the number of rounds that the budget rho T is for.
 
-    Reference: Balseiro, Lu & Mirrokni, "The best of many worlds: dual mirror descent for online allocation problems", Operations
-    Research 2023, with the Euclidean step.
+    Reference: Balseiro, Lu & Mirrokni, "The best of many worlds: dual mirror descent for online
+    allocation problems", Operations Research 2023, with the Euclidean step.
 
     >>> import jax.numpy as jnp, numpy as np, taut
-    >>> shop = taut.Problem(lambda x, z: -z["reward"] @ x, lambda x, z: z["use"] @ x - 0.5, taut.Simplex(3))
+    >>> shop = taut.Problem(
+    ...     lambda x, z: -z["reward"] @ x, lambda x, z: z["use"] @ x - 0.5, taut.Simplex(3)
+    ... )
     >>> player = taut.Player(taut.learners.DualMirror(eta=0.5, horizon=10), shop, count=1)
-    >>> player.decide({"reward": np.array([0.0, 1.0, 0.6]), "use": np.array([0.0, 1.0, 0.3])}).tolist()
+    >>> player.decide(
+    ...     {"reward": np.array([0.0, 1.0, 0.6]), "use": np.array([0.0, 1.0, 0.3])}
+    ... ).tolist()
     [0.0, 1.0, 0.0]
     >>> player.observe()
     """
@@ -78,13 +88,18 @@ class DualMirror(Learner):
 
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> DualMirror:
-        r"""eta = F / (rho G sqrt(m T)), with F the range of the losses, G a bound on |g| and rho the smallest budget per round.
+        r"""eta = F / (rho G sqrt(m T)), with F the range of the losses, G a bound on |g| and rho
+        the smallest budget per round.
 
-        rho is the slack of the decision that uses nothing, so it is the Slater constant of the problem.
+        rho is the slack of the decision that uses nothing, so it is the Slater constant of the
+        problem.
         """
         reward, height, count, rate = constants.need(*NEEDS)
         horizon = arguments.count("horizon", horizon)
-        reward, height = arguments.positive("loss_range", reward), arguments.positive("constraint_range", height)
+        reward, height = (
+            arguments.positive("loss_range", reward),
+            arguments.positive("constraint_range", height),
+        )
         return cls(reward / (rate * height * math.sqrt(count * horizon)), float(horizon))
 
     def init(self, x1: jax.Array, count: int) -> BudgetState:
@@ -93,18 +108,22 @@ class DualMirror(Learner):
         return BudgetState(x1, first_round(), zero, zero, zero)
 
     def decide(self, state: BudgetState, round: Round) -> BudgetState:
-        """Answer the request: the decision that the prices favour, or the one that uses nothing if the budget is too small."""
+        """Answer the request: the decision that the prices favour, or the one that uses nothing if
+        the budget is too small."""
         x, t, price, used, _ = state
         _, pull, _ = round.constraints(x)
         favoured = round.minimise(round.gradient(x) + pull(price))
         idle = round.minimise(pull(jnp.ones_like(price)))
         wanted, saved = round.constraints(favoured).values, round.constraints(idle).values
-        left = jnp.maximum(jnp.asarray(self.horizon, x.dtype) - t.astype(x.dtype), 0)  # rounds after this one
+        left = jnp.maximum(
+            jnp.asarray(self.horizon, x.dtype) - t.astype(x.dtype), 0
+        )  # rounds after this one
         fits = jnp.all(used + wanted + left * saved <= 0)
         return state._replace(x=jnp.where(fits, favoured, idle), wanted=wanted)
 
     def step(self, state: BudgetState, round: Round) -> BudgetState:
-        """Raise the prices of what was wanted beyond the budget of a round, and count what was used."""
+        """Raise the prices of what was wanted beyond the budget of a round, and count what was
+        used."""
         x, t, price, used, wanted = state
         price = jnp.maximum(price + jnp.asarray(self.eta, x.dtype) * wanted, 0)
         return BudgetState(x, t + 1, price, used + round.constraints(x).values, wanted)
@@ -113,18 +132,31 @@ class DualMirror(Learner):
         """Yield that the budget holds, and the expected regret for i.i.d. requests."""
         source = "hard stop at the budget"
         if horizon < float(self.horizon):
-            why = f"the budget is for {float(self.horizon):g} rounds; after {horizon} it may have been used already"
+            why = (
+                f"the budget is for {float(self.horizon):g} rounds; after {horizon} it may have "
+                "been used already"
+            )
             yield Guarantee.none("excess", source, why)
-            yield Guarantee.none("regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds")
+            yield Guarantee.none(
+                "regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds"
+            )
             return
         yield Guarantee("excess", 0.0, source, tuple(str(one) for one in RESTS))
         if horizon > float(self.horizon):
-            yield Guarantee.none("regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds")
+            yield Guarantee.none(
+                "regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds"
+            )
             return
         yield setting.evaluate(
-            "regret", bounds.dual_mirror_expected_regret, "Balseiro, Lu & Mirrokni", NEEDS, (*RESTS, Assumes.STOCHASTIC),
-            expected=True, horizon=horizon, eta=float(self.eta),
-        )  # fmt: skip
+            "regret",
+            bounds.dual_mirror_expected_regret,
+            "Balseiro, Lu & Mirrokni",
+            NEEDS,
+            (*RESTS, Assumes.STOCHASTIC),
+            expected=True,
+            horizon=horizon,
+            eta=float(self.eta),
+        )
 
     def multiplier(self, state: BudgetState, round: Round) -> jax.Array:
         """Return mu_t."""
@@ -133,14 +165,25 @@ class DualMirror(Learner):
 
 CARDS = (
     Card(
-        "dual-mirror", DualMirror.tuned, "Dual mirror descent", "Balseiro, Lu & Mirrokni, Operations Research 2023",
+        "dual-mirror",
+        DualMirror.tuned,
+        "Dual mirror descent",
+        "Balseiro, Lu & Mirrokni, Operations Research 2023",
         assumptions=("linear losses and constraints", "a decision that earns and uses nothing"),
         oracles=frozenset({"gradient", "values", "pullback", "minimise"}),
-        cost="2 linear minimisations over the domain, 3 m constraint values, 2 vector-Jacobian products", needs=NEEDS,
-        needs_horizon=True, request_first=True, separate=True,
+        cost="2 linear minimisations over the domain, 3 m constraint values, 2 vector-Jacobian "
+        "products",
+        needs=NEEDS,
+        needs_horizon=True,
+        request_first=True,
+        separate=True,
         growth={
-            "regret": Growth("sqrt T", 0.5, "requests are independent and identically distributed, in expectation"),
+            "regret": Growth(
+                "sqrt T",
+                0.5,
+                "requests are independent and identically distributed, in expectation",
+            ),
             "excess": Growth("0", 0.0),
         },
     ),
-)  # fmt: skip
+)

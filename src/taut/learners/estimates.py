@@ -1,9 +1,10 @@
-r"""Estimates of constraint rows from noisy observations: what `Averaged` keeps, and the linear model that it hands on.
+r"""Estimates of constraint rows from noisy observations: what `Averaged` keeps, and the linear
+model that it hands on.
 
-Each kind of estimate has a state, `begin`, and `update(estimate, t, x, observed)`, which returns the new state and three arrays:
-the estimated values at x (m,), the estimated gradients (m, d), and the weight `rate` whose square root times sigma is the
-standard deviation of the estimate. Residuals are the differences between observed and predicted values; their mean square
-estimates sigma^2.
+Each kind of estimate has a state, `begin`, and `update(estimate, t, x, observed)`, which returns
+the new state and three arrays: the estimated values at x (m,), the estimated gradients (m, d), and
+the weight `rate` whose square root times sigma is the standard deviation of the estimate. Residuals
+are the differences between observed and predicted values; their mean square estimates sigma^2.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Estimated(NamedTuple):
 
 
 class Affine(NamedTuple):
-    """Means of all observed linear models: each is an unbiased estimate of an affine row, at every decision."""
+    """Means of all observed linear models: each is an unbiased estimate of an affine row, at every
+    decision."""
 
     slopes: jax.Array
     intercepts: jax.Array
@@ -43,7 +45,9 @@ class Affine(NamedTuple):
         rows = jnp.zeros((count,), x1.dtype)
         return cls(jnp.zeros((count, x1.size), x1.dtype), rows, rows)
 
-    def update(self, t: jax.Array, x: jax.Array, observed: Linearisation) -> tuple[Affine, Estimated]:
+    def update(
+        self, t: jax.Array, x: jax.Array, observed: Linearisation
+    ) -> tuple[Affine, Estimated]:
         """Average what round t showed."""
         flat = x.reshape(-1)
         slopes = gradients(observed, x)
@@ -53,11 +57,14 @@ class Affine(NamedTuple):
         mean = self.slopes + weight * (slopes - self.slopes)
         intercepts = self.intercepts + weight * (observed.values - slopes @ flat - self.intercepts)
         after = Affine(mean, intercepts, squares)
-        return after, Estimated(mean @ flat + intercepts, mean, weight, jnp.zeros_like(intercepts), squares)
+        return after, Estimated(
+            mean @ flat + intercepts, mean, weight, jnp.zeros_like(intercepts), squares
+        )
 
 
 class Smooth(NamedTuple):
-    """A moving average of values, carried from decision to decision by the mean of the gradients at both."""
+    """A moving average of values, carried from decision to decision by the mean of the gradients at
+    both."""
 
     values: jax.Array
     bias: jax.Array
@@ -72,11 +79,17 @@ class Smooth(NamedTuple):
         return cls(rows, rows, jnp.zeros((count, x1.size), x1.dtype), x1.reshape(-1), rows)
 
     def update(
-        self, t: jax.Array, x: jax.Array, observed: Linearisation, least: jax.Array, smoothness: jax.Array
+        self,
+        t: jax.Array,
+        x: jax.Array,
+        observed: Linearisation,
+        least: jax.Array,
+        smoothness: jax.Array,
     ) -> tuple[Smooth, Estimated]:
         """Carry the average to x, then move it towards the observed values by max(least, 1/t).
 
-        The trapezoidal rule for a convex L-smooth function on a step of length h has an error of at most L h^2 / 8.
+        The trapezoidal rule for a convex L-smooth function on a step of length h has an error of at
+        most L h^2 / 8.
         """
         flat, slopes = x.reshape(-1), gradients(observed, x)
         move = flat - self.last
@@ -91,7 +104,8 @@ class Smooth(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Sums over the block in which the decision is held: values, gradients, and the gradient of the loss."""
+    """Sums over the block in which the decision is held: values, gradients, and the gradient of the
+    loss."""
 
     values: jax.Array
     slopes: jax.Array
@@ -104,10 +118,19 @@ class Held(NamedTuple):
     def begin(cls, x1: jax.Array, count: int) -> Held:
         """Return empty sums."""
         rows = jnp.zeros((count,), x1.dtype)
-        return cls(rows, jnp.zeros((count, x1.size), x1.dtype), jnp.zeros_like(x1), rows, jnp.zeros((), jnp.int32))
+        return cls(
+            rows,
+            jnp.zeros((count, x1.size), x1.dtype),
+            jnp.zeros_like(x1),
+            rows,
+            jnp.zeros((), jnp.int32),
+        )
 
-    def update(self, x: jax.Array, observed: Linearisation, gradient: jax.Array) -> tuple[Held, Estimated, jax.Array]:
-        """Add a round. Returns the sums, the means over the block so far, and the mean gradient of the loss."""
+    def update(
+        self, x: jax.Array, observed: Linearisation, gradient: jax.Array
+    ) -> tuple[Held, Estimated, jax.Array]:
+        """Add a round. Returns the sums, the means over the block so far, and the mean gradient of
+        the loss."""
         filled = self.filled + 1
         weight = 1 / filled.astype(x.dtype)
         error = observed.values - self.values

@@ -1,4 +1,5 @@
-"""What theory says about half-space learners: which theorems of docs/theory.md ("Beyond the paper") apply, as numbers."""
+"""What theory says about half-space learners: which theorems of docs/theory.md ("Beyond the paper")
+apply, as numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class _Rule:
     lengths: Callable[..., StepLengths]
     needs: tuple[str, ...]
     last_step: Callable[..., float]
-    """The smallest step that counts for a comparator that moves, as a function of the same constants as the regret."""
+    """The smallest step that counts for a comparator that moves, as a function of the same
+    constants as the regret."""
     extra: tuple[str, ...] = ()
     """Assumptions beyond the usual ones."""
 
@@ -56,14 +58,20 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
 
 
 def _announced(found: list[Guarantee], margin: float) -> Iterator[Guarantee]:
-    """A1: what needs distances to the comparator only holds if announced constraints are enforced before each round."""
+    """A1: what needs distances to the comparator only holds if announced constraints are enforced
+    before each round."""
     for one in found:
         if one.bound is None:
             yield one
         elif margin > 0:
-            yield Guarantee.none(one.quantity, one.source, "with announced constraints a bound needs margin=0")
+            yield Guarantee.none(
+                one.quantity, one.source, "with announced constraints a bound needs margin=0"
+            )
         else:
-            more = (Assumes.ANNOUNCED_TOWARDS, *(() if one.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)))
+            more = (
+                Assumes.ANNOUNCED_TOWARDS,
+                *(() if one.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)),
+            )
             rests = (*one.assumptions, *map(str, more))
             made = replace(one, source=f"{one.source} and A1", assumptions=rests)
             yield made
@@ -76,23 +84,57 @@ def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:
     if isinstance(eta, AdaGradNorm):
         return _adaptive(eta, setting, horizon)
     law = eta.power_law()
-    if law is None or (law.shift != 0 and law.beta != 1) or law.beta > 1 or law.shift != int(law.shift):
-        return f"a step eta / t^beta with beta < 1, 1 / (H (t + shift)) or an adaptive one is needed; got {eta!r}"
+    if (
+        law is None
+        or (law.shift != 0 and law.beta != 1)
+        or law.beta > 1
+        or law.shift != int(law.shift)
+    ):
+        return (
+            "a step eta / t^beta with beta < 1, 1 / (H (t + shift)) or an adaptive one is "
+            f"needed; got {eta!r}"
+        )
     lengths = partial(
-        bounds.power_step_lengths, horizon=horizon, eta=law.scale, beta=law.beta, shift=int(law.shift)
-    )  # fmt: skip
+        bounds.power_step_lengths,
+        horizon=horizon,
+        eta=law.scale,
+        beta=law.beta,
+        shift=int(law.shift),
+    )
     if law.beta < 1:
         regret = partial(
-            bounds.half_space_regret, horizon=horizon, eta=law.scale, beta=law.beta, diameter=setting.diameter
+            bounds.half_space_regret,
+            horizon=horizon,
+            eta=law.scale,
+            beta=law.beta,
+            diameter=setting.diameter,
         )
         needs, last = ("radius", "loss_lipschitz"), law.scale / horizon**law.beta
-        return _Rule("half-space, H1", regret, needs, lengths, ("loss_lipschitz",), lambda **_: last)
+        return _Rule(
+            "half-space, H1", regret, needs, lengths, ("loss_lipschitz",), lambda **_: last
+        )
     modulus = 1 / law.scale
     if modulus > known.strong_convexity * (1 + 1e-12):
-        return f"the step is 1 / (H (t + shift)) with H = {modulus:g}; the losses are known to have {known.strong_convexity:g}"
-    regret = partial(bounds.strong_half_space_regret, horizon=horizon, strong_convexity=modulus, shift=int(law.shift))
+        return (
+            f"the step is 1 / (H (t + shift)) with H = {modulus:g}; the losses are known to have "
+            f"{known.strong_convexity:g}"
+        )
+    regret = partial(
+        bounds.strong_half_space_regret,
+        horizon=horizon,
+        strong_convexity=modulus,
+        shift=int(law.shift),
+    )
     needs, last = ("radius", "loss_lipschitz"), law.scale / max(horizon - 1 + law.shift, 1)
-    return _Rule("half-space, H1 strong", regret, needs, lengths, needs[1:], lambda **_: last, ("strong_convexity",))
+    return _Rule(
+        "half-space, H1 strong",
+        regret,
+        needs,
+        lengths,
+        needs[1:],
+        lambda **_: last,
+        ("strong_convexity",),
+    )
 
 
 def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
@@ -100,9 +142,10 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
     numbers: dict[str, Any] = {"scale": scale, "start_up": weight}
     if seen is not None:
         numbers |= {
-            "loss_slope": seen.loss_slope, "squared_slopes": seen.squared_slopes,
+            "loss_slope": seen.loss_slope,
+            "squared_slopes": seen.squared_slopes,
             "first_squared_slope": seen.first_squared_slope,
-        }  # fmt: skip
+        }
         regret = partial(bounds.adaptive_half_space_regret, diameter=setting.diameter, **numbers)
         lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
         root = (weight * seen.loss_slope**2 + seen.squared_slopes) ** 0.5
@@ -111,15 +154,24 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
 
     def before(*, radius: float, loss_lipschitz: float) -> float:
         return bounds.adaptive_half_space_regret(
-            **numbers, radius=radius, diameter=setting.diameter, loss_slope=loss_lipschitz,
+            **numbers,
+            radius=radius,
+            diameter=setting.diameter,
+            loss_slope=loss_lipschitz,
             squared_slopes=horizon * loss_lipschitz**2,
-        )  # fmt: skip
+        )
 
     longest = scale / (1 + weight) ** 0.5
     return _Rule(
-        "half-space, H2", before, ("radius", "loss_lipschitz"), lambda: StepLengths(longest, None, None), (),
-        lambda *, loss_lipschitz: scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf,
-    )  # fmt: skip
+        "half-space, H2",
+        before,
+        ("radius", "loss_lipschitz"),
+        lambda: StepLengths(longest, None, None),
+        (),
+        lambda *, loss_lipschitz: (
+            scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf
+        ),
+    )
 
 
 def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
@@ -134,29 +186,48 @@ def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> 
 
     def with_margin(*, slater: float, loss_lipschitz: float, **known: float) -> float:
         extra = bounds.margin_cost(
-            horizon=horizon, margin=margin, slater=slater, diameter=setting.diameter, loss_lipschitz=loss_lipschitz
+            horizon=horizon,
+            margin=margin,
+            slater=slater,
+            diameter=setting.diameter,
+            loss_lipschitz=loss_lipschitz,
         )
-        needed = {n: v for n, v in ({"loss_lipschitz": loss_lipschitz} | known).items() if n in rule.regret_needs}
+        needed = {
+            n: v
+            for n, v in ({"loss_lipschitz": loss_lipschitz} | known).items()
+            if n in rule.regret_needs
+        }
         return rule.regret(**needed) + extra
 
     needs = tuple(dict.fromkeys((*rule.regret_needs, "loss_lipschitz", "slater")))
     yield setting.evaluate("regret", with_margin, f"{rule.source} and H5", needs, rests)
 
 
-def _moving_regret(learner: HalfSpace, setting: Setting, rule: _Rule, rests: tuple[str, ...]) -> Guarantee:
-    """H8: against a comparator that moves. All sets that are projected on in round t must contain u_t."""
+def _moving_regret(
+    learner: HalfSpace, setting: Setting, rule: _Rule, rests: tuple[str, ...]
+) -> Guarantee:
+    """H8: against a comparator that moves. All sets that are projected on in round t must contain
+    u_t."""
     source = f"{rule.source} and H8"
     if float(learner.margin) > 0:
-        return Guarantee.none("regret", source, "the comparator need not keep the margin; expected margin=0")
+        return Guarantee.none(
+            "regret", source, "the comparator need not keep the margin; expected margin=0"
+        )
     if learner.memory > 0 and not setting.constraints_fixed:
-        why = "a comparator that moves need not satisfy the constraints of earlier rounds that are kept; expected memory=0"
+        why = (
+            "a comparator that moves need not satisfy the constraints of earlier rounds that are "
+            "kept; expected memory=0"
+        )
         return Guarantee.none("regret", source, why)
 
     def along(*, radius: float, **known: float) -> float:
-        # Projections may bring the first decisions closer to another comparator: only the diameter bounds the distance.
+        # Projections may bring the first decisions closer to another comparator: only the diameter
+        # bounds the distance.
         start = setting.diameter if isinstance(learner.eta, AdaGradNorm) else radius
         cost = bounds.path_cost(
-            path_length=float(setting.path_length or 0), diameter=setting.diameter, last_step=rule.last_step(**known)
+            path_length=float(setting.path_length or 0),
+            diameter=setting.diameter,
+            last_step=rule.last_step(**known),
         )
         return rule.regret(radius=start, **known) + cost
 
@@ -164,13 +235,16 @@ def _moving_regret(learner: HalfSpace, setting: Setting, rule: _Rule, rests: tup
 
 
 def _slope(setting: Setting) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The slope of the constraints: what the run observed at its decisions, or else a constant that is assumed."""
+    """The slope of the constraints: what the run observed at its decisions, or else a constant that
+    is assumed."""
     if setting.observed is not None and setting.observed.constraint_slope is not None:
         return {"constraint_lipschitz": setting.observed.constraint_slope}, ()
     return {}, ("constraint_lipschitz",)
 
 
-def _general(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
+def _general(
+    learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule
+) -> Iterator[Guarantee]:
     """H1: squares, and what follows from them, for constraints that change at will."""
     slope, need_slope = _slope(setting)
     needs = (*rule.needs, "radius", *need_slope)
@@ -182,7 +256,9 @@ def _general(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) ->
         if known.pop("slater", learner.margin) < learner.margin:
             raise OutsideTheorem("the margin exceeds the Slater slack")
         lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
-        return bounds.half_space_squared_violation(lengths=lengths, diameter=setting.diameter, **slope, **known)
+        return bounds.half_space_squared_violation(
+            lengths=lengths, diameter=setting.diameter, **slope, **known
+        )
 
     for quantity, value in (
         ("violation", lambda **known: (horizon * squared(**known)) ** 0.5),
@@ -192,13 +268,17 @@ def _general(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) ->
     yield _all(setting, squared, rule.source, needs, rests)
 
 
-def _all(setting: Setting, squared: Callable[..., float], source: str, needs: Any, rests: Any) -> Guarantee:
+def _all(
+    setting: Setting, squared: Callable[..., float], source: str, needs: Any, rests: Any
+) -> Guarantee:
     """The squares summed over all constraints: m times those of the largest."""
     return setting.evaluate(
         "squared violation",
         lambda *, constraint_count, **known: constraint_count * squared(**known),
-        source, (*needs, "constraint_count"), rests,
-    )  # fmt: skip
+        source,
+        (*needs, "constraint_count"),
+        rests,
+    )
 
 
 def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
@@ -215,11 +295,17 @@ def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[
         lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
         if slope.get("constraint_lipschitz") == 0:
             return 0.0
-        return formula(lengths=lengths, error_bound=kappa, initial_distance=start / kappa, **slope, **known)
+        return formula(
+            lengths=lengths, error_bound=kappa, initial_distance=start / kappa, **slope, **known
+        )
 
     source = f"{rule.source.split(',')[0]}, H3"
-    yield setting.evaluate("peak violation", partial(value, bounds.half_space_distance), source, needs, assumed)
-    yield setting.evaluate("violation", partial(value, bounds.half_space_distance_violation), source, needs, assumed)
+    yield setting.evaluate(
+        "peak violation", partial(value, bounds.half_space_distance), source, needs, assumed
+    )
+    yield setting.evaluate(
+        "violation", partial(value, bounds.half_space_distance_violation), source, needs, assumed
+    )
     yield _all(setting, partial(value, bounds.half_space_distance_squared), source, needs, assumed)
 
 
@@ -230,18 +316,26 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         return
     source = "half-space, H4 smooth"
     if not learner.joint:
-        yield Guarantee.none("peak violation", source, "the last projection must be joint: expected joint=True")
+        yield Guarantee.none(
+            "peak violation", source, "the last projection must be joint: expected joint=True"
+        )
         return
     kappa, rests = _kappa(setting)
     if known.constraint_smoothness == 0:
         kappa, rests = None, ()
-    more: dict[str, Any] = {"error_bound": kappa, "initial_violation": start, "memory": learner.memory > 0}
+    more: dict[str, Any] = {
+        "error_bound": kappa,
+        "initial_violation": start,
+        "memory": learner.memory > 0,
+    }
     assumed = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests)
     needs = (*rule.needs, "constraint_smoothness", "constraint_count")
 
     def peak(*, constraint_smoothness: float, constraint_count: int, **known: float) -> float:
         return bounds.smooth_half_space_peak(
-            longest=rule.lengths(**known).longest, constraint_smoothness=constraint_smoothness, **more
+            longest=rule.lengths(**known).longest,
+            constraint_smoothness=constraint_smoothness,
+            **more,
         )
 
     def total(*, constraint_smoothness: float, constraint_count: int, **known: float) -> float:
@@ -251,7 +345,9 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
 
     yield setting.evaluate("peak violation", peak, source, needs, assumed)
     yield setting.evaluate("violation", total, source, needs, assumed)
-    yield setting.evaluate("squared violation", lambda **known: peak(**known) * total(**known), source, needs, assumed)
+    yield setting.evaluate(
+        "squared violation", lambda **known: peak(**known) * total(**known), source, needs, assumed
+    )
 
 
 def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
@@ -265,23 +361,37 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
 
     def rough(*, slater: float, constraint_lipschitz: float, **rest: float) -> float:
         return bounds.margin_holds(
-            longest=rule.lengths(**rest).longest, margin=margin, diameter=setting.diameter, slater=slater,
-            constraint_lipschitz=constraint_lipschitz, initial_excess=start,
-        )  # fmt: skip
+            longest=rule.lengths(**rest).longest,
+            margin=margin,
+            diameter=setting.diameter,
+            slater=slater,
+            constraint_lipschitz=constraint_lipschitz,
+            initial_excess=start,
+        )
 
-    def smooth(*, slater: float, constraint_smoothness: float, constraint_count: int, **rest: float) -> float:
+    def smooth(
+        *, slater: float, constraint_smoothness: float, constraint_count: int, **rest: float
+    ) -> float:
         if not learner.joint or constraint_count != 1 or margin >= slater:
-            raise OutsideTheorem("needs joint=True, one constraint and a margin below the Slater slack")
+            raise OutsideTheorem(
+                "needs joint=True, one constraint and a margin below the Slater slack"
+            )
         peak = bounds.smooth_half_space_peak(
-            longest=rule.lengths(**rest).longest, constraint_smoothness=constraint_smoothness,
-            error_bound=(slater - margin) / setting.diameter, initial_violation=max(start + margin, 0.0),
+            longest=rule.lengths(**rest).longest,
+            constraint_smoothness=constraint_smoothness,
+            error_bound=(slater - margin) / setting.diameter,
+            initial_violation=max(start + margin, 0.0),
             memory=learner.memory > 0,
-        )  # fmt: skip
+        )
         if peak > margin * (1 + 1e-9):
             raise OutsideTheorem(f"g + margin may reach {peak:g}; the margin is {margin:g}")
         return 0.0
 
-    zero = [setting.evaluate("violation", rough, source, (*rule.needs, "slater", "constraint_lipschitz"), assumed)]
+    zero = [
+        setting.evaluate(
+            "violation", rough, source, (*rule.needs, "slater", "constraint_lipschitz"), assumed
+        )
+    ]
     if known.constraint_smoothness is not None:
         needs = (*rule.needs, "slater", "constraint_smoothness", "constraint_count")
         zero.append(setting.evaluate("violation", smooth, f"{source}, smooth", needs, assumed))
@@ -306,7 +416,9 @@ def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
     assumed: list[str] = [*BASE, Assumes.HALF_SPACES]
     if setting.constraints_affine:
         assumed += [Assumes.AFFINE_CONSTRAINTS, "constraint_smoothness"]
-    formula = partial(bounds.kept_cuts_violation, half_spaces=number, diameter=setting.diameter, **slope)
+    formula = partial(
+        bounds.kept_cuts_violation, half_spaces=number, diameter=setting.diameter, **slope
+    )
     yield setting.evaluate("violation", formula, source, needs, tuple(assumed))
 
 
@@ -315,5 +427,7 @@ def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
     if known.error_bound is not None:
         return known.error_bound, ("error_bound",)
     if known.slater is not None:
-        return bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter), ("slater",)
+        return bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter), (
+            "slater",
+        )
     return None, ()

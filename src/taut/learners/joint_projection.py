@@ -1,14 +1,16 @@
 r"""Projection onto a domain and a half-space together, from the domain's own projection.
 
-The nearest point to y in X and {u : a.u <= o} is P_X(y - lambda a) for the smallest lambda >= 0 at which it lies in the
-half-space (the optimality conditions, if the interior of the half-space meets X). The function
+The nearest point to y in X and {u : a.u <= o} is P_X(y - lambda a) for the smallest lambda >= 0 at
+which it lies in the half-space (the optimality conditions, if the interior of the half-space meets
+X). The function
 
     f(lambda) = a.P_X(y - lambda a) - o
 
-does not increase, and with |a| = 1 its slope is at least -1, because a projection does not expand. So lambda + f(lambda)
-never passes the root from below, which gives the first bracket. The rest is the Illinois method: a secant step, in which
-the end of the bracket that stays is halved. On boxes, simplices and l1 balls f is piecewise linear and the secant is exact
-on the last piece; on balls f is smooth.
+does not increase, and with |a| = 1 its slope is at least -1, because a projection does not expand.
+So lambda + f(lambda) never passes the root from below, which gives the first bracket. The rest is
+the Illinois method: a secant step, in which the end of the bracket that stays is halved. On boxes,
+simplices and l1 balls f is piecewise linear and the secant is exact on the last piece; on balls f
+is smooth.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ class _Bracket(NamedTuple):
 
 
 def project_jointly(
-    project: Callable[[jax.Array], jax.Array], y: jax.Array, normal: jax.Array, excess: Callable[[jax.Array], jax.Array]
+    project: Callable[[jax.Array], jax.Array],
+    y: jax.Array,
+    normal: jax.Array,
+    excess: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
     """Return the point of X and of a half-space that is nearest to y, up to rounding.
 
@@ -68,13 +73,17 @@ def project_jointly(
     def body(b: _Bracket) -> _Bracket:
         secant = b.low + (b.high - b.low) * (b.above / jnp.where(b.found, b.above - b.below, 1))
         middle = (b.low + b.high) / 2
-        trial = jnp.where(b.found, jnp.where((secant > b.low) & (secant < b.high), secant, middle), b.high)
+        trial = jnp.where(
+            b.found, jnp.where((secant > b.low) & (secant < b.high), secant, middle), b.high
+        )
         point = project(y - trial * normal)
         value = excess(point)
         inside = value <= slack
         # Until a point inside is found the step grows; lambda + f(lambda) never passes the root.
         grown = jnp.where(b.found, b.high, trial + jnp.maximum(value, trial))
-        again = b.found & (b.last == inside)  # the same end moves twice: halve the value at the other
+        again = b.found & (
+            b.last == inside
+        )  # the same end moves twice: halve the value at the other
         return _Bracket(
             low=jnp.where(inside, b.low, trial),
             high=jnp.where(inside, trial, grown),

@@ -1,10 +1,14 @@
-r"""A signed accumulator with an exponential weight, for constraints without a Slater point (Yu, Lee & Lee, 2026).
+r"""A signed accumulator with an exponential weight, for constraints without a Slater point (Yu, Lee
+& Lee, 2026).
 
-    gamma_t = min( 1 / (12 G_b sqrt(t)), 1 / (24 D G_g), 1 ),        phi_t = gamma_t exp(gamma_t Q_t)
-    h_t = df_t(x_t) + phi_t dg_t(x_t),        x_{t+1} = Pi_B( x_t - D h_t / sqrt(2 (1 + sum_{s<=t} |h_s|^2)) )
-    Q_{t+1} = Q_t + g_t(x_t) - R_t,        R_t = 4 D G_g ( sqrt(z_t) - sqrt(z_{t-1}) ) / phi_t,   z_t = sum_{s<=t} phi_s^2
+    gamma_t = min( 1 / (12 G_b sqrt(t)), 1 / (24 D G_g), 1 ),   phi_t = gamma_t exp(gamma_t Q_t)
+    h_t = df_t(x_t) + phi_t dg_t(x_t),
+        x_{t+1} = Pi_B( x_t - D h_t / sqrt(2 (1 + sum_{s<=t} |h_s|^2)) )
+    Q_{t+1} = Q_t + g_t(x_t) - R_t,   R_t = 4 D G_g ( sqrt(z_t) - sqrt(z_{t-1}) ) / phi_t,
+        z_t = sum_{s<=t} phi_s^2
 
-G_b bounds |g|, D is the diameter of the domain, and g_t is the largest constraint. g is not clipped, so Q may be negative.
+G_b bounds |g|, D is the diameter of the domain, and g_t is the largest constraint. g is not
+clipped, so Q may be negative.
 """
 
 from __future__ import annotations
@@ -19,7 +23,15 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
+from .base import (
+    Guarantee,
+    Learner,
+    Setting,
+    diameter_of,
+    first_round,
+    largest_row,
+    learner_dataclass,
+)
 from .card import Card, Growth
 from .schedules import check_positive
 from .surrogate import largest_exponent
@@ -27,7 +39,8 @@ from .surrogate import largest_exponent
 __all__ = ["NoSlater"]
 
 LOWEST_EXPONENT, LEAST_WEIGHT = -50.0, 1e-12
-"""The exponent and the weight are kept above these: with scaled parameters Q falls so far that phi would vanish."""
+"""The exponent and the weight are kept above these: with scaled parameters Q falls so far that phi
+would vanish."""
 
 
 class NoSlaterState(NamedTuple):
@@ -45,12 +58,14 @@ class NoSlaterState(NamedTuple):
 
 @learner_dataclass
 class NoSlater(Learner):
-    r"""x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + phi_t dg_t(x_t)) ), phi_t = gamma_t exp(gamma_t Q_t), Q_t a signed sum.
+    r"""x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + phi_t dg_t(x_t)) ), phi_t = gamma_t exp(gamma_t
+    Q_t), Q_t a signed sum.
 
-    The published guarantee is O(sqrt(T)) expected regret and O(sqrt(T) log T) expected violation for independent, identically
-    distributed constraints, without Slater's condition. Its constants are not specified, so there is no number. With the
-    published parameters phi_t stays near zero at practical horizons: on all of taut's test streams the violation grows
-    linearly up to T = 2^15. `gain=30, regulariser=0.1` reacts earlier; no theorem covers that.
+    The published guarantee is O(sqrt(T)) expected regret and O(sqrt(T) log T) expected violation
+    for independent, identically distributed constraints, without Slater's condition. Its constants
+    are not specified, so there is no number. With the published parameters phi_t stays near zero at
+    practical horizons: on all of taut's test streams the violation grows linearly up to T = 2^15.
+    `gain=30, regulariser=0.1` reacts earlier; no theorem covers that.
 
     Arguments:
         constraint_range: G_b, a bound on |g|.
@@ -59,7 +74,8 @@ class NoSlater(Learner):
         gain: a factor on gamma_t; 1 in the reference.
         regulariser: a factor on R_t; 1 in the reference.
 
-    Reference: Yu, Lee & Lee, 2026 (arXiv:2606.31480); the update is that of the first author's code.
+    Reference: Yu, Lee & Lee, 2026 (arXiv:2606.31480); the update is that of the first author's
+    code.
     """
 
     constraint_range: Any
@@ -74,7 +90,11 @@ class NoSlater(Learner):
 
     @classmethod
     def tuned(
-        cls, constants: Constants, domain: Domain | None = None, gain: float = 1.0, regulariser: float = 1.0
+        cls,
+        constants: Constants,
+        domain: Domain | None = None,
+        gain: float = 1.0,
+        regulariser: float = 1.0,
     ) -> NoSlater:
         """The published parameters; no horizon is needed."""
         reach, slope = constants.need("constraint_range", "constraint_lipschitz")
@@ -96,7 +116,8 @@ class NoSlater(Learner):
         slope = round.gradient(x) + constraints.pullback(rows * weight)
         squares = squares + jnp.sum(slope**2)
         across, bend, damping = (
-            jnp.asarray(p, x.dtype) for p in (self.diameter, self.constraint_lipschitz, self.regulariser)
+            jnp.asarray(p, x.dtype)
+            for p in (self.diameter, self.constraint_lipschitz, self.regulariser)
         )
         after = weights + weight**2
         pay = 4 * damping * across * bend * weight / (jnp.sqrt(after) + jnp.sqrt(weights))  # R_t
@@ -107,7 +128,8 @@ class NoSlater(Learner):
         """phi_t."""
         dtype = queue.dtype
         reach, bend, across, gain = (
-            jnp.asarray(p, dtype) for p in (self.constraint_range, self.constraint_lipschitz, self.diameter, self.gain)
+            jnp.asarray(p, dtype)
+            for p in (self.constraint_range, self.constraint_lipschitz, self.diameter, self.gain)
         )
         root = jnp.sqrt(t.astype(dtype))
         rate = gain * jnp.minimum(jnp.minimum(1 / (12 * reach * root), 1 / (24 * across * bend)), 1)
@@ -128,12 +150,20 @@ class NoSlater(Learner):
         return rows * self._weight(state.t, state.queue)
 
 
-_EXPECTED = "rounds are independent and identically distributed, in expectation, with unspecified constants"
+_EXPECTED = (
+    "rounds are independent and identically distributed, in expectation, with unspecified constants"
+)
 
 CARDS = (
     Card(
-        "no-slater", NoSlater.tuned, "No Slater point", "Yu, Lee & Lee, 2026",
+        "no-slater",
+        NoSlater.tuned,
+        "No Slater point",
+        "Yu, Lee & Lee, 2026",
         needs=("radius", "constraint_lipschitz", "constraint_range"),
-        growth={"regret": Growth("sqrt T", 0.5, _EXPECTED), "excess": Growth("sqrt T log T", 0.5, _EXPECTED)},
+        growth={
+            "regret": Growth("sqrt T", 0.5, _EXPECTED),
+            "excess": Growth("sqrt T log T", 0.5, _EXPECTED),
+        },
     ),
-)  # fmt: skip
+)

@@ -16,7 +16,16 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from . import bounds
-from .base import QUANTITIES, Assumes, Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from .base import (
+    QUANTITIES,
+    Assumes,
+    Guarantee,
+    Learner,
+    Setting,
+    State,
+    first_round,
+    learner_dataclass,
+)
 from .card import Card, Growth
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
@@ -29,11 +38,13 @@ class ProjectedOGD(Learner):
 
         x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
 
-    Guarantee: no violation in any round, because every decision lies in S. The constraint functions are not used.
+    Guarantee: no violation in any round, because every decision lies in S. The constraint functions
+    are not used.
 
     Arguments:
         eta: the step, a number or a schedule.
-        feasible: S, a domain. The caller asserts that S is the set where g <= 0; violations of g are measured all the same.
+        feasible: S, a domain. The caller asserts that S is the set where g <= 0; violations of g
+            are measured all the same.
 
     References: Zinkevich, ICML 2003; Hazan, Agarwal & Kale, Machine Learning 69 (2007).
 
@@ -53,7 +64,9 @@ class ProjectedOGD(Learner):
         _checked(self.feasible)
 
     @classmethod
-    def zinkevich(cls, constants: Constants, feasible: Domain, horizon: int | None = None) -> ProjectedOGD:
+    def zinkevich(
+        cls, constants: Constants, feasible: Domain, horizon: int | None = None
+    ) -> ProjectedOGD:
         r"""eta_t = D / (G_f sqrt(t)), D the diameter of S: regret <= 1.5 G_f D sqrt(T) for every T.
 
         With a `horizon`, the constant step D / (G_f sqrt(T)): regret <= G_f D sqrt(T).
@@ -80,33 +93,56 @@ class ProjectedOGD(Learner):
         return State(self.feasible.project(x - self.eta(t, x.dtype) * round.gradient(x)), t + 1)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-        """Yield the regret bound of Zinkevich or of Hazan et al.; there is no violation if S is the feasible set."""
+        """Yield the regret bound of Zinkevich or of Hazan et al.; there is no violation if S is the
+        feasible set."""
         for quantity in QUANTITIES[1:]:
-            yield Guarantee(quantity, 0.0, "projection onto the feasible set", (str(Assumes.PROJECTION),))
+            yield Guarantee(
+                quantity, 0.0, "projection onto the feasible set", (str(Assumes.PROJECTION),)
+            )
         law, known, across = self.eta.power_law(), setting.constants, float(self.feasible.diameter)
         rests = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION)
         if law is None or law.shift != 0:
-            yield Guarantee.none("regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}")
+            yield Guarantee.none(
+                "regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}"
+            )
         elif law.beta < 1:
             fixed = setting.evaluate(
-                "regret", bounds.projected_regret, "Zinkevich, Theorem 1", ("loss_lipschitz",), rests, horizon=horizon,
-                eta=law.scale, beta=law.beta, radius=across, diameter=across,
-            )  # fmt: skip
+                "regret",
+                bounds.projected_regret,
+                "Zinkevich, Theorem 1",
+                ("loss_lipschitz",),
+                rests,
+                horizon=horizon,
+                eta=law.scale,
+                beta=law.beta,
+                radius=across,
+                diameter=across,
+            )
             yield setting.along_path(fixed, law.scale / horizon**law.beta, across)
         elif law.beta == 1 and 1 / law.scale <= known.strong_convexity * (1 + 1e-12):
             fixed = setting.evaluate(
-                "regret", bounds.hazan_regret, "Hazan et al., Theorem 1", ("loss_lipschitz",),
-                (*rests, "strong_convexity"), horizon=horizon, strong_convexity=1 / law.scale,
-            )  # fmt: skip
+                "regret",
+                bounds.hazan_regret,
+                "Hazan et al., Theorem 1",
+                ("loss_lipschitz",),
+                (*rests, "strong_convexity"),
+                horizon=horizon,
+                strong_convexity=1 / law.scale,
+            )
             yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
         else:
-            why = f"the losses must be strongly convex with H = {1 / law.scale:g}; known is {known.strong_convexity:g}"
+            why = (
+                f"the losses must be strongly convex with H = {1 / law.scale:g}; known is "
+                f"{known.strong_convexity:g}"
+            )
             yield Guarantee.none("regret", "Hazan et al., Theorem 1", why)
 
 
 def _checked(feasible: Domain) -> Domain:
     if not isinstance(feasible, Domain):
-        raise TypeError(f"feasible: got {feasible!r}; expected a taut domain with an exact projection")
+        raise TypeError(
+            f"feasible: got {feasible!r}; expected a taut domain with an exact projection"
+        )
     return feasible
 
 
@@ -114,15 +150,26 @@ _EXACT = ("convex losses", "the projection onto the feasible set is exact")
 
 CARDS = (
     Card(
-        "projected-ogd", ProjectedOGD.zinkevich, "Projected OGD", "Zinkevich, ICML 2003", assumptions=_EXACT,
-        oracles=frozenset({"gradient"}), cost="1 projection onto the feasible set",
-        needs=("loss_lipschitz",), growth={"regret": Growth("sqrt T", 0.5)},
+        "projected-ogd",
+        ProjectedOGD.zinkevich,
+        "Projected OGD",
+        "Zinkevich, ICML 2003",
+        assumptions=_EXACT,
+        oracles=frozenset({"gradient"}),
+        cost="1 projection onto the feasible set",
+        needs=("loss_lipschitz",),
+        growth={"regret": Growth("sqrt T", 0.5)},
     ),
     Card(
-        "projected-ogd-strong", ProjectedOGD.strongly_convex, "Projected OGD, strongly convex",
-        "Hazan, Agarwal & Kale, Machine Learning 69, 2007", "strongly convex",
+        "projected-ogd-strong",
+        ProjectedOGD.strongly_convex,
+        "Projected OGD, strongly convex",
+        "Hazan, Agarwal & Kale, Machine Learning 69, 2007",
+        "strongly convex",
         ("strongly convex losses", "the projection onto the feasible set is exact"),
-        oracles=frozenset({"gradient"}), cost="1 projection onto the feasible set", needs=("loss_lipschitz", "strong_convexity"),
+        oracles=frozenset({"gradient"}),
+        cost="1 projection onto the feasible set",
+        needs=("loss_lipschitz", "strong_convexity"),
         growth={"regret": Growth("log T", 0.0)},
     ),
-)  # fmt: skip
+)

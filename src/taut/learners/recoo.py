@@ -2,9 +2,11 @@ r"""RECOO with the linear model: a half-space step whose length is capped by a g
 
     y       = x_t - eta_t df_t(x_t),   eta_t = 1 / (2 alpha_t),   alpha_t = sqrt(t) G_f / D
     Q_t     = max( Q_{t-1} + gamma_t [g_t(x_t)]_+, sqrt(t) ),     gamma_t = t^0.6,   Q_0 = 1
-    x_{t+1} = Pi_B( y - min( Q_t gamma_t / (2 alpha_t), [l_t]_+ / |s_t|^2 ) s_t ),   l_t = g_t(x_t) + s_t.(y - x_t)
+    x_{t+1} = Pi_B( y - min( Q_t gamma_t / (2 alpha_t), [l_t]_+ / |s_t|^2 ) s_t ),
+        l_t = g_t(x_t) + s_t.(y - x_t)
 
-It minimises <df_t, u> + Q_t gamma_t [g_t(x_t) + s_t.(u - x_t)]_+ + alpha_t |u - x_t|^2 over all u, and then projects.
+It minimises <df_t, u> + Q_t gamma_t [g_t(x_t) + s_t.(u - x_t)]_+ + alpha_t |u - x_t|^2 over all u,
+and then projects.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ class RecooState(NamedTuple):
 class Recoo(Learner):
     r"""A half-space step that is capped by Q_t gamma_t / (2 alpha_t).
 
-    No guarantee is stated: the published proof needs the constraint itself, not its linear model, in the minimisation. In our
-    measurements the cap is never active, and the method then equals `half-space-anytime` without memory.
+    No guarantee is stated: the published proof needs the constraint itself, not its linear model,
+    in the minimisation. In our measurements the cap is never active, and the method then equals
+    `half-space-anytime` without memory.
 
     Arguments:
         scale: D / (2 G_f), so that eta_t = scale / sqrt t.
 
-    Reference: Guo, Liu, Wei & Ying, "Online convex optimization with hard constraints", NeurIPS 2022.
+    Reference: Guo, Liu, Wei & Ying, "Online convex optimization with hard constraints", NeurIPS
+    2022.
 
     >>> import taut
     >>> taut.learner("recoo", taut.Constants(radius=1.0, loss_lipschitz=1.0))
@@ -86,13 +90,20 @@ class Recoo(Learner):
         slope = pull(first_largest(values).astype(x.dtype))
         squared = jnp.sum(jnp.square(slope))
         model = excess + jnp.sum(slope * (y - x))
-        length = jnp.where(squared > 0, jnp.maximum(model, 0) / jnp.where(squared > 0, squared, 1), 0)
-        return RecooState(round.project(y - jnp.minimum(queue * growth * eta, length) * slope), t + 1, queue)
+        length = jnp.where(
+            squared > 0, jnp.maximum(model, 0) / jnp.where(squared > 0, squared, 1), 0
+        )
+        return RecooState(
+            round.project(y - jnp.minimum(queue * growth * eta, length) * slope), t + 1, queue
+        )
 
 
 CARDS = (
     Card(
-        "recoo", Recoo.tuned, "RECOO (linear model)", "Guo, Liu, Wei & Ying, NeurIPS 2022, with a linear model",
+        "recoo",
+        Recoo.tuned,
+        "RECOO (linear model)",
+        "Guo, Liu, Wei & Ying, NeurIPS 2022, with a linear model",
         needs=("loss_lipschitz",),
     ),
-)  # fmt: skip
+)

@@ -1,8 +1,9 @@
 """The registry: every method by name, those of this package and those of others.
 
-Every module of this package that has a tuple `CARDS` is a family of methods; it is found without being listed. Another
-package registers a method by an entry point in the group `taut.learners` whose object is a `Card`; the name of the entry
-point is the name of the method. In a script or notebook `taut.register_learner` does the same.
+Every module of this package that has a tuple `CARDS` is a family of methods; it is found without
+being listed. Another package registers a method by an entry point in the group `taut.learners`
+whose object is a `Card`; the name of the entry point is the name of the method. In a script or
+notebook `taut.register_learner` does the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
     from ..problem.domains import Domain
     from ..problem.problem import Problem
 
-__all__ = ["DEFAULT", "GROUP", "LEARNERS", "Registry", "as_learner", "learner", "register_learner", "with_default"]
+__all__ = [
+    "DEFAULT",
+    "GROUP",
+    "LEARNERS",
+    "Registry",
+    "as_learner",
+    "learner",
+    "register_learner",
+    "with_default",
+]
 
 GROUP = "taut.learners"
 DEFAULT = "half-space"
@@ -34,7 +44,11 @@ FIRST = ("half_space", "clipped_ogd")
 def _families() -> tuple[ModuleType, ...]:
     package = __name__.rpartition(".")[0]
     path = importlib.import_module(package).__path__
-    names = [found.name for found in pkgutil.iter_modules(path) if not found.ispkg and found.name != "registry"]
+    names = [
+        found.name
+        for found in pkgutil.iter_modules(path)
+        if not found.ispkg and found.name != "registry"
+    ]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     modules = (importlib.import_module(f"{package}.{name}") for name in names)
     return tuple(module for module in modules if hasattr(module, "CARDS"))
@@ -45,7 +59,8 @@ FAMILIES = _families()
 
 
 class Registry(entry_points.Registry[Card]):
-    """All methods by name. Entry points of other packages are loaded when the registry is first read."""
+    """All methods by name. Entry points of other packages are loaded when the registry is first
+    read."""
 
     def __init__(self, cards: Iterable[Card]) -> None:
         super().__init__(cards, Card, GROUP, "learner", "taut.Card")
@@ -67,13 +82,17 @@ def learner(
 
     Arguments:
         name: a name of `taut.LEARNERS`.
-        problem: the problem, whose constants tune the method. `taut.Constants` alone suffice for most methods.
+        problem: the problem, whose constants tune the method. `taut.Constants` alone suffice for
+            most methods.
         horizon: number of rounds, for methods that need it.
         feasible: the feasible set as a domain, for methods that project onto it.
-        options: the method's own options, such as beta=0.5; `taut.LEARNERS[name].options` lists them.
+        options: the method's own options, such as beta=0.5; `taut.LEARNERS[name].options` lists
+            them.
 
     >>> import taut
-    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1)
+    >>> known = taut.Constants(
+    ...     radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1
+    ... )
     >>> taut.learner("clipped-ogd", known, horizon=20_000, beta=0.5)
     ClippedOGD(eta=Constant(value=0.005), sigma=4.000000000000001)
     """
@@ -81,7 +100,8 @@ def learner(
 
 
 def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
-    """Return the learner that a name stands for, tuned to the problem and the horizon; anything else unchanged."""
+    """Return the learner that a name stands for, tuned to the problem and the horizon; anything
+    else unchanged."""
     if isinstance(value, Card):
         return value.build(problem, horizon if value.needs_horizon else None)
     if not isinstance(value, str):
@@ -90,7 +110,8 @@ def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
 
 
 def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
-    """Return (learner, *rest) for a call that may have left the learner out, so that its arguments moved up by one place."""
+    """Return (learner, *rest) for a call that may have left the learner out, so that its arguments
+    moved up by one place."""
     from ..problem.problem import Problem
 
     if not isinstance(learner, Problem):
@@ -98,14 +119,16 @@ def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
     given = [one for one in (learner, *rest) if one is not None]
     if len(given) > len(rest):
         raise TypeError(
-            f"learner: got {arguments.shown(learner)}; expected a learner before the problem, or no learner at all. The order "
-            "is simulate(learner, problem, stream) and Player(learner, problem)"
+            f"learner: got {arguments.shown(learner)}; expected a learner before the problem, or "
+            "no learner at all. The order is simulate(learner, problem, stream) and "
+            "Player(learner, problem)"
         )
     return (DEFAULT, *given, *[None] * (len(rest) - len(given)))
 
 
 def register_learner(card: Card | None = None, /, **fields: Any) -> Any:
-    """Add a method to the registry: `register_learner(card)`, or as a decorator of a learner class or a constructor.
+    """Add a method to the registry: `register_learner(card)`, or as a decorator of a learner class
+    or a constructor.
 
     Decorating a class registers its constructor `tuned` if it has one, else the class itself:
 
@@ -128,6 +151,7 @@ def register_learner(card: Card | None = None, /, **fields: Any) -> Any:
 def _card(name: str) -> Card:
     if not isinstance(name, str) or name not in LEARNERS:
         raise ValueError(
-            f"learner: got {name!r}; expected one of {', '.join(LEARNERS)}{arguments.did_you_mean(name, LEARNERS)}"
+            f"learner: got {name!r}; expected one of "
+            f"{', '.join(LEARNERS)}{arguments.did_you_mean(name, LEARNERS)}"
         )
     return LEARNERS[name]

@@ -1,4 +1,5 @@
-"""Step-size schedules: numbers that depend on the round t = 1, 2, ... and on traced parameters only."""
+"""Step-size schedules: numbers that depend on the round t = 1, 2, ... and on traced parameters
+only."""
 
 from __future__ import annotations
 
@@ -16,9 +17,21 @@ from ..engine import register_dataclass
 from ..jax_internals import is_tracer
 
 __all__ = [
-    "AdaGradNorm", "Constant", "Inverse", "InverseRoot", "Power", "PowerLaw", "Reciprocal", "Schedule", "Slopes",
-    "as_schedule", "check_non_negative", "check_positive", "concrete", "power",
-]  # fmt: skip
+    "AdaGradNorm",
+    "Constant",
+    "Inverse",
+    "InverseRoot",
+    "Power",
+    "PowerLaw",
+    "Reciprocal",
+    "Schedule",
+    "Slopes",
+    "as_schedule",
+    "check_non_negative",
+    "check_positive",
+    "concrete",
+    "power",
+]
 
 
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
@@ -42,11 +55,13 @@ class Schedule:
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The value at round t, in the decision's float type."""
         raise TypeError(
-            f"{type(self).__name__}: got a schedule without values; expected one that defines __call__(t, dtype)"
+            f"{type(self).__name__}: got a schedule without values; expected one that defines "
+            "__call__(t, dtype)"
         )
 
     def power_law(self) -> PowerLaw | None:
-        """Return the numbers of a schedule scale / (t + shift)^beta, or `None` for any other schedule."""
+        """Return the numbers of a schedule scale / (t + shift)^beta, or `None` for any other
+        schedule."""
         return None
 
 
@@ -113,7 +128,8 @@ class Inverse(_Scaled):
 @register_dataclass
 @dataclass(frozen=True)
 class Power(_Scaled):
-    """scale * (t + shift)^-exponent, with a traced exponent. Powers are slow, so the usual ones have classes of their own."""
+    """scale * (t + shift)^-exponent, with a traced exponent. Powers are slow, so the usual ones
+    have classes of their own."""
 
     exponent: Any = 0.5
 
@@ -125,7 +141,9 @@ class Power(_Scaled):
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """Falls like t^-exponent."""
-        return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(self.exponent, dtype)
+        return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(
+            self.exponent, dtype
+        )
 
     def power_law(self) -> PowerLaw:
         """Return beta = exponent."""
@@ -161,10 +179,12 @@ class Slopes(NamedTuple):
 @register_dataclass
 @dataclass(frozen=True)
 class AdaGradNorm(Schedule):
-    """scale / sqrt(start_up * max_s |p_s|^2 + sum_s |p_s|^2), the p_s being the loss gradients up to this round.
+    """scale / sqrt(start_up * max_s |p_s|^2 + sum_s |p_s|^2), the p_s being the loss gradients up
+    to this round.
 
-    It needs no constant and no horizon. Multiplying all losses by a constant does not change the steps eta_t p_t. No step is
-    longer than scale / sqrt(1 + start_up). A learner that uses it keeps `Slopes` in its state.
+    It needs no constant and no horizon. Multiplying all losses by a constant does not change the
+    steps eta_t p_t. No step is longer than scale / sqrt(1 + start_up). A learner that uses it keeps
+    `Slopes` in its state.
     """
 
     scale: Any
@@ -176,7 +196,10 @@ class AdaGradNorm(Schedule):
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The step depends on the gradients, not on the round alone."""
-        raise TypeError("AdaGradNorm: this step depends on the loss gradients; the learner must call `with_gradient`")
+        raise TypeError(
+            "AdaGradNorm: this step depends on the loss gradients; the learner must call "
+            "`with_gradient`"
+        )
 
     @staticmethod
     def begin(dtype: Any) -> Slopes:
@@ -184,7 +207,8 @@ class AdaGradNorm(Schedule):
         return Slopes(jnp.zeros((), dtype), jnp.zeros((), dtype))
 
     def with_gradient(self, slopes: Slopes, gradient: jax.Array) -> tuple[jax.Array, Slopes]:
-        """Return the step of the round in which `gradient` was observed; 0 before the first that is not zero."""
+        """Return the step of the round in which `gradient` was observed; 0 before the first that is
+        not zero."""
         squared = jnp.sum(jnp.square(gradient))
         after = Slopes(jnp.maximum(slopes.largest, squared), slopes.total + squared)
         weighted = jnp.asarray(self.start_up, gradient.dtype) * after.largest + after.total
@@ -205,7 +229,8 @@ def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:
 
 
 def as_schedule(name: str, value: Any) -> Any:
-    """The schedule `value`, or a positive number as a constant one; a placeholder for either is left alone."""
+    """The schedule `value`, or a positive number as a constant one; a placeholder for either is
+    left alone."""
     if isinstance(value, Schedule):
         return value
     check_positive(name, value, "a positive number or a schedule")
@@ -213,7 +238,8 @@ def as_schedule(name: str, value: Any) -> Any:
 
 
 def check_positive(name: str, value: Any, expected: str = "a positive number") -> None:
-    """Refuse parameters that are not positive, where they are concrete: inside a trace there is nothing to check."""
+    """Refuse parameters that are not positive, where they are concrete: inside a trace there is
+    nothing to check."""
     if (number := concrete(name, value, expected)) is not None:
         arguments.positive(name, number)
 
@@ -228,23 +254,35 @@ def _check_shift(shift: Any) -> None:
     """Refuse shifts that make t + shift zero or negative for a t = 1, 2, ..."""
     number = concrete("shift", shift, "a number above -1")
     if number is not None and arguments.real("shift", number) <= -1:
-        raise ValueError(f"shift: got {number:g}; expected a number above -1, because rounds are counted from 1")
+        raise ValueError(
+            f"shift: got {number:g}; expected a number above -1, because rounds are counted from 1"
+        )
 
 
 def concrete(name: str, value: Any, expected: str) -> Any:
-    """Return a parameter as a number of Python, or None if it is traced or a placeholder. Anything else is refused.
+    """Return a parameter as a number of Python, or None if it is traced or a placeholder. Anything
+    else is refused.
 
-    An array would play a step of its own per coordinate, or per constraint, which no theorem here covers. Learners that are
-    stacked for a sweep or for epochs are rebuilt without `__post_init__`, so they do not come here.
+    An array would play a step of its own per coordinate, or per constraint, which no theorem here
+    covers. Learners that are stacked for a sweep or for epochs are rebuilt without `__post_init__`,
+    so they do not come here.
     """
     if is_tracer(value) or _is_placeholder(value):
         return None
     shape = np.shape(value) if isinstance(value, (np.ndarray, jax.Array)) else ()
     if shape:
-        raise TypeError(f"{name}: got an array of shape {shape}; expected {expected}, one for all coordinates")
+        raise TypeError(
+            f"{name}: got an array of shape {shape}; expected {expected}, one for all coordinates"
+        )
     is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    if is_key or isinstance(value, (bool, np.bool_)) or not isinstance(value, (*_NUMBERS, jax.Array)):
-        exact = isinstance(value, (numbers.Rational, decimal.Decimal)) and not isinstance(value, bool)
+    if (
+        is_key
+        or isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (*_NUMBERS, jax.Array))
+    ):
+        exact = isinstance(value, (numbers.Rational, decimal.Decimal)) and not isinstance(
+            value, bool
+        )
         how = f": float({name}) is one" if exact else ""
         raise TypeError(f"{name}: got {arguments.shown(value)}; expected {expected}{how}")
     return np.asarray(value).item()  # so that NumPy's complex numbers are not taken for real ones

@@ -1,10 +1,12 @@
-r"""Copies of the half-space step with steps eta, 2 eta, 4 eta, ..., mixed by exponential weights: for comparators that move.
+r"""Copies of the half-space step with steps eta, 2 eta, 4 eta, ..., mixed by exponential weights:
+for comparators that move.
 
-    x_t = sum_e w_{t,e} x_{t,e},        v = g_t(x_t),   s a subgradient of g_t at x_t,   p = df_t(x_t)
+    x_t = sum_e w_{t,e} x_{t,e},   v = g_t(x_t),   s a subgradient of g_t at x_t,   p = df_t(x_t)
     w_{t+1,e} ~ w_{t,e} exp( -a ( p.(x_{t,e} - x_t) + mu [v + s.(x_{t,e} - x_t)]_+ ) )
     x_{t+1,e} = Pi_B( Pi_H( x_{t,e} - 2^e eta p ) ),        H = {u : v + s.(u - x_t) <= 0}
 
-g_t is the largest constraint. The smallest step suits a fixed comparator, larger ones suit comparators that move.
+g_t is the largest constraint. The smallest step suits a fixed comparator, larger ones suit
+comparators that move.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from . import bounds
-from .base import Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
+from .base import (
+    Guarantee,
+    Learner,
+    Setting,
+    diameter_of,
+    first_round,
+    largest_row,
+    learner_dataclass,
+)
 from .card import Card, Growth
 from .schedules import check_positive
 
@@ -46,18 +56,21 @@ class ExpertsState(NamedTuple):
 
 @learner_dataclass
 class StepExperts(Learner):
-    r"""A mixture of N copies of the half-space step with steps 2^e eta, e = 0 .. N-1, all fed at the mixture.
+    r"""A mixture of N copies of the half-space step with steps 2^e eta, e = 0 .. N-1, all fed at
+    the mixture.
 
-    Guarantee: a bound on the regret against comparators u_t that move, which grows with their path length
-    P = sum_t |u_{t+1} - u_t|. No bound on the violation of the mixture is proved, with or without movement.
+    Guarantee: a bound on the regret against comparators u_t that move, which grows with their path
+    length P = sum_t |u_{t+1} - u_t|. No bound on the violation of the mixture is proved, with or
+    without movement.
 
     Arguments:
         eta: the smallest step.
         rate: a, how fast weights follow the losses.
         penalty: mu, what a unit of predicted violation costs a copy, in units of the loss.
         count: N, the number of copies. It is compiled in.
-        cuts: whether copies project onto the half-space H. If not, they take gradient steps on f_t + mu [g_t]_+ instead: that has
-            the better bound, O(sqrt(T (1 + P))) on regret plus mu times the violation. It is compiled in.
+        cuts: whether copies project onto the half-space H. If not, they take gradient steps on f_t
+            + mu [g_t]_+ instead: that has the better bound, O(sqrt(T (1 + P))) on regret plus mu
+            times the violation. It is compiled in.
 
     Reference: the mixture is that of Zhang, Lu & Zhou, NeurIPS 2018, around the half-space step.
     """
@@ -83,15 +96,18 @@ class StepExperts(Learner):
         penalty: float | None = None,
         cuts: bool = True,
     ) -> StepExperts:
-        r"""N = ceil(log2(T) / 2) + 1 copies, eta = D / (G sqrt(T)), a = sqrt(8 ln N / T) / (D (G_f + mu G_g)), mu = 2 G_f / kappa.
+        r"""N = ceil(log2(T) / 2) + 1 copies, eta = D / (G sqrt(T)), a = sqrt(8 ln N / T) / (D (G_f
+        + mu G_g)), mu = 2 G_f / kappa.
 
         G is G_f with cuts and G_f + mu G_g without.
 
         Arguments:
-            constants: R, G_f and G_g are needed; the error bound kappa, or epsilon of a Slater point, if they are known.
+            constants: R, G_f and G_g are needed; the error bound kappa, or epsilon of a Slater
+                point, if they are known.
             horizon: T.
             domain: the domain, whose diameter is D; without it, D = 2 R.
-            penalty: mu. By default kappa is the error bound, else epsilon / D, else G_g, which is its largest possible value.
+            penalty: mu. By default kappa is the error bound, else epsilon / D, else G_g, which is
+                its largest possible value.
             cuts: whether copies project onto the half-space.
         """
         loss_slope, slope = constants.need(*NEEDS[1:])
@@ -107,7 +123,13 @@ class StepExperts(Learner):
         count = math.ceil(math.log2(horizon) / 2) + 1
         total = loss_slope + penalty * slope
         rate = math.sqrt(8 * math.log(max(count, 2)) / horizon) / (across * total)
-        return cls(across / ((loss_slope if cuts else total) * math.sqrt(horizon)), rate, penalty, count, cuts)
+        return cls(
+            across / ((loss_slope if cuts else total) * math.sqrt(horizon)),
+            rate,
+            penalty,
+            count,
+            cuts,
+        )
 
     def init(self, x1: jax.Array, count: int) -> ExpertsState:
         """All copies start at x1 with equal weights."""
@@ -129,10 +151,14 @@ class StepExperts(Learner):
             if not self.cuts:
                 push = loss_slope + jnp.where(value > 0, penalty, 0) * slope
                 return jnp.sum(push * away), round.project(point - step * push)
-            cost = jnp.sum(loss_slope * away) + penalty * jnp.maximum(value + jnp.sum(slope * away), 0)
+            cost = jnp.sum(loss_slope * away) + penalty * jnp.maximum(
+                value + jnp.sum(slope * away), 0
+            )
             moved = point - step * loss_slope
             excess = jnp.maximum(value + jnp.sum(slope * (moved - x)), 0)
-            return cost, round.project(moved - jnp.where(size > 0, excess / jnp.where(size > 0, size, 1), 0) * slope)
+            return cost, round.project(
+                moved - jnp.where(size > 0, excess / jnp.where(size > 0, size, 1), 0) * slope
+            )
 
         costs, points = jax.vmap(one)(points, steps)
         scores = scores - rate * costs
@@ -141,26 +167,51 @@ class StepExperts(Learner):
         return ExpertsState(jnp.tensordot(weights, points, axes=1), t + 1, points, scores)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-        """Yield the bound on regret with the path length of the comparator, zero for a fixed one."""
+        """Yield the bound on regret with the path length of the comparator, zero for a fixed
+        one."""
         length = 0.0 if setting.path_length is None else float(setting.path_length)
-        source = "experts over steps, linearised regret" if self.cuts else "experts over steps, exact penalty"
+        source = (
+            "experts over steps, linearised regret"
+            if self.cuts
+            else "experts over steps, exact penalty"
+        )
         formula = bounds.step_experts_regret if self.cuts else bounds.step_experts_penalty_regret
         found = setting.evaluate(
-            "regret", formula, source, NEEDS, horizon=horizon, eta=float(self.eta), count=self.count,
-            rate=float(self.rate), penalty=float(self.penalty), diameter=setting.diameter, path_length=length,
-        )  # fmt: skip
+            "regret",
+            formula,
+            source,
+            NEEDS,
+            horizon=horizon,
+            eta=float(self.eta),
+            count=self.count,
+            rate=float(self.rate),
+            penalty=float(self.penalty),
+            diameter=setting.diameter,
+            path_length=length,
+        )
         yield replace(found, moving=setting.path_length is not None)
-        yield Guarantee.none("violation", source, "no bound on the violation of the mixture is proved")
+        yield Guarantee.none(
+            "violation", source, "no bound on the violation of the mixture is proved"
+        )
 
 
 CARDS = (
     Card(
-        "step-experts", StepExperts.tuned, "Experts over steps", "Zhang, Lu & Zhou, NeurIPS 2018, with half-space steps",
+        "step-experts",
+        StepExperts.tuned,
+        "Experts over steps",
+        "Zhang, Lu & Zhou, NeurIPS 2018, with half-space steps",
         assumptions=(
-            "convex losses and constraints", "the domain contains the feasible set", "no bound on the violation is proved",
+            "convex losses and constraints",
+            "the domain contains the feasible set",
+            "no bound on the violation is proved",
         ),
-        cost="log2(T) / 2 + 1 projections, m constraint values, 1 vector-Jacobian product", needs=NEEDS, needs_horizon=True,
+        cost="log2(T) / 2 + 1 projections, m constraint values, 1 vector-Jacobian product",
+        needs=NEEDS,
+        needs_horizon=True,
         growth={"regret": Growth("T^(3/4)", 0.75)},
-        known_failures={"check_compiles_once": "the number of copies grows with the horizon and is compiled in"},
+        known_failures={
+            "check_compiles_once": "the number of copies grows with the horizon and is compiled in"
+        },
     ),
-)  # fmt: skip
+)

@@ -1,11 +1,12 @@
-r"""Lyapunov surrogates: gradient steps on V f_t + Phi'(Q_t) [g_t]_+, where Q_t adds up the violation so far.
+r"""Lyapunov surrogates: gradient steps on V f_t + Phi'(Q_t) [g_t]_+, where Q_t adds up the
+violation so far.
 
     Q_t = Q_{t-1} + b_g [g_t(x_t)]_+,        w_t = Phi_t'(Q_t)
     h_t = V b_f df_t(x_t) + w_t b_g dg_t(x_t) 1[g_t(x_t) > 0],        B_t = B_{t-1} + |h_t|^2
     x_{t+1} = Pi_B( x_t - D h_t / sqrt(2 B_t) )
 
-g_t is the largest constraint. Constraints may change in every round. The scales are b_f = 1 / (2 G_f D) and
-b_g = 1 / (2 G_g D); the original method uses the larger of G_f and G_g for both.
+g_t is the largest constraint. Constraints may change in every round. The scales are b_f = 1 / (2
+G_f D) and b_g = 1 / (2 G_g D); the original method uses the larger of G_f and G_g for both.
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from ..problem.domains import Domain
 from ..problem.domains.arrays import finfo
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Guarantee, Learner, Setting, diameter_of, first_round, largest_row, learner_dataclass
+from .base import (
+    BASE,
+    Guarantee,
+    Learner,
+    Setting,
+    diameter_of,
+    first_round,
+    largest_row,
+    learner_dataclass,
+)
 from .card import STRONG, Card, Growth
 from .schedules import check_positive
 
@@ -82,7 +92,8 @@ class QuadraticPotential(Potential):
 
 
 def largest_exponent(dtype: Any) -> float:
-    """Return the largest u that is used in exp(u): such numbers, times steep slopes, can still be squared and added up."""
+    """Return the largest u that is used in exp(u): such numbers, times steep slopes, can still be
+    squared and added up."""
     return 0.25 * math.log(float(finfo(dtype).max))
 
 
@@ -109,7 +120,9 @@ class _AdaGrad(Learner):
 
     def __post_init__(self) -> None:
         if not isinstance(self.potential, Potential):
-            raise TypeError(f"potential: got {arguments.shown(self.potential)}; expected a potential")
+            raise TypeError(
+                f"potential: got {arguments.shown(self.potential)}; expected a potential"
+            )
         for name in ("penalty", "loss_scale", "constraint_scale", "diameter"):
             check_positive(name, getattr(self, name))
 
@@ -123,14 +136,21 @@ class _AdaGrad(Learner):
             constants: R, G_f and G_g are needed.
             horizon: T.
             domain: the domain, whose diameter is D; without it, D = 2 R.
-            c: the weight of the loss. If a bound on the optimal multiplier in units of G_f / G_g is known, take
-                c = min(1, 1 / (2 bound)). The original V = 1 is c = sqrt(T): then the constraint is ignored until the
-                violation is of the order of sqrt(T) log T, which at practical horizons means always.
+            c: the weight of the loss. If a bound on the optimal multiplier in units of G_f / G_g is
+                known, take c = min(1, 1 / (2 bound)). The original V = 1 is c = sqrt(T): then the
+                constraint is ignored until the violation is of the order of sqrt(T) log T, which at
+                practical horizons means always.
         """
         root = math.sqrt(arguments.count("horizon", horizon))
-        return cls(arguments.positive("c", c) / root, ExponentialPotential(0.5 / root), *_scales(constants, domain))
+        return cls(
+            arguments.positive("c", c) / root,
+            ExponentialPotential(0.5 / root),
+            *_scales(constants, domain),
+        )
 
-    def surrogate(self, x: jax.Array, t: jax.Array, queue: jax.Array, round: Round) -> tuple[jax.Array, jax.Array]:
+    def surrogate(
+        self, x: jax.Array, t: jax.Array, queue: jax.Array, round: Round
+    ) -> tuple[jax.Array, jax.Array]:
         """Return Q_t and h_t."""
         constraints = round.constraints(x)
         value, rows = largest_row(constraints)
@@ -145,7 +165,8 @@ class _AdaGrad(Learner):
         return jnp.where(value > 0, scale * self.potential.slope(queue, t), 0)
 
     def multiplier(self, state: Any, round: Round) -> jax.Array:
-        """Return w_t b_g / (V b_f) for the largest constraint if it is violated, in units of the loss."""
+        """Return w_t b_g / (V b_f) for the largest constraint if it is violated, in units of the
+        loss."""
         value, rows = largest_row(round.constraints(state.x))
         dtype = state.x.dtype
         queue = state.queue + jnp.asarray(self.constraint_scale, dtype) * jnp.maximum(value, 0)
@@ -155,10 +176,12 @@ class _AdaGrad(Learner):
 
 @learner_dataclass
 class Surrogate(_AdaGrad):
-    r"""x_{t+1} = Pi_B( x_t - D h_t / sqrt(2 B_t) ),  h_t = V b_f df_t(x_t) + Phi_t'(Q_t) b_g dg_t(x_t) 1[g_t(x_t) > 0].
+    r"""x_{t+1} = Pi_B( x_t - D h_t / sqrt(2 B_t) ),
+        h_t = V b_f df_t(x_t) + Phi_t'(Q_t) b_g dg_t(x_t) 1[g_t(x_t) > 0].
 
-    Guarantee: with the exponential potential regret O(sqrt(T)) and clipped violation O(sqrt(T) log T); with the quadratic
-    one, for every T, regret O(sqrt(T) log T) and clipped violation O(T^(3/4)). Constraints may be adversarial.
+    Guarantee: with the exponential potential regret O(sqrt(T)) and clipped violation O(sqrt(T) log
+    T); with the quadratic one, for every T, regret O(sqrt(T) log T) and clipped violation
+    O(T^(3/4)). Constraints may be adversarial.
 
     Arguments:
         penalty: V, the weight of the loss.
@@ -167,8 +190,9 @@ class Surrogate(_AdaGrad):
         constraint_scale: b_g.
         diameter: D, the length of the first step times sqrt(2).
 
-    References: Sinha & Vaze, "Optimal algorithms for online convex optimization with adversarial constraints",
-    NeurIPS 2024, Algorithm 1. The choice of V, the two scales and the quadratic potential are taut's; see docs/theory.md.
+    References: Sinha & Vaze, "Optimal algorithms for online convex optimization with adversarial
+    constraints", NeurIPS 2024, Algorithm 1. The choice of V, the two scales and the quadratic
+    potential are taut's; see docs/theory.md.
 
     >>> import taut
     >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2.0)
@@ -177,9 +201,15 @@ class Surrogate(_AdaGrad):
     """
 
     @classmethod
-    def anytime(cls, constants: Constants, domain: Domain | None = None, penalty: float = 0.25) -> Surrogate:
+    def anytime(
+        cls, constants: Constants, domain: Domain | None = None, penalty: float = 0.25
+    ) -> Surrogate:
         """The quadratic potential with V = `penalty`, for every horizon at once."""
-        return cls(arguments.positive("penalty", penalty), QuadraticPotential(), *_scales(constants, domain))
+        return cls(
+            arguments.positive("penalty", penalty),
+            QuadraticPotential(),
+            *_scales(constants, domain),
+        )
 
     def init(self, x1: jax.Array, count: int) -> SurrogateState:
         """Play x1 first."""
@@ -197,15 +227,22 @@ class Surrogate(_AdaGrad):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds that follow from the potential."""
         numbers: dict[str, Any] = {
-            "horizon": horizon, "penalty": float(self.penalty), "loss_scale": float(self.loss_scale),
-            "constraint_scale": float(self.constraint_scale), "reach": float(self.diameter),
+            "horizon": horizon,
+            "penalty": float(self.penalty),
+            "loss_scale": float(self.loss_scale),
+            "constraint_scale": float(self.constraint_scale),
+            "reach": float(self.diameter),
             "diameter": setting.diameter,
-        }  # fmt: skip
+        }
         regret: Callable[..., float]
         violation: Callable[..., float]
         if isinstance(self.potential, ExponentialPotential):
             numbers["rate"] = float(self.potential.rate)
-            source, regret, violation = "Sinha & Vaze, sharpened", bounds.surrogate_regret, bounds.surrogate_violation
+            source, regret, violation = (
+                "Sinha & Vaze, sharpened",
+                bounds.surrogate_regret,
+                bounds.surrogate_violation,
+            )
         elif isinstance(self.potential, QuadraticPotential):
             source = "quadratic potential"
             regret, violation = bounds.anytime_surrogate_regret, bounds.anytime_surrogate_violation
@@ -227,7 +264,8 @@ class QueueState(NamedTuple):
 
 @learner_dataclass
 class StrongSurrogate(Learner):
-    r"""x_{t+1} = Pi_B( x_t - (V df_t(x_t) + 2 Q_t dg_t(x_t) 1[g_t(x_t) > 0]) / (V H t) ),  Q_t = sum_{s<=t} [g_s(x_s)]_+.
+    r"""x_{t+1} = Pi_B( x_t - (V df_t(x_t) + 2 Q_t dg_t(x_t) 1[g_t(x_t) > 0]) / (V H t) ),
+        Q_t = sum_{s<=t} [g_s(x_s)]_+.
 
     Guarantee: for H-strongly convex losses regret O(log T) and clipped violation O(sqrt(T log T)).
 
@@ -235,8 +273,8 @@ class StrongSurrogate(Learner):
         penalty: V, the weight of the loss.
         strong_convexity: H.
 
-    Reference: Sinha & Vaze, NeurIPS 2024, section 3. The step is divided by the modulus V H of the surrogate; dividing by
-    H alone, as the listing reads, loses the logarithmic regret.
+    Reference: Sinha & Vaze, NeurIPS 2024, section 3. The step is divided by the modulus V H of the
+    surrogate; dividing by H alone, as the listing reads, loses the logarithmic regret.
     """
 
     penalty: Any
@@ -265,22 +303,35 @@ class StrongSurrogate(Learner):
         value, rows = largest_row(constraints)
         queue = queue + jnp.maximum(value, 0)
         penalty, modulus = (jnp.asarray(p, x.dtype) for p in (self.penalty, self.strong_convexity))
-        slope = penalty * round.gradient(x) + constraints.pullback(rows * jnp.where(value > 0, 2 * queue, 0))
+        slope = penalty * round.gradient(x) + constraints.pullback(
+            rows * jnp.where(value > 0, 2 * queue, 0)
+        )
         step = 1 / (penalty * modulus * t.astype(x.dtype))
         return QueueState(round.project(x - step * slope), t + 1, queue)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds for losses that are at least as strongly convex as the step assumes."""
-        source, modulus, known = "Sinha & Vaze, strongly convex", float(self.strong_convexity), setting.constants
+        source, modulus, known = (
+            "Sinha & Vaze, strongly convex",
+            float(self.strong_convexity),
+            setting.constants,
+        )
         if modulus > known.strong_convexity * (1 + 1e-12):
-            why = f"the step assumes H = {modulus:g}, but the losses are known to have H = {known.strong_convexity:g}"
+            why = (
+                f"the step assumes H = {modulus:g}, but the losses are known to have H = "
+                f"{known.strong_convexity:g}"
+            )
             yield Guarantee.none("regret", source, why)
             return
         numbers: dict[str, Any] = {
-            "horizon": horizon, "penalty": float(self.penalty), "strong_convexity": modulus,
-        }  # fmt: skip
+            "horizon": horizon,
+            "penalty": float(self.penalty),
+            "strong_convexity": modulus,
+        }
         rests = (*BASE, "strong_convexity")
-        yield setting.evaluate("regret", bounds.strong_surrogate_regret, source, SLOPES, rests, **numbers)
+        yield setting.evaluate(
+            "regret", bounds.strong_surrogate_regret, source, SLOPES, rests, **numbers
+        )
         numbers["diameter"] = setting.diameter
         yield from _violation(setting, bounds.strong_surrogate_violation, source, rests, **numbers)
 
@@ -307,16 +358,18 @@ class OptimisticState(NamedTuple):
 
 @learner_dataclass
 class OptimisticSurrogate(_AdaGrad):
-    r"""y_{t+1} = Pi_B( y_t - eta_t h_t ),  x_{t+1} = Pi_B( y_{t+1} - eta_t h_t ),  eta_t = D / sqrt(2 sum_s |h_s - h_{s-1}|^2).
+    r"""y_{t+1} = Pi_B( y_t - eta_t h_t ),   x_{t+1} = Pi_B( y_{t+1} - eta_t h_t ),
+        eta_t = D / sqrt(2 sum_s |h_s - h_{s-1}|^2).
 
-    The surrogate's gradient of the last round predicts that of the next one (h_0 = 0). On losses that stay the same for many
-    rounds the violation is smaller than that of `Surrogate`; on independent ones both behave alike. No explicit bound is
-    known: the published one has unspecified constants.
+    The surrogate's gradient of the last round predicts that of the next one (h_0 = 0). On losses
+    that stay the same for many rounds the violation is smaller than that of `Surrogate`; on
+    independent ones both behave alike. No explicit bound is known: the published one has
+    unspecified constants.
 
     Arguments: as for `Surrogate`.
 
-    Reference: Lekeufack & Jordan, "An optimistic algorithm for online convex optimization with adversarial constraints",
-    2024.
+    Reference: Lekeufack & Jordan, "An optimistic algorithm for online convex optimization with
+    adversarial constraints", 2024.
     """
 
     def init(self, x1: jax.Array, count: int) -> OptimisticState:
@@ -325,7 +378,8 @@ class OptimisticSurrogate(_AdaGrad):
         return OptimisticState(x1, first_round(), zero, x1, jnp.zeros_like(x1), zero)
 
     def step(self, state: OptimisticState, round: Round) -> OptimisticState:
-        """A step with what was observed, then one with the prediction; no step while all predictions were right."""
+        """A step with what was observed, then one with the prediction; no step while all
+        predictions were right."""
         x, t, queue, base, hint, errors = state
         queue, slope = self.surrogate(x, t, queue, round)
         errors = errors + jnp.sum((slope - hint) ** 2)
@@ -335,7 +389,10 @@ class OptimisticSurrogate(_AdaGrad):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Say that there is no number."""
-        why = "the published bound has the order sqrt(prediction errors), with constants that are not specified"
+        why = (
+            "the published bound has the order sqrt(prediction errors), with constants that are "
+            "not specified"
+        )
         yield Guarantee.none("regret", "Lekeufack & Jordan", why)
         yield Guarantee.none("violation", "Lekeufack & Jordan", why)
 
@@ -356,45 +413,76 @@ def _scales(constants: Constants, domain: Domain | None) -> tuple[float, float, 
 
 
 def _violation(
-    setting: Setting, formula: Callable[..., float], source: str, rests: tuple[str, ...], **numbers: Any
+    setting: Setting,
+    formula: Callable[..., float],
+    source: str,
+    rests: tuple[str, ...],
+    **numbers: Any,
 ) -> Iterator[Guarantee]:
     """The clipped violation, and the excess, which is never above it."""
     known = setting.constants.loss_range
     rests = rests if known is None else (*rests, "loss_range")
-    found = setting.evaluate("violation", formula, source, SLOPES, rests, loss_range=known, **numbers)
+    found = setting.evaluate(
+        "violation", formula, source, SLOPES, rests, loss_range=known, **numbers
+    )
     yield found
     yield found.become("excess")
 
 
 _PAPER = "Sinha & Vaze, NeurIPS 2024"
 _STEPS = {
-    "check_schedule_matters": "steps shorten with the rounds played; the horizon sets the weight of the constraint"
+    "check_schedule_matters": (
+        "steps shorten with the rounds played; the horizon sets the weight of the constraint"
+    )
 }
 _PAIRS = {
-    "check_constraint_matters": "on doubly stochastic matrices the largest constraint alternates between the two sides of an "
-    "equality, and 120 rounds are too few to settle"
+    "check_constraint_matters": (
+        "on doubly stochastic matrices the largest constraint alternates between the two sides of "
+        "an equality, and 120 rounds are too few to settle"
+    )
 }
 _LOGARITHM = {"check_growth_matches_bounds": "the bound has a factor log T beside sqrt T"}
 
 CARDS = (
     Card(
-        "surrogate", Surrogate.tuned, "Surrogate", f"{_PAPER}, with V = c / sqrt(T)", needs=CONSTANTS,
-        needs_horizon=True, growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt T log T", 0.5)},
+        "surrogate",
+        Surrogate.tuned,
+        "Surrogate",
+        f"{_PAPER}, with V = c / sqrt(T)",
+        needs=CONSTANTS,
+        needs_horizon=True,
+        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt T log T", 0.5)},
         known_failures=_STEPS | _PAIRS | _LOGARITHM,
     ),
     Card(
-        "surrogate-anytime", Surrogate.anytime, "Surrogate (anytime)", f"{_PAPER}, with a quadratic potential",
-        needs=CONSTANTS, growth={"regret": Growth("sqrt T log T", 0.5), "violation": Growth("T^(3/4)", 0.75)},
+        "surrogate-anytime",
+        Surrogate.anytime,
+        "Surrogate (anytime)",
+        f"{_PAPER}, with a quadratic potential",
+        needs=CONSTANTS,
+        growth={"regret": Growth("sqrt T log T", 0.5), "violation": Growth("T^(3/4)", 0.75)},
         known_failures=_PAIRS,
     ),
     Card(
-        "surrogate-strong", StrongSurrogate.tuned, "Surrogate, strongly convex", f"{_PAPER}, section 3",
-        "strongly convex", STRONG, needs=("constraint_lipschitz", "strong_convexity"), needs_horizon=True,
-        growth={"regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5)}, known_failures=_STEPS,
+        "surrogate-strong",
+        StrongSurrogate.tuned,
+        "Surrogate, strongly convex",
+        f"{_PAPER}, section 3",
+        "strongly convex",
+        STRONG,
+        needs=("constraint_lipschitz", "strong_convexity"),
+        needs_horizon=True,
+        growth={"regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5)},
+        known_failures=_STEPS,
     ),
     Card(
-        "surrogate-optimistic", OptimisticSurrogate.tuned, "Surrogate (optimistic)", "Lekeufack & Jordan, 2024",
+        "surrogate-optimistic",
+        OptimisticSurrogate.tuned,
+        "Surrogate (optimistic)",
+        "Lekeufack & Jordan, 2024",
         cost="2 projections, m constraint values, 1 vector-Jacobian product",
-        needs=CONSTANTS, needs_horizon=True, known_failures=_STEPS | _PAIRS,
+        needs=CONSTANTS,
+        needs_horizon=True,
+        known_failures=_STEPS | _PAIRS,
     ),
-)  # fmt: skip
+)

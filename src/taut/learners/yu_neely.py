@@ -1,10 +1,11 @@
-r"""A virtual queue that never lets the multiplier's weight become negative, for fixed affine constraints A x <= b.
+r"""A virtual queue that never lets the multiplier's weight become negative, for fixed affine
+constraints A x <= b.
 
     q_t = gamma (A x_t - b),        Q_{t+1} = max( -q_t, Q_t + q_t )
     x_{t+1} = Pi_B( x_t - ( df_t(x_t) + gamma A' (Q_{t+1} + q_t) ) / (2 alpha) )
 
-The maximum treats noise of either sign as violation, so with noisy constraint values regret and violation both grow
-linearly. Use it without noise only.
+The maximum treats noise of either sign as violation, so with noisy constraint values regret and
+violation both grow linearly. Use it without noise only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from ..problem.constants import Constants
 from ..problem.problem import Problem
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Assumes, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .base import (
+    BASE,
+    Assumes,
+    Guarantee,
+    Learner,
+    MultiplierState,
+    Setting,
+    first_round,
+    learner_dataclass,
+)
 from .card import Card, Growth
 from .schedules import check_positive
 
@@ -32,21 +42,25 @@ __all__ = ["YuNeely"]
 
 @learner_dataclass
 class YuNeely(Learner):
-    r"""x_{t+1} = Pi_B( x_t - (df_t(x_t) + gamma A'(Q_{t+1} + q_t)) / (2 alpha) ),  Q_{t+1} = max(-q_t, Q_t + q_t).
+    r"""x_{t+1} = Pi_B( x_t - (df_t(x_t) + gamma A'(Q_{t+1} + q_t)) / (2 alpha) ),
+        Q_{t+1} = max(-q_t, Q_t + q_t).
 
-    Guarantee: for fixed affine constraints regret O(sqrt(T)), and under Slater's condition a signed violation O(1) in every
-    row, both with explicit constants. Noise-free only.
+    Guarantee: for fixed affine constraints regret O(sqrt(T)), and under Slater's condition a signed
+    violation O(1) in every row, both with explicit constants. Noise-free only.
 
     Arguments:
         gain: gamma, the factor on the constraints.
         proximity: alpha, the weight of staying near x_t.
-        norm: |A|, the operator norm (largest singular value) of the constraints' Jacobian. It enters only the guarantee.
+        norm: |A|, the operator norm (largest singular value) of the constraints' Jacobian. It
+            enters only the guarantee.
 
-    Reference: Yu & Neely, "A low complexity algorithm with O(sqrt T) regret and O(1) constraint violations for online convex
-    optimization with long term constraints", JMLR 21 (2020).
+    Reference: Yu & Neely, "A low complexity algorithm with O(sqrt T) regret and O(1) constraint
+    violations for online convex optimization with long term constraints", JMLR 21 (2020).
 
     >>> import taut
-    >>> known = taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1)
+    >>> known = taut.Constants(
+    ...     radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1
+    ... )
     >>> taut.learner("yu-neely", known, horizon=16)
     YuNeely(gain=2.0, proximity=4.0, norm=1.0)
     """
@@ -63,14 +77,20 @@ class YuNeely(Learner):
 
     @classmethod
     def tuned(
-        cls, constants: Constants, horizon: int, problem: Problem | None = None, norm: float | None = None
+        cls,
+        constants: Constants,
+        horizon: int,
+        problem: Problem | None = None,
+        norm: float | None = None,
     ) -> YuNeely:
         r"""gamma = T^(1/4), alpha = (|A|^2 + 1) sqrt(T) / 2.
 
         Arguments:
-            constants: G_g and m are needed if |A| is not known otherwise; it is at most sqrt(m) G_g.
+            constants: G_g and m are needed if |A| is not known otherwise; it is at most sqrt(m)
+                G_g.
             horizon: T.
-            problem: the problem. |A| is computed from its Jacobian if that is the same at several points.
+            problem: the problem. |A| is computed from its Jacobian if that is the same at several
+                points.
             norm: |A|, if it is known.
         """
         horizon = arguments.count("horizon", horizon)
@@ -98,25 +118,38 @@ class YuNeely(Learner):
         """Yield the bounds for fixed affine constraints, with and without a Slater point."""
         source, known = "Yu & Neely", setting.constants
         if not setting.constraints_fixed:
-            yield Guarantee.none("regret", source, "the constraints must be the same in every round")
+            yield Guarantee.none(
+                "regret", source, "the constraints must be the same in every round"
+            )
             return
         if not (setting.constraints_affine or known.constraint_smoothness == 0):
             why = "the constraints must be affine (constraint_smoothness = 0); this is not known"
             yield Guarantee.none("regret", source, why)
             return
-        affine = Assumes.AFFINE_CONSTRAINTS if setting.constraints_affine else "constraint_smoothness"
+        affine = (
+            Assumes.AFFINE_CONSTRAINTS if setting.constraints_affine else "constraint_smoothness"
+        )
         rests: tuple[str, ...] = (*BASE, Assumes.FIXED_CONSTRAINTS, affine, Assumes.CONSTRAINT_NORM)
         numbers: dict[str, Any] = {
-            "horizon": horizon, "gain": float(self.gain), "proximity": float(self.proximity), "norm": float(self.norm),
-        }  # fmt: skip
-        yield setting.evaluate("regret", bounds.yu_neely_regret, source, ("radius", "loss_lipschitz"), rests, **numbers)
+            "horizon": horizon,
+            "gain": float(self.gain),
+            "proximity": float(self.proximity),
+            "norm": float(self.norm),
+        }
+        yield setting.evaluate(
+            "regret", bounds.yu_neely_regret, source, ("radius", "loss_lipschitz"), rests, **numbers
+        )
         needs = ("radius", "loss_lipschitz", "constraint_range", "constraint_count")
         numbers |= {"diameter": setting.diameter, "loss_range": known.loss_range}
         rests = rests if known.loss_range is None else (*rests, "loss_range")
         excess = bounds.yu_neely_excess
-        yield setting.evaluate("excess", excess, f"{source}, no Slater point", needs, rests, **numbers)
+        yield setting.evaluate(
+            "excess", excess, f"{source}, no Slater point", needs, rests, **numbers
+        )
         yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers)
-        yield Guarantee.none("violation", source, "slack in one round can pay for violations in another")
+        yield Guarantee.none(
+            "violation", source, "slack in one round can pay for violations in another"
+        )
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return gamma (Q_{t+1} + q_t), the weights of the constraints in units of the loss."""
@@ -131,9 +164,11 @@ def _largest(constants: Constants) -> float:
 
 
 def _affine_norm(problem: Problem) -> float | None:
-    """The operator norm of the constraints' Jacobian, or `None` if it is not the same at the centre and two points of the edge.
+    """The operator norm of the constraints' Jacobian, or `None` if it is not the same at the centre
+    and two points of the edge.
 
-    It is computed once per problem: for 500 rows in 1,000 dimensions it takes a second, and every horizon asks for it.
+    It is computed once per problem: for 500 rows in 1,000 dimensions it takes a second, and every
+    horizon asks for it.
     """
     if problem not in _norms:
         _norms[problem] = _computed_norm(problem)
@@ -145,14 +180,20 @@ _norms: weakref.WeakKeyDictionary[Problem, float | None] = weakref.WeakKeyDictio
 
 def _computed_norm(problem: Problem) -> float | None:
     if problem.constraints.takes_data:
-        raise ValueError("constraints: these depend on the round's data; yu-neely needs fixed affine constraints")
+        raise ValueError(
+            "constraints: these depend on the round's data; yu-neely needs fixed affine constraints"
+        )
     domain = problem.domain
     across = jnp.ones(domain.shape, domain.centre.dtype)
-    points = jnp.stack([domain.centre, domain.linear_minimiser(across), domain.linear_minimiser(-across)])
+    points = jnp.stack(
+        [domain.centre, domain.linear_minimiser(across), domain.linear_minimiser(-across)]
+    )
 
     def jacobian(x: jax.Array) -> jax.Array:
         values, pull, _ = problem.constraints.linearise(x, None)
-        return jax.vmap(lambda weights: pull(weights).ravel())(jnp.eye(values.shape[0], dtype=x.dtype))
+        return jax.vmap(lambda weights: pull(weights).ravel())(
+            jnp.eye(values.shape[0], dtype=x.dtype)
+        )
 
     first, *others = np.asarray(jax.vmap(jacobian)(points))
     if not first.any() or not all(np.allclose(first, other, rtol=1e-5) for other in others):
@@ -162,15 +203,24 @@ def _computed_norm(problem: Problem) -> float | None:
 
 CARDS = (
     Card(
-        "yu-neely", YuNeely.tuned, "Yu-Neely", "Yu & Neely, JMLR 21, 2020",
+        "yu-neely",
+        YuNeely.tuned,
+        "Yu-Neely",
+        "Yu & Neely, JMLR 21, 2020",
         assumptions=(
-            "convex losses", "fixed affine constraints", "noise-free constraint values",
-            "the domain contains the feasible set", "Slater's condition",
+            "convex losses",
+            "fixed affine constraints",
+            "noise-free constraint values",
+            "the domain contains the feasible set",
+            "Slater's condition",
         ),
-        needs=("constraint_lipschitz", "constraint_count"), needs_horizon=True, fixed_constraints=True, separate=True,
+        needs=("constraint_lipschitz", "constraint_count"),
+        needs_horizon=True,
+        fixed_constraints=True,
+        separate=True,
         growth={
             "regret": Growth("sqrt T", 0.5, "the constraints are affine"),
             "excess": Growth("1", 0.0, "the constraints are affine and Slater's condition holds"),
         },
     ),
-)  # fmt: skip
+)

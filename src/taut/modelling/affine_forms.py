@@ -16,23 +16,51 @@ from .attributes import is_symmetric, mirrored, pattern
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["MOVED", "WIDENED", "AffineForm", "AffineForms", "groups", "moved_places", "of_decisions"]
+__all__ = [
+    "MOVED",
+    "WIDENED",
+    "AffineForm",
+    "AffineForms",
+    "groups",
+    "moved_places",
+    "of_decisions",
+]
 
 MOST = 4_000_000
 """Matrices with more entries than this are not formed."""
 MOVED = (
-    "Concatenate", "Hstack", "Vstack", "diag_mat", "diag_vec", "index", "reshape", "special_index", "transpose", "upper_tri",
-)  # fmt: skip
+    "Concatenate",
+    "Hstack",
+    "Vstack",
+    "diag_mat",
+    "diag_vec",
+    "index",
+    "reshape",
+    "special_index",
+    "transpose",
+    "upper_tri",
+)
 """Atoms that only move entries, or put zeros between them."""
 WIDENED = (
-    "Promote", "Wrap", "broadcast_to", "conj", "hermitian_wrap", "nonneg_wrap", "nonpos_wrap", "nsd_wrap", "psd_wrap", "real",
-    "skew_symmetric_wrap", "symmetric_wrap",
-)  # fmt: skip
+    "Promote",
+    "Wrap",
+    "broadcast_to",
+    "conj",
+    "hermitian_wrap",
+    "nonneg_wrap",
+    "nonpos_wrap",
+    "nsd_wrap",
+    "psd_wrap",
+    "real",
+    "skew_symmetric_wrap",
+    "symmetric_wrap",
+)
 """Atoms that repeat entries in a larger shape, or leave them as they are."""
 
 
 class AffineForm(NamedTuple):
-    """The entries of an expression, in row order, as matrix @ v + offset, where v holds the entries of all leaves."""
+    """The entries of an expression, in row order, as matrix @ v + offset, where v holds the entries
+    of all leaves."""
 
     matrix: Any
     """A sparse matrix in CSR format, (entry, leaf entry)."""
@@ -70,7 +98,8 @@ class AffineForms:
         self._kept: list[Any] = []  # expressions, so that ids are not used again
 
     def of(self, expression: Any) -> AffineForm | None:
-        """The affine form; None for an expression that is not affine in all leaves together, or too large."""
+        """The affine form; None for an expression that is not affine in all leaves together, or too
+        large."""
         key = id(expression)
         if key not in self._known:
             self._kept.append(expression)
@@ -103,7 +132,8 @@ class AffineForms:
 
 
 def of_decisions(model: Model) -> AffineForms:
-    """Forms over the flat decision, for expressions without per-round parameters. Symmetry and zeros are built in."""
+    """Forms over the flat decision, for expressions without per-round parameters. Symmetry and
+    zeros are built in."""
     leaves: dict[int, Any] = {}
     for variable in model.variables:
         span = model.spans[variable.id]
@@ -118,7 +148,8 @@ def of_decisions(model: Model) -> AffineForms:
 
 
 def groups(shape: tuple[int, ...], axis: Any) -> Array:
-    """The places of the entries that each entry of a reduction over `axis` depends on, (entry, place)."""
+    """The places of the entries that each entry of a reduction over `axis` depends on, (entry,
+    place)."""
     places = np.arange(int(np.prod(shape))).reshape(shape)
     if axis is None or places.ndim == 0:
         return places.reshape(1, -1)
@@ -133,7 +164,8 @@ Rule = Callable[[Any, Parts], AffineForm | None]
 
 
 def moved_places(atom: Any) -> Array:
-    """The places of an atom's entries among those of its arguments, one after another, for atoms that move entries.
+    """The places of an atom's entries among those of its arguments, one after another, for atoms
+    that move entries.
 
     -1 stands for zero.
     """
@@ -158,7 +190,8 @@ def _joined(parts: Parts) -> AffineForm:
     if len(parts) == 1:
         return parts[0]
     return AffineForm(
-        sparse.vstack([part.matrix for part in parts], format="csr"), np.concatenate([part.offset for part in parts])
+        sparse.vstack([part.matrix for part in parts], format="csr"),
+        np.concatenate([part.offset for part in parts]),
     )
 
 
@@ -229,7 +262,9 @@ def _matmul(atom: Any, parts: Parts) -> AffineForm | None:
     if not left.matrix.nnz and rows * inner * columns <= MOST:
         return right.mixed(sparse.kron(left.offset.reshape(rows, inner), sparse.identity(columns)))
     if not right.matrix.nnz and rows * inner * columns <= MOST:
-        return left.mixed(sparse.kron(sparse.identity(rows), right.offset.reshape(inner, columns).T))
+        return left.mixed(
+            sparse.kron(sparse.identity(rows), right.offset.reshape(inner, columns).T)
+        )
     return None
 
 
@@ -244,4 +279,4 @@ _RULES: dict[str, Rule] = {
     "Trace": _trace,
     "cumsum": _cumulative,
     "multiply": _multiplied,
-}  # fmt: skip
+}

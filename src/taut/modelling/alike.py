@@ -1,8 +1,10 @@
-"""Expressions that loops build: of one structure, with other entries and numbers in it. They are evaluated together.
+"""Expressions that loops build: of one structure, with other entries and numbers in it. They are
+evaluated together.
 
-`for t in range(24): cost += price[t] * buy[t]` builds 24 products. They have the same structure up to the entries of variables
-and parameters and the constants in it, so that one product of vectors computes them all. This makes translated programs
-small: what a loop builds costs about as much as the same model written with vectors.
+`for t in range(24): cost += price[t] * buy[t]` builds 24 products. They have the same structure up
+to the entries of variables and parameters and the constants in it, so that one product of vectors
+computes them all. This makes translated programs small: what a loop builds costs about as much as
+the same model written with vectors.
 """
 
 from __future__ import annotations
@@ -30,13 +32,48 @@ LARGEST = 1000
 
 SAFE = frozenset(
     {
-        "AddExpression", "DivExpression", "Hstack", "MulExpression", "NegExpression", "Pnorm", "PnormApprox", "Power",
-        "PowerApprox", "Promote", "Sum", "Vstack", "Wrap", "abs", "broadcast_to", "entr", "exp", "huber", "index", "kl_div",
-        "log", "log1p", "log_sum_exp", "logistic", "max", "maximum", "min", "minimum", "multiply", "nonneg_wrap", "nonpos_wrap",
-        "norm1", "norm_inf", "quad_over_lin", "rel_entr", "reshape", "transpose", "xexp",
+        "AddExpression",
+        "DivExpression",
+        "Hstack",
+        "MulExpression",
+        "NegExpression",
+        "Pnorm",
+        "PnormApprox",
+        "Power",
+        "PowerApprox",
+        "Promote",
+        "Sum",
+        "Vstack",
+        "Wrap",
+        "abs",
+        "broadcast_to",
+        "entr",
+        "exp",
+        "huber",
+        "index",
+        "kl_div",
+        "log",
+        "log1p",
+        "log_sum_exp",
+        "logistic",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "multiply",
+        "nonneg_wrap",
+        "nonpos_wrap",
+        "norm1",
+        "norm_inf",
+        "quad_over_lin",
+        "rel_entr",
+        "reshape",
+        "transpose",
+        "xexp",
     }
-)  # fmt: skip
-"""Atoms whose operation is determined by their class, the shapes of their arguments and `get_data`."""
+)
+"""Atoms whose operation is determined by their class, the shapes of their arguments and
+`get_data`."""
 
 Read = Callable[[Any], jax.Array]
 """The value of a leaf."""
@@ -59,7 +96,8 @@ class Alike(NamedTuple):
     """For each place of the structure, what the members have there: parts of leaves, or numbers."""
 
     def evaluator(self) -> Callable[[Read, Any], jax.Array]:
-        """A function of the leaves' values and the float type that returns all values, (member, *shape)."""
+        """A function of the leaves' values and the float type that returns all values, (member,
+        *shape)."""
         stacks = [_stacked(one) for one in self.slots]
         run = _runner(self.first)
         axes = tuple(axis for axis, _ in stacks)
@@ -103,7 +141,8 @@ def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
 
 
 def _structure(expression: Any, slots: list[Any]) -> Any:
-    """A key that is equal for expressions of one structure; None if the expression must be evaluated alone.
+    """A key that is equal for expressions of one structure; None if the expression must be
+    evaluated alone.
 
     Leaves and constants are appended to `slots`.
     """
@@ -111,7 +150,9 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
     if part is not None:
         slots.append(part)
         return "leaf", expression.shape
-    if not isinstance(expression, cp.Expression) or type(expression).__name__ not in SAFE | {"Constant"}:
+    if not isinstance(expression, cp.Expression) or type(expression).__name__ not in SAFE | {
+        "Constant"
+    }:
         return None
     constant = constant_value(expression)
     if constant is not None:
@@ -129,14 +170,22 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
         if key is None:
             return None
         keys.append(key)
-    signs = tuple(map(is_negated, expression.args)) if type(expression).__name__ == "AddExpression" else ()
+    signs = (
+        tuple(map(is_negated, expression.args))
+        if type(expression).__name__ == "AddExpression"
+        else ()
+    )
     return type(expression), expression.shape, data, signs, tuple(keys)
 
 
 def _part(expression: Any) -> _Part | None:
-    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from one."""
+    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
+    one."""
     if isinstance(expression, (cp.Variable, cp.Parameter)):
-        wrong = any(expression.attributes.get(name) for name in ("complex", "imag", "hermitian", "boolean", "integer"))
+        wrong = any(
+            expression.attributes.get(name)
+            for name in ("complex", "imag", "hermitian", "boolean", "integer")
+        )
         return None if wrong else _Part(expression, None)
     if type(expression).__name__ not in ("index", "special_index"):
         return None
@@ -145,7 +194,9 @@ def _part(expression: Any) -> _Part | None:
         return None
     shape = expression.args[0].shape
     places = np.arange(inner.leaf.size).reshape(shape) if inner.places is None else inner.places
-    key = expression.key if type(expression).__name__ == "special_index" else expression.get_data()[1]
+    key = (
+        expression.key if type(expression).__name__ == "special_index" else expression.get_data()[1]
+    )
     return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
 
 
@@ -165,7 +216,8 @@ def _plain(data: Any) -> Any:
 
 
 def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
-    """The values of one place: the axis along which they differ, if they do, and a function that gives them."""
+    """The values of one place: the axis along which they differ, if they do, and a function that
+    gives them."""
     if not isinstance(slot[0], _Part):
         if all(np.array_equal(one, slot[0]) for one in slot):
             return None, lambda read, dtype: slot[0].astype(dtype)

@@ -21,10 +21,13 @@ def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
     _, stated = checked(cp.Constant(0.0), announced, "announced")
     for one in stated:
         refuse_unsupported(one)
-        late = next((v.name() for v in one.variables() if any(v is known for known in recourse)), None)
+        late = next(
+            (v.name() for v in one.variables() if any(v is known for known in recourse)), None
+        )
         if late is not None:
             raise ValueError(
-                f"announced: got the variable {late}, which is chosen after the data; expected constraints on the decision"
+                f"announced: got the variable {late}, which is chosen after the data; expected "
+                "constraints on the decision"
             )
     return [
         row._replace(label=label_of(one, position))
@@ -34,12 +37,13 @@ def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
 
 
 def refuse_unknown(rows: list[Excess], variables: list[Any]) -> None:
-    """Raise if announced constraints contain a variable that neither loss nor other constraints contain."""
+    """Raise if announced constraints contain a variable that neither loss nor other constraints
+    contain."""
     known = {variable.id for variable in variables}
     for row in rows:
         for variable in row.expression.variables():
             if variable.id not in known:
                 raise ValueError(
-                    f"announced: got the variable {variable.name()}, which is in neither the loss nor the other constraints; "
-                    "expected constraints on the decision"
+                    f"announced: got the variable {variable.name()}, which is in neither the loss "
+                    "nor the other constraints; expected constraints on the decision"
                 )

@@ -11,9 +11,19 @@ from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wra
 from ..engine import Array
 
 __all__ = [
-    "counted", "dense", "is_symmetric", "limits", "mirrored", "pattern", "refused", "shaped", "ties",
-    "value_of", "whole", "wrapped",
-]  # fmt: skip
+    "counted",
+    "dense",
+    "is_symmetric",
+    "limits",
+    "mirrored",
+    "pattern",
+    "refused",
+    "shaped",
+    "ties",
+    "value_of",
+    "whole",
+    "wrapped",
+]
 
 
 _REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
@@ -25,7 +35,8 @@ def refused(variable: Any) -> str | None:
 
 
 def limits(leaf: Any) -> tuple[Array, Array]:
-    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where they state none."""
+    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where
+    they state none."""
     given, shape = leaf.attributes, leaf.shape
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
     if given.get("nonneg") or given.get("pos"):
@@ -33,10 +44,15 @@ def limits(leaf: Any) -> tuple[Array, Array]:
     if given.get("nonpos") or given.get("neg"):
         upper = np.zeros(shape)
     truth = whole(leaf, "boolean")
-    lower, upper = np.where(truth, np.maximum(lower, 0), lower), np.where(truth, np.minimum(upper, 1), upper)
+    lower, upper = (
+        np.where(truth, np.maximum(lower, 0), lower),
+        np.where(truth, np.minimum(upper, 1), upper),
+    )
     if given.get("bounds") is not None:
         low, high = given["bounds"]
-        if not isinstance(low, cp.Expression):  # bounds that are expressions are constraints: `reading.py`
+        if not isinstance(
+            low, cp.Expression
+        ):  # bounds that are expressions are constraints: `reading.py`
             lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
         if not isinstance(high, cp.Expression):
             upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
@@ -45,7 +61,8 @@ def limits(leaf: Any) -> tuple[Array, Array]:
 
 
 def whole(leaf: Any, *kinds: str) -> Array:
-    """Where the leaf takes whole numbers only, by its attributes "integer" and "boolean", or these `kinds` of them."""
+    """Where the leaf takes whole numbers only, by its attributes "integer" and "boolean", or these
+    `kinds` of them."""
     mask = np.zeros(leaf.shape or (1,), bool)
     for kind in kinds or ("integer", "boolean"):
         if leaf.attributes.get(kind):
@@ -82,7 +99,8 @@ def shaped(leaf: Any, flat: Any) -> Any:
 
 
 def counted(leaf: Any, value: Any) -> Any:
-    """The part of an array (..., *shape) that matters: the symmetric part of a symmetric leaf, zero outside its pattern."""
+    """The part of an array (..., *shape) that matters: the symmetric part of a symmetric leaf, zero
+    outside its pattern."""
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2
     where = pattern(leaf)
@@ -90,11 +108,14 @@ def counted(leaf: Any, value: Any) -> Any:
 
 
 def wrapped(leaf: Any, flat: Any) -> Any:
-    """The same for a CVXPY expression, marked with the signs and definiteness that the attributes state."""
+    """The same for a CVXPY expression, marked with the signs and definiteness that the attributes
+    state."""
     value = cp.reshape(flat, leaf.shape, order="C")
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2
-        value = symmetric_wrap(value) if value.ndim == 2 else value  # CVXPY knows nothing of stacks of matrices
+        value = (
+            symmetric_wrap(value) if value.ndim == 2 else value
+        )  # CVXPY knows nothing of stacks of matrices
     where = pattern(leaf)
     if not where.all():
         value = cp.multiply(where.astype(float), value)
@@ -134,8 +155,8 @@ def _computed(parameter: Any) -> Array:
         value, why = None, f" ({type(error).__name__}: {error})"
     if value is None:
         raise ValueError(
-            f"parameter {parameter.name()}: got a CallbackParam that has no value{why}; expected a plain parameter, "
-            "whose data the stream holds"
+            f"parameter {parameter.name()}: got a CallbackParam that has no value{why}; expected "
+            "a plain parameter, whose data the stream holds"
         )
     return dense(value)
 

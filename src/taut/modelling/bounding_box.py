@@ -19,13 +19,19 @@ LARGEST = 500
 MARGIN = 1e-8
 """Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
 RARE = 1e3
-"""An edge is rounded to a short decimal within the margin, if such decimals are this many margins apart."""
+"""An edge is rounded to a short decimal within the margin, if such decimals are this many margins
+apart."""
 
 
 def bounding_box(
-    flat: FlatCopy, constraints: list[Any], name: Callable[[int], str], places: Array, left_out: int = 0
+    flat: FlatCopy,
+    constraints: list[Any],
+    name: Callable[[int], str],
+    places: Array,
+    left_out: int = 0,
 ) -> tuple[Array, Array]:
-    """The smallest box around the feasible set, for the entries at some places; empty and unbounded sets are refused.
+    """The smallest box around the feasible set, for the entries at some places; empty and unbounded
+    sets are refused.
 
     Arguments:
         flat: the model over its flat decision.
@@ -37,9 +43,10 @@ def bounding_box(
     size = flat.variable.size
     if size > LARGEST:
         raise ValueError(
-            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of every entry (stated, or implied "
-            f"by linear constraints and norms): beyond {LARGEST} entries the bounding box of the feasible set, which takes two "
-            "programs per entry, is not computed"
+            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of "
+            f"every entry (stated, or implied by linear constraints and norms): beyond {LARGEST} "
+            "entries the bounding box of the feasible set, which takes two programs per entry, "
+            "is not computed"
         )
     copies = [flat.of(one) for one in constraints]
     feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])
@@ -52,16 +59,17 @@ def bounding_box(
             solution = feasible.minimise(aim)
             if solution.status == "infeasible":
                 raise ValueError(
-                    "constraints: got no feasible decision; expected constraints that some decision satisfies"
+                    "constraints: got no feasible decision; expected constraints that some "
+                    "decision satisfies"
                 )
             if solution.status == "unbounded":
                 way = _direction(feasible.wanted(solution), name)
                 raise ValueError(
-                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, bounds=[low, high] of "
-                    "the variables, or domain=..."
+                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, "
+                    "bounds=[low, high] of the variables, or domain=..."
                     + (
-                        " (constraints with data of the round do not count for the domain; taut.recourse marks variables that are "
-                        "chosen after the data)"
+                        " (constraints with data of the round do not count for the domain; "
+                        "taut.recourse marks variables that are chosen after the data)"
                         if left_out
                         else ""
                     )
@@ -72,22 +80,27 @@ def bounding_box(
                 continue
             edges[side, at], errors[side, at] = feasible.wanted(solution)[i], 10 * solution.error
     if unclear:
-        raise ValueError(f"constraints: got a feasible set whose extent {unclear}; expected domain=...")
+        raise ValueError(
+            f"constraints: got a feasible set whose extent {unclear}; expected domain=..."
+        )
     unit = min(1.0, float(np.abs(edges).max())) or 1.0
     low, high = (
         np.array([outwards(edge, way, unit, error) for edge, error in zip(row, bad, strict=True)])
         for way, row, bad in zip((-1.0, 1.0), edges.tolist(), errors.tolist(), strict=True)
     )
-    if len(places) == size and (np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high)):
+    if len(places) == size and (
+        np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high)
+    ):
         raise ValueError(
-            f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as far as the solver can "
-            "tell; expected a choice, or domain=..."
+            f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as "
+            "far as the solver can tell; expected a choice, or domain=..."
         )
     return low, high
 
 
 def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> float:
-    """A solved edge moved outwards by the solver's error, or rounded to a short decimal within that error.
+    """A solved edge moved outwards by the solver's error, or rounded to a short decimal within that
+    error.
 
     `unit` is the size of the numbers that matter beside it.
     """

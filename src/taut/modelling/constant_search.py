@@ -1,4 +1,5 @@
-"""Constants by random search: the largest slope and value over decisions and data that mutation and selection find."""
+"""Constants by random search: the largest slope and value over decisions and data that mutation and
+selection find."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ PLACES = 12
 DENSE = 60
 """if a decision has at most this many entries."""
 CLEARLY = 1e-3
-"""A smallest second derivative below this share of the largest one counts as zero: it may be zero elsewhere."""
+"""A smallest second derivative below this share of the largest one counts as zero: it may be zero
+elsewhere."""
 
 
 class Search:
@@ -40,7 +42,9 @@ class Search:
         self._generations = 1 if probe.costly else GENERATIONS
         self._decisions = sample_decisions(domain, self.random, POOL).reshape(POOL, -1)
         self._data = draw_parameters(parameters, known, self.random, POOL)
-        self.start = np.concatenate([self._decisions, self._data[self.random.permutation(POOL)]], axis=1)
+        self.start = np.concatenate(
+            [self._decisions, self._data[self.random.permutation(POOL)]], axis=1
+        )
         self.seen = probe(self.start)
 
     def _drawn(self, count: int) -> Array:
@@ -48,19 +52,23 @@ class Search:
         return np.concatenate([self._decisions[where], self._data[when]], axis=1)
 
     def refuse_infinite(self) -> None:
-        """Raise if something is not finite inside the domain, unless a guessed parameter may be the reason."""
+        """Raise if something is not finite inside the domain, unless a guessed parameter may be the
+        reason."""
         if np.any(self.known.guessed):
             return
         for name, numbers in (
-            ("loss", self.seen.loss), ("loss", self.seen.slope), ("constraints", self.seen.values),
+            ("loss", self.seen.loss),
+            ("loss", self.seen.slope),
+            ("constraints", self.seen.values),
             ("constraints", self.seen.slopes),
-        ):  # fmt: skip
+        ):
             bad = ~np.isfinite(numbers.reshape(len(numbers), -1)).all(axis=1)
             if bad.any():
                 x = self.start[int(np.argmax(bad)), : self.probe.size]
                 raise ValueError(
-                    f"{name}: got a value or slope that is not finite inside the domain, at {np.round(x, 6).tolist()}; "
-                    "expected finite numbers: a smaller domain, or bounds for the parameters"
+                    f"{name}: got a value or slope that is not finite inside the domain, at "
+                    f"{np.round(x, 6).tolist()}; expected finite numbers: a smaller domain, or "
+                    "bounds for the parameters"
                 )
 
     def highest(self, score: Score) -> float:
@@ -82,7 +90,9 @@ class Search:
         for row in order[: 1 if self.probe.costly else 4]:
             ends = []
             for sign in (1.0, -1.0):
-                points = np.concatenate([decisions, np.tile(self.start[row, n:], (len(decisions), 1))], axis=1)
+                points = np.concatenate(
+                    [decisions, np.tile(self.start[row, n:], (len(decisions), 1))], axis=1
+                )
                 scores = _finite(sign * self.probe(points).loss)
                 for _ in range(self._generations):
                     parents = points[np.argsort(scores)[::-1][:PARENTS]]
@@ -93,7 +103,8 @@ class Search:
         return best
 
     def modulus(self) -> float:
-        """The smallest second derivative of the loss that was seen; 0 if it is not clearly positive, or has kinks."""
+        """The smallest second derivative of the loss that was seen; 0 if it is not clearly
+        positive, or has kinks."""
         if self.probe.costly:
             return 0.0
         bends = self._bends(lambda seen: seen.slope[:, None, : self.probe.size])
@@ -110,7 +121,8 @@ class Search:
         return None if bends is None else float(np.abs(np.linalg.eigvalsh(bends)).max())
 
     def _bends(self, slopes: Callable[[Seen], Array]) -> Array | None:
-        """Second derivatives by differences of slopes, at a few points, in the entries that are free to move."""
+        """Second derivatives by differences of slopes, at a few points, in the entries that are
+        free to move."""
         n, centre = self.probe.size, np.ravel(np.asarray(self.domain.centre, float))
         low, high = self.start[:, :n].min(axis=0), self.start[:, :n].max(axis=0)
         free = np.flatnonzero(high > low)
@@ -118,17 +130,21 @@ class Search:
             return None
         found = []
         points = self.start[:: max(1, len(self.start) // PLACES)]
-        if (
-            self.known.lower.size
-        ):  # data of ordinary size may all bend a loss that the middle or an end of the range does not
+        # data of ordinary size may all bend a loss that the middle or an end of the range does not
+        if self.known.lower.size:
             ends = np.stack([self.known.middle, self.known.lower, self.known.upper])
-            points = np.concatenate([points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)])
+            points = np.concatenate(
+                [points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)]
+            )
         # Steps inwards, because outside of the domain nothing need be defined.
         step = np.where(points[:, free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
         moved = np.repeat(points[:, None, :], free.size, axis=1)
         moved[:, np.arange(free.size), free] += step
         seen = slopes(self.probe(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
-        here, there = seen[: len(points)], seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:])
+        here, there = (
+            seen[: len(points)],
+            seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:]),
+        )
         for k in range(len(points)):
             bend = np.moveaxis((there[k] - here[k])[:, :, free] / step[k][:, None, None], 0, 1)
             if np.all(np.isfinite(bend)):
@@ -151,7 +167,10 @@ class Search:
         start = n
         for parameter in self.parameters if data else ():
             span = slice(start, start + parameter.size)
-            whole = any(parameter.attributes.get(name) for name in ("symmetric", "PSD", "NSD", "diag", "sparsity"))
+            whole = any(
+                parameter.attributes.get(name)
+                for name in ("symmetric", "PSD", "NSD", "diag", "sparsity")
+            )
             share = 0.3 if whole else 1.5 / parameter.size
             swapped = self.random.uniform(size=(count, 1 if whole else parameter.size)) < share
             children[:, span] = np.where(swapped, fresh[:, span], children[:, span])

@@ -1,4 +1,5 @@
-"""Constants of a model: exact for affine and quadratic parts, otherwise estimated and marked as such."""
+"""Constants of a model: exact for affine and quadratic parts, otherwise estimated and marked as
+such."""
 
 from __future__ import annotations
 
@@ -32,8 +33,11 @@ Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
-def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadratics | None) -> Constants:
-    """The given constants, completed by exact ones from the structure of loss and constraints and by a search for the rest.
+def model_constants(
+    model: Model, given: Constants, probe: Probe, loss: Quadratics | None
+) -> Constants:
+    """The given constants, completed by exact ones from the structure of loss and constraints and
+    by a search for the rest.
 
     `loss` is the loss as a quadratic of decision and data, if it is one.
     """
@@ -41,12 +45,17 @@ def model_constants(model: Model, given: Constants, probe: Probe, loss: Quadrati
     extent = Extent.of(model.domain, known)
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
-    found: Found = {"radius": (float(model.domain.radius), True), "constraint_count": (model.count, True)}
+    found: Found = {
+        "radius": (float(model.domain.radius), True),
+        "constraint_count": (model.count, True),
+    }
     found |= _of_loss(model, given, probe, loss, search, known)
     found |= _of_constraints(model, given, probe, extent, search, known)
     sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
-    return given.merged(Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest))
+    return given.merged(
+        Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
+    )
 
 
 def parameter_range(model: Model) -> Range:
@@ -57,11 +66,20 @@ def parameter_range(model: Model) -> Range:
 
 def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
     """The loss as a quadratic of decision and data together, if it is one."""
-    return fit_loss(probe, Extent.of(model.domain, parameter_range(model))) if model.objective.is_quadratic() else None
+    return (
+        fit_loss(probe, Extent.of(model.domain, parameter_range(model)))
+        if model.objective.is_quadratic()
+        else None
+    )
 
 
 def _of_loss(
-    model: Model, given: Constants, probe: Probe, loss: Quadratics | None, search: Search, known: Range
+    model: Model,
+    given: Constants,
+    probe: Probe,
+    loss: Quadratics | None,
+    search: Search,
+    known: Range,
 ) -> Found:
     guesses = probe.size + np.flatnonzero(known.guessed)
     if loss is not None:
@@ -69,7 +87,10 @@ def _of_loss(
         return {
             "loss_lipschitz": (float(loss.steepest().max()), sure),
             "loss_range": (float(loss.range().max()), sure),
-            "strong_convexity": (_modulus(float(loss.modulus()[0]), float(loss.curvature()[0])), True),
+            "strong_convexity": (
+                _modulus(float(loss.modulus()[0]), float(loss.curvature()[0])),
+                True,
+            ),
         }
     slope, reach = given.loss_lipschitz, given.loss_range
     if slope is None:
@@ -88,9 +109,16 @@ def _of_loss(
 
 
 def _bounded(
-    model: Model, name: str, attained: float, bound: Callable[[Box], float], box: Box, parts: list[Any], known: Range
+    model: Model,
+    name: str,
+    attained: float,
+    bound: Callable[[Box], float],
+    box: Box,
+    parts: list[Any],
+    known: Range,
 ) -> tuple[float, bool]:
-    """A true bound, if intervals give one and the range of the data is stated; otherwise the value that was attained."""
+    """A true bound, if intervals give one and the range of the data is stated; otherwise the value
+    that was attained."""
     if model.guessed(parts, known):
         return attained, False
     try:
@@ -99,8 +127,8 @@ def _bounded(
         return attained, False
     if number > LOOSE * attained:
         model.notes.append(
-            f"{name}: {number:.4g} is an upper bound by interval arithmetic; the largest value that was found is "
-            f"{attained:.4g}"
+            f"{name}: {number:.4g} is an upper bound by interval arithmetic; the largest value "
+            f"that was found is {attained:.4g}"
         )
     return number, True
 
@@ -109,8 +137,13 @@ def _of_constraints(
     model: Model, given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
 ) -> Found:
     excesses = model.excesses
-    if not any(one.expression.variables() for one in excesses):  # a constraint that always holds: any bound is valid
-        return {name: (1.0, True) for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")}
+    if not any(
+        one.expression.variables() for one in excesses
+    ):  # a constraint that always holds: any bound is valid
+        return {
+            name: (1.0, True)
+            for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
+        }
     guesses = probe.size + np.flatnonzero(known.guessed)
     slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
     kinds = _kinds(excesses)
@@ -136,9 +169,14 @@ def _of_constraints(
         rows, box = _rows_at(excesses, rest), whole_box(model, known)
         if given.constraint_lipschitz is None:
             number, proven = _bounded(
-                model, "constraint_lipschitz", search.highest(steep), lambda part: constraint_bounds(model, part, rows)[0],
-                box, rows, known,
-            )  # fmt: skip
+                model,
+                "constraint_lipschitz",
+                search.highest(steep),
+                lambda part: constraint_bounds(model, part, rows)[0],
+                box,
+                rows,
+                known,
+            )
             slopes.append(number)
             sure &= proven
         if given.constraint_range is None:
@@ -154,7 +192,9 @@ def _of_constraints(
             )
             reaches.append(number)
             sure &= proven
-        bend = search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+        bend = (
+            search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+        )
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
@@ -181,7 +221,8 @@ def _kinds(excesses: list[Excess]) -> Array:
 def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
     """min over the domain of max_i g_i, and the flat decision that attains it.
 
-    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the solver failed.
+    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
+    solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
     rows = [flat.of(row) <= level for one in excesses for row in one.rows]

@@ -1,4 +1,5 @@
-"""Names of the constraints that are played, from the labels of CVXPY constraints or from what they say."""
+"""Names of the constraints that are played, from the labels of CVXPY constraints or from what they
+say."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ LONGEST = 48
 
 
 def label_of(constraint: Any, position: int) -> str:
-    """Return the label that the user set with `constraint.set_label`, or the constraint as text, or its position."""
+    """Return the label that the user set with `constraint.set_label`, or the constraint as text, or
+    its position."""
     label = getattr(constraint, "label", None)
     if label:
         return str(label)
@@ -29,13 +31,20 @@ def label_of(constraint: Any, position: int) -> str:
 
 
 def row_names(excesses: list[Excess]) -> list[str]:
-    """Return one name per constraint that is played: entries of an array get an index, an equality two names."""
+    """Return one name per constraint that is played: entries of an array get an index, an equality
+    two names."""
     found: list[str] = []
     for one in excesses:
         shape = one.expression.shape if one.shape is None else one.shape
         places = range(int(np.prod(shape))) if one.places is None else one.places
-        indices = [", ".join(str(int(i)) for i in np.unravel_index(place, shape)) if shape else "" for place in places]
-        rows = [f"{one.label}[{index}]" if shape and np.prod(shape) > 1 else one.label for index in indices]
+        indices = [
+            ", ".join(str(int(i)) for i in np.unravel_index(place, shape)) if shape else ""
+            for place in places
+        ]
+        rows = [
+            f"{one.label}[{index}]" if shape and np.prod(shape) > 1 else one.label
+            for index in indices
+        ]
         found += [f"{row} (not above)" for row in rows] if one.equality else rows
         found += [f"{row} (not below)" for row in rows] if one.equality else []
     repeated = Counter(found)

@@ -1,4 +1,5 @@
-"""Disciplined convex programming: models that CVXPY cannot prove convex are refused with CVXPY's explanation."""
+"""Disciplined convex programming: models that CVXPY cannot prove convex are refused with CVXPY's
+explanation."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["checked", "is_parametrized"]
 
 
 def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:
-    """The loss expression and the list of constraints, both found to be convex for the values that parameters may have.
+    """The loss expression and the list of constraints, both found to be convex for the values that
+    parameters may have.
 
     `argument` is named in errors if there is no variable.
     """
@@ -25,7 +27,8 @@ def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, l
     leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
     if not leaves[0]:
         raise ValueError(
-            f"{argument}: got no CVXPY variable in loss or constraints; expected at least one decision variable"
+            f"{argument}: got no CVXPY variable in loss or constraints; expected at least one "
+            "decision variable"
         )
     _check_leaves(*leaves)
     if loss.is_complex():
@@ -36,16 +39,22 @@ def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, l
 
 
 def is_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
-    """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized programming (DPP).
+    """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized
+    programming (DPP).
 
-    Convexity for all data that respect the parameters' attributes does not need it; `checked` has proven that.
+    Convexity for all data that respect the parameters' attributes does not need it; `checked` has
+    proven that.
 
     Arguments:
         loss: the expression, found to be convex.
         constraints: likewise.
         fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
     """
-    parts = [part.tree_copy(dict(fixed)) for part in (loss, *constraints)] if fixed else [loss, *constraints]
+    parts = (
+        [part.tree_copy(dict(fixed)) for part in (loss, *constraints)]
+        if fixed
+        else [loss, *constraints]
+    )
     return all(part.is_dcp(dpp=True) for part in parts)
 
 
@@ -58,18 +67,22 @@ def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
         attribute = refused(variable)
         if attribute is not None:
             raise ValueError(
-                f"variable {variable.name()}: got {attribute}=True; expected real variables that are not restricted to "
-                "whole numbers"
+                f"variable {variable.name()}: got {attribute}=True; expected real variables that "
+                "are not restricted to whole numbers"
             )
     for parameter in parameters:
         if parameter.is_complex():
-            raise ValueError(f"parameter {parameter.name()}: got a parameter that may be complex; expected real data")
+            raise ValueError(
+                f"parameter {parameter.name()}: got a parameter that may be complex; expected "
+                "real data"
+            )
     for kind, leaves in (("variables", variables), ("parameters", parameters)):
         names = [leaf.name() for leaf in leaves]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(
-                f"{kind}: got two with the name {twice!r}; expected different names, because they are identified by name"
+                f"{kind}: got two with the name {twice!r}; expected different names, because they "
+                "are identified by name"
             )
 
 
@@ -78,7 +91,10 @@ def _explained(loss: Any, constraints: list[Any]) -> str:
     which = "constraints" if loss.is_convex() else "loss"
     message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
     hint = _sign_hint([loss, *constraints])
-    return f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. {message}{hint}"
+    return (
+        f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. "
+        f"{message}{hint}"
+    )
 
 
 def _sign_hint(parts: list[Any]) -> str:

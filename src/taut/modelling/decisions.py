@@ -1,4 +1,5 @@
-"""Decisions of a model: the entries of all variables, one after another, and their names and shapes."""
+"""Decisions of a model: the entries of all variables, one after another, and their names and
+shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Decisions:
 
     @cached_property
     def spans(self) -> dict[int, slice]:
-        """Where each variable's entries, in row order, are in a flat decision, by the variable's id."""
+        """Where each variable's entries, in row order, are in a flat decision, by the variable's
+        id."""
         ends = np.cumsum([variable.size for variable in self.variables]).tolist()
         return {v.id: slice(end - v.size, end) for v, end in zip(self.variables, ends, strict=True)}
 
@@ -38,12 +40,15 @@ class Decisions:
         for variable in self.variables:
             span = self.spans[variable.id]
             if span.start <= i < span.stop:
-                place = ", ".join(str(int(k)) for k in np.unravel_index(i - span.start, variable.shape or (1,)))
+                place = ", ".join(
+                    str(int(k)) for k in np.unravel_index(i - span.start, variable.shape or (1,))
+                )
                 return f"{variable.name()}[{place}]" if variable.shape else str(variable.name())
         raise IndexError(f"i: got {i}; expected less than {self.size}")
 
     def present(self, decision: Any) -> Any:
-        """Decisions in the user's form: an array in the shape of the only variable, or a dict by name.
+        """Decisions in the user's form: an array in the shape of the only variable, or a dict by
+        name.
 
         Leading axes, as in `run.decisions`, stay.
         """
@@ -51,20 +56,27 @@ class Decisions:
         lead = decision.shape[: max(decision.ndim - len(self.domain.shape), 0)]
         if decision.shape[len(lead) :] != self.domain.shape:
             raise ValueError(
-                f"decision: got shape {decision.shape}; expected {self.domain.shape} after any leading axes"
+                f"decision: got shape {decision.shape}; expected {self.domain.shape} after any "
+                "leading axes"
             )
         flat = decision.reshape((*lead, self.size))
         parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
         return parts if len(parts) > 1 else next(iter(parts.values()))
 
     def assemble(self, decision: Any) -> Any:
-        """The decision with the parts that `present` gives: by name, or the only one as an array."""
-        parts = decision.toarray() if hasattr(decision, "toarray") else decision  # CVXPY's values of diagonal variables
+        """The decision with the parts that `present` gives: by name, or the only one as an
+        array."""
+        parts = (
+            decision.toarray() if hasattr(decision, "toarray") else decision
+        )  # CVXPY's values of diagonal variables
         if not isinstance(parts, Mapping):
             if len(self.variables) > 1 or np.shape(parts) != self.variables[0].shape:
                 return parts  # flat, as decisions are inside a run
             parts = {self.variables[0].name(): parts}
-        parts = {name: part.toarray() if hasattr(part, "toarray") else part for name, part in parts.items()}
+        parts = {
+            name: part.toarray() if hasattr(part, "toarray") else part
+            for name, part in parts.items()
+        }
         wanted = {variable.name(): variable.shape for variable in self.variables}
         shapes = {name: np.shape(part) for name, part in parts.items()}
         if shapes != wanted:

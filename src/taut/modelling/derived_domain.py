@@ -39,13 +39,23 @@ def derived(model: Model, rows: list[Excess], finite: list[Any], box_only: bool)
         low, high = sets.low.copy(), sets.high.copy()
         if model.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
             solved = True
-            edges = bounding_box(model.flat_copy(), steady, model.entry, places, len(every) - len(steady))
-            low[places], high[places] = np.maximum(low[places], edges[0]), np.minimum(high[places], edges[1])
+            edges = bounding_box(
+                model.flat_copy(), steady, model.entry, places, len(every) - len(steady)
+            )
+            low[places], high[places] = (
+                np.maximum(low[places], edges[0]),
+                np.minimum(high[places], edges[1]),
+            )
             high[places] = np.maximum(low[places], high[places])
-        for variable in filter(is_symmetric, model.variables):  # mirror images are equal but for rounding
+        for variable in filter(
+            is_symmetric, model.variables
+        ):  # mirror images are equal but for rounding
             span = model.spans[variable.id]
             one, two = (edge[span].reshape(variable.shape) for edge in (low, high))
-            low[span], high[span] = np.minimum(one, mirrored(one)).ravel(), np.maximum(two, mirrored(two)).ravel()
+            low[span], high[span] = (
+                np.minimum(one, mirrored(one)).ravel(),
+                np.maximum(two, mirrored(two)).ravel(),
+            )
         return low[places], high[places]
 
     if box_only:
@@ -53,7 +63,9 @@ def derived(model: Model, rows: list[Excess], finite: list[Any], box_only: bool)
         held: dict[int, Array] = {}
         for k, i in (row for rows in sets.bounds.values() for row in rows):
             held.setdefault(k, np.zeros(sets.rows[k].expression.size, bool))[i] = True
-        found = Detected(Box(lower.reshape(model._shape()), upper.reshape(model._shape())), held, set(), [])
+        found = Detected(
+            Box(lower.reshape(model._shape()), upper.reshape(model._shape())), held, set(), []
+        )
     else:
         found = detected(model, sets, solve)
     rest = "" if len(steady) == len(every) else ", without constraints that change with the round"

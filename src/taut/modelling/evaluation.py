@@ -1,4 +1,5 @@
-"""Loss, constraints and their gradients at many decisions and data at once, in NumPy or by one quickly compiled function."""
+"""Loss, constraints and their gradients at many decisions and data at once, in NumPy or by one
+quickly compiled function."""
 
 from __future__ import annotations
 
@@ -22,14 +23,19 @@ __all__ = ["Probe", "Seen"]
 
 NUMBERS = 1_000_000
 """The largest number of entries of the Jacobians of one batch."""
-QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICK: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 """This function runs a few times only: compiling it well takes longer than it runs."""
 SECONDS = 2.0
-"""The processor time in NumPy after which the function is compiled: about as long as compiling takes."""
+"""The processor time in NumPy after which the function is compiled: about as long as compiling
+takes."""
 
 
 class Seen(NamedTuple):
-    """Values and gradients at a batch of points w, each a flat decision followed by the flat data."""
+    """Values and gradients at a batch of points w, each a flat decision followed by the flat
+    data."""
 
     loss: Array
     """(point,)"""
@@ -38,7 +44,8 @@ class Seen(NamedTuple):
     values: Array
     """(point, constraint)"""
     slopes: Array
-    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on data."""
+    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on
+    data."""
 
 
 class Probe:
@@ -76,7 +83,9 @@ def _function(model: Model) -> Callable[[jax.Array], Any]:
         return jnp.asarray(model.loss(*split(w)), w.dtype)
 
     def values(v: jax.Array, w: jax.Array) -> jax.Array:
-        x, data = split(v if model.constraints.takes_data else jnp.concatenate([v, w[model.size :]]))
+        x, data = split(
+            v if model.constraints.takes_data else jnp.concatenate([v, w[model.size :]])
+        )
         return model.constraints.values(x, data)
 
     def seen(w: jax.Array) -> tuple[jax.Array, ...]:
@@ -88,9 +97,12 @@ def _function(model: Model) -> Callable[[jax.Array], Any]:
 
 
 class _Quick:
-    """A function of a batch of points, evaluated in NumPy until that has taken as long as compiling it would."""
+    """A function of a batch of points, evaluated in NumPy until that has taken as long as compiling
+    it would."""
 
-    def __init__(self, function: Callable[[jax.Array], Any], batch: int, width: int, costly: bool) -> None:
+    def __init__(
+        self, function: Callable[[jax.Array], Any], batch: int, width: int, costly: bool
+    ) -> None:
         self._function, self._spent = jax.vmap(function), 0.0
         self._points = jax.ShapeDtypeStruct((batch, width), jnp.float64)
         self._tape: Tape | None = None

@@ -1,4 +1,5 @@
-"""Copies of a model's expressions over one flat variable, so that solving never changes the user's own variables."""
+"""Copies of a model's expressions over one flat variable, so that solving never changes the user's
+own variables."""
 
 from __future__ import annotations
 
@@ -17,25 +18,35 @@ class FlatCopy:
     """Copies of CVXPY expressions whose variables are affine in one flat variable.
 
     Arguments:
-        variables: the model's variables; their entries, in row order, follow one another in the flat decision.
+        variables: the model's variables; their entries, in row order, follow one another in the
+            flat decision.
         parameters: those that change with the round: copies take their place, in `parameters`.
         fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
         centre: the flat decision is centre + scale * `variable`.
         scale: see `centre`.
 
-    `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a symmetric variable, entries
-    outside of a pattern) at zero. `links` are constraints that programs with the copies need, too.
+    `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a
+    symmetric variable, entries outside of a pattern) at zero. `links` are constraints that programs
+    with the copies need, too.
     """
 
     def __init__(
-        self, variables: list[Any], parameters: list[Any], fixed: dict[int, Any], centre: Array | None = None,
+        self,
+        variables: list[Any],
+        parameters: list[Any],
+        fixed: dict[int, Any],
+        centre: Array | None = None,
         scale: float = 1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         size = sum(variable.size for variable in variables)
         self.variable = cp.Variable(size)
-        self.decision = self.variable if centre is None else np.ravel(centre) + scale * self.variable
+        self.decision = (
+            self.variable if centre is None else np.ravel(centre) + scale * self.variable
+        )
         self.parameters = [_twin(parameter) for parameter in parameters]
-        self._twins: dict[int, Any] = {id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)}
+        self._twins: dict[int, Any] = {
+            id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
+        }
         self._twins |= fixed
         self.ties: list[Any] = []
         self.links: list[Any] = []
@@ -54,16 +65,23 @@ class FlatCopy:
         return part.tree_copy(dict(self._twins))
 
     def _perspective(self, atom: Any) -> Any:
-        """CVXPY takes perspectives of variables only: copies of them, which `links` set equal to the decision's parts."""
+        """CVXPY takes perspectives of variables only: copies of them, which `links` set equal to
+        the decision's parts."""
         scale = cp.Variable(nonneg=True)
         fresh = {id(variable): cp.Variable(variable.shape) for variable in atom.f.variables()}
         self.links.append(scale == cp.sum(self._twins[id(atom.args[0])]))
-        self.links += [fresh[id(variable)] == self._twins[id(variable)] for variable in atom.f.variables()]
-        inner = [None if f is None else f.tree_copy(self._twins | fresh) for f in (atom.f, atom.f_recession)]
+        self.links += [
+            fresh[id(variable)] == self._twins[id(variable)] for variable in atom.f.variables()
+        ]
+        inner = [
+            None if f is None else f.tree_copy(self._twins | fresh)
+            for f in (atom.f, atom.f_recession)
+        ]
         return cp.perspective(inner[0], scale, inner[1])
 
     def assign(self, data: tuple[Any, ...], check: bool = True) -> None:
-        """Give the per-round parameters the values of one round, which CVXPY checks against their attributes."""
+        """Give the per-round parameters the values of one round, which CVXPY checks against their
+        attributes."""
         for parameter, value in zip(self.parameters, data, strict=True):
             if check:
                 parameter.value = value
@@ -87,6 +105,12 @@ def _perspectives(part: Any) -> list[Any]:
 
 
 def _twin(parameter: Any) -> Any:
-    given = {name: value for name, value in parameter.attributes.items() if value is not False and value is not None}
-    given.pop("sparsity", None)  # data are dense arrays, which CVXPY does not accept for sparse parameters
+    given = {
+        name: value
+        for name, value in parameter.attributes.items()
+        if value is not False and value is not None
+    }
+    given.pop(
+        "sparsity", None
+    )  # data are dense arrays, which CVXPY does not accept for sparse parameters
     return cp.Parameter(parameter.shape, name=parameter.name(), **given)

@@ -1,7 +1,9 @@
-"""Hindsight from a model's own CVXPY expressions: stated once, solved with Clarabel, proven by dual variables.
+"""Hindsight from a model's own CVXPY expressions: stated once, solved with Clarabel, proven by dual
+variables.
 
-Quadratic losses are added up into one polynomial, whatever the horizon. Other losses become one epigraph per round, as long
-as all rounds fit into one program; for longer streams, smooth losses take Newton steps with aggregated Hessians.
+Quadratic losses are added up into one polynomial, whatever the horizon. Other losses become one
+epigraph per round, as long as all rounds fit into one program; for longer streams, smooth losses
+take Newton steps with aggregated Hessians.
 """
 
 from __future__ import annotations
@@ -33,20 +35,24 @@ if TYPE_CHECKING:
 __all__ = ["solve"]
 
 ROWS = 40_000
-"""The largest number of rows that rounds may add to one program; larger programs are slower than Newton steps."""
+"""The largest number of rows that rounds may add to one program; larger programs are slower than
+Newton steps."""
 CLOSE = 1e-11
 """A relative gap that needs no second attempt of the solver."""
 SOLVED_FEASIBLE = 1e-8
-"""The largest value of a constraint at a solution, as a share of the constraint's range: the accuracy of conic solvers."""
+"""The largest value of a constraint at a solution, as a share of the constraint's range: the
+accuracy of conic solvers."""
 
 
 def solve(
     model: Model, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
 ) -> Found | None:
-    """The best fixed decisions for all seeds and prefixes, each proven; None if the generic route must be taken.
+    """The best fixed decisions for all seeds and prefixes, each proven; None if the generic route
+    must be taken.
 
-    That is the case for constraints that are no longer the model's own (tightened, smoothed), for losses with kinks over
-    streams too long for one program, and whenever a gap above `tolerance` remains.
+    That is the case for constraints that are no longer the model's own (tightened, smoothed), for
+    losses with kinks over streams too long for one program, and whenever a gap above `tolerance`
+    remains.
     """
     if not _applies(model):
         return None
@@ -55,7 +61,9 @@ def solve(
         return _by_newton(task, tolerance)  # the rows of a round are not affine in its data
     everyone = np.ones(task.elements, bool)
     if task.quadratic:
-        taylor = task.objective.value_slope_curvature(np.zeros((task.elements, model.size)), everyone)
+        taylor = task.objective.value_slope_curvature(
+            np.zeros((task.elements, model.size)), everyone
+        )
         found = [task.program(e, taylor.slope[e], taylor.hessian(e)) for e in range(task.elements)]
         kind, constant = f"{task.objective.kind} losses added up", taylor.value
     elif task.fits():
@@ -74,20 +82,24 @@ def solve(
 
 
 def _applies(model: Model) -> bool:
-    """Whether the constraints, perhaps aggregated or squared, still are those of the model's expressions."""
+    """Whether the constraints, perhaps aggregated or squared, still are those of the model's
+    expressions."""
     constraints: Constraints = model.constraints
     while isinstance(constraints, (Max, Squared)):
         constraints = constraints.inner
     known = {parameter.id for parameter in (*model.parameters, *model.fixed)}
     flat = model.flat_copy()
-    copies = [flat.of(part) for part in (model.objective, *(one.expression for one in model.excesses))]
+    copies = [
+        flat.of(part) for part in (model.objective, *(one.expression for one in model.excesses))
+    ]
     # Some atoms (huber) hold parameters that copies do not reach.
     whole = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
     return whole and constraints is model.written
 
 
 class _Proven(NamedTuple):
-    """One program's solution: on the feasible set the objective is at least <slope, u> + constant."""
+    """One program's solution: on the feasible set the objective is at least <slope, u> +
+    constant."""
 
     u: Array
     slope: Array
@@ -103,7 +115,9 @@ class _NoSolution(Exception):
 class _Task:
     """A model, a stream and prefixes: the elements (seed, prefix), in this order."""
 
-    def __init__(self, model: Model, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> None:
+    def __init__(
+        self, model: Model, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+    ) -> None:
         self.model, self.stream, self.ends, self.rng = model, stream, ends, rng
         self.scaling = Scaling.of(model.domain)
         self.elements = stream.seeds * len(ends)
@@ -116,7 +130,8 @@ class _Task:
         self.steady_set = self._steady_set()
 
     def _known(self) -> tuple[str, Array | None] | None:
-        """The kind of the losses and their common Hessian, if the expressions tell; every round is checked against it."""
+        """The kind of the losses and their common Hessian, if the expressions tell; every round is
+        checked against it."""
         if self.model.curvature is None:
             return None
         hessian = self.model.curvature * float(self.scaling.radius) ** 2
@@ -144,7 +159,9 @@ class _Task:
         if not self.model.parameters:
             return np.zeros((self.stream.seeds, self.ends[-1], 0))
         block = self.stream.block(0, self.ends[-1])
-        return np.concatenate([np.asarray(a, float).reshape(*a.shape[:2], -1) for a in block], axis=2)
+        return np.concatenate(
+            [np.asarray(a, float).reshape(*a.shape[:2], -1) for a in block], axis=2
+        )
 
     @cached_property
     def parts(self) -> Rounds:
@@ -152,22 +169,32 @@ class _Task:
         return Rounds(self.model, self.varying, not self.quadratic, self.data[0, 0])
 
     def fits(self) -> bool:
-        """Whether all rounds fit into one program, and CVXPY's statement of a round is affine in the data."""
+        """Whether all rounds fit into one program, and CVXPY's statement of a round is affine in
+        the data."""
         return self.ends[-1] * self.parts.height <= ROWS and self.parts.faithful(self.data[-1, -1])
 
     def program(self, e: int, slope: Array, curvature: Array | None) -> _Proven | None:
-        """Solve one element's program: the quadratic plus the rows of its rounds; None if that fails."""
+        """Solve one element's program: the quadratic plus the rows of its rounds; None if that
+        fails."""
         feasible, dual_rows = self.steady_set, list[list[Array]]()
         if self.varying or not self.quadratic:
             if not self.fits():
                 return None
             seed, prefix = divmod(e, len(self.ends))
-            rounds, counts = np.unique(self.data[seed, : self.ends[prefix]], axis=0, return_counts=True)
-            feasible, dual_rows = self.parts.join(self.steady_set.form, rounds, counts / self.ends[prefix])
+            rounds, counts = np.unique(
+                self.data[seed, : self.ends[prefix]], axis=0, return_counts=True
+            )
+            feasible, dual_rows = self.parts.join(
+                self.steady_set.form, rounds, counts / self.ends[prefix]
+            )
         return self.minimised(feasible, slope, curvature, dual_rows)
 
     def minimised(
-        self, feasible: ConicSet, slope: Array, curvature: Array | None, dual_rows: list[list[Array]]
+        self,
+        feasible: ConicSet,
+        slope: Array,
+        curvature: Array | None,
+        dual_rows: list[list[Array]],
     ) -> _Proven | None:
         """The solver's attempt whose dual variables prove the most; None if the solver fails."""
         best: _Proven | None = None
@@ -184,13 +211,18 @@ class _Task:
             gap = abs(value - constant - lowest)  # below zero if the solution is not quite feasible
             if best is None or gap < least:
                 least = gap
-                best = _Proven(x, proof, constant, self.multipliers(feasible, solution, dual_rows), solution)
+                best = _Proven(
+                    x, proof, constant, self.multipliers(feasible, solution, dual_rows), solution
+                )
             if least <= CLOSE * abs(value):
                 break
         return best
 
-    def multipliers(self, feasible: ConicSet, solution: Solution, dual_rows: list[list[Array]]) -> Array:
-        """One per constraint that is played; those of several rounds are added, those of equalities split by sign."""
+    def multipliers(
+        self, feasible: ConicSet, solution: Solution, dual_rows: list[list[Array]]
+    ) -> Array:
+        """One per constraint that is played; those of several rounds are added, those of equalities
+        split by sign."""
         fixed, changing = iter(feasible.duals(solution)), iter(dual_rows)
         parts = []
         for one in self.model.excesses:
@@ -208,18 +240,27 @@ class _Task:
         return np.asarray(self.objective.value_slope(u, np.ones(self.elements, bool)).value)
 
     def excess(self, u: Array) -> Array:
-        """The constraints at each element's point, (element, constraint); of several rounds, the largest."""
+        """The constraints at each element's point, (element, constraint); of several rounds, the
+        largest."""
         written = self.model.written
         if written.takes_data:
             everyone = np.ones(self.elements, bool)
-            return worst_rounds(written, self.scaling, self.stream, self.ends, u, everyone)[0].max(axis=1)
-        return np.asarray(jax.jit(jax.vmap(lambda v: written.values(self.scaling.decision(v), None)))(u))
+            return worst_rounds(written, self.scaling, self.stream, self.ends, u, everyone)[0].max(
+                axis=1
+            )
+        return np.asarray(
+            jax.jit(jax.vmap(lambda v: written.values(self.scaling.decision(v), None)))(u)
+        )
 
-    def found(self, u: Array, lower: Array, multipliers: Array, kind: str, tolerance: float) -> Found | None:
-        """The result, if every element is proven; `lower` bounds the mean losses of feasible decisions from below."""
+    def found(
+        self, u: Array, lower: Array, multipliers: Array, kind: str, tolerance: float
+    ) -> Found | None:
+        """The result, if every element is proven; `lower` bounds the mean losses of feasible
+        decisions from below."""
         excess, inner, depth = self.excess(u), self.model.inner, self.model.constants.slater
         if inner is not None and depth is not None and np.any(excess > 0):
-            # A step towards the inside removes the violation that the solver's tolerance allowed, if it costs little.
+            # A step towards the inside removes the violation that the solver's tolerance allowed,
+            # if it costs little.
             violation = np.maximum(excess.max(axis=1), 0)
             direction = np.asarray(self.scaling.scaled(inner)) - u
             moved = u + (violation / (violation + depth))[:, None] * direction
@@ -229,17 +270,24 @@ class _Task:
         value = self.mean_losses(u)
         # A constraint that is violated by rounding may have bought a loss below the optimum.
         loss_bought_by_violation = np.sum(multipliers * np.maximum(excess, 0), axis=1)
-        gap = relative_gap(value, np.minimum(np.minimum(lower, value), value - loss_bought_by_violation), self.rounds)
+        gap = relative_gap(
+            value,
+            np.minimum(np.minimum(lower, value), value - loss_bought_by_violation),
+            self.rounds,
+        )
         reach = max(1.0, self.model.constants.constraint_range or 1.0)
         if not np.all(gap <= tolerance) or np.any(excess > SOLVED_FEASIBLE * reach):
             return None
         total = multipliers * self.rounds[:, None]
         name = f"clarabel, the model's own program, {kind}"
-        return Found(self.scaling.flat_decision(u), value * self.rounds, gap, excess.max(axis=1), total, name)
+        return Found(
+            self.scaling.flat_decision(u), value * self.rounds, gap, excess.max(axis=1), total, name
+        )
 
 
 class _OwnFeasibleSet:
-    """The model's own feasible set, in the form that Newton's method asks for. Its points are feasible."""
+    """The model's own feasible set, in the form that Newton's method asks for. Its points are
+    feasible."""
 
     def __init__(self, task: _Task) -> None:
         self.task = task
@@ -247,17 +295,22 @@ class _OwnFeasibleSet:
     def minimise(
         self, taylor: Taylor, at: Array, mask: Array, tolerance: Array
     ) -> tuple[Array, Array, dict[int, _Proven]]:
-        """For each marked element the minimiser of its Taylor polynomial, always as accurate as the solver can."""
+        """For each marked element the minimiser of its Taylor polynomial, always as accurate as the
+        solver can."""
         u, proofs = at.copy(), dict[int, _Proven]()
         for e in np.flatnonzero(mask).tolist():
             hessian = taylor.hessian(e)
-            found = self.task.minimised(self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, [])
+            found = self.task.minimised(
+                self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, []
+            )
             if found is None:
                 raise _NoSolution
             u[e], proofs[e] = found.u, found
         return u, np.zeros(len(at)), proofs
 
-    def lower(self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Any]) -> Array:
+    def lower(
+        self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Any]
+    ) -> Array:
         """Lower bounds on the optimal mean losses, under their tangents at `u`."""
         lower = np.zeros(len(elements))
         for i, e in enumerate(elements):
@@ -272,7 +325,8 @@ class _OwnFeasibleSet:
 
 
 def _by_newton(task: _Task, tolerance: float) -> Found | None:
-    """Newton's method over the model's own feasible set; None if losses are not smooth or the solver fails."""
+    """Newton's method over the model's own feasible set; None if losses are not smooth or the
+    solver fails."""
     if task.varying:
         return None
     objective = task.objective
@@ -286,7 +340,12 @@ def _by_newton(task: _Task, tolerance: float) -> Found | None:
         distance = Taylor(np.zeros(1), nothing, np.eye(size)[None])
         u = np.tile(feasible.minimise(distance, nothing, everyone, np.zeros(1))[0], (count, 1))
         taylor = objective.value_slope_curvature(u, np.ones(count, bool))
-        state = newton(objective, feasible, State(u, np.zeros(count), taylor, np.full(count, np.inf)), tolerance)
+        state = newton(
+            objective,
+            feasible,
+            State(u, np.zeros(count), taylor, np.full(count, np.inf)),
+            tolerance,
+        )
     except _NoSolution:
         return None
     value, slope = state.taylor.value, state.taylor.slope

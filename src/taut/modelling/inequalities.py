@@ -17,7 +17,8 @@ __all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
 
 
 class Excess(NamedTuple):
-    """An expression that must not exceed zero, or must equal zero. An equality is played as two inequalities."""
+    """An expression that must not exceed zero, or must equal zero. An equality is played as two
+    inequalities."""
 
     expression: Any
     equality: bool = False
@@ -40,11 +41,17 @@ class Excess(NamedTuple):
 
 
 def excesses(
-    variables: list[Any], rows: list[Excess], domain: Domain, spans: dict[int, slice], semidefinite: set[int]
+    variables: list[Any],
+    rows: list[Excess],
+    domain: Domain,
+    spans: dict[int, slice],
+    semidefinite: set[int],
 ) -> tuple[list[Excess], list[str]]:
-    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable attributes are treated.
+    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable
+    attributes are treated.
 
-    The `rows` of the stated constraints come first. `semidefinite` are variables, by id, that the domain keeps semidefinite.
+    The `rows` of the stated constraints come first. `semidefinite` are variables, by id, that the
+    domain keeps semidefinite.
     """
     found = list(rows)
     notes = []
@@ -62,12 +69,21 @@ def excesses(
             notes.append(f"{name}: {side} bounds are part of {held}")
             if not np.all(implied):
                 label = f"{name}: {side} bound"
-                found += [one._replace(label=label) for c in _bounds(variable, side) for one in excesses_of(c)]
+                found += [
+                    one._replace(label=label)
+                    for c in _bounds(variable, side)
+                    for one in excesses_of(c)
+                ]
         if is_symmetric(variable):
-            notes.append(f"{name}: symmetry is part of the domain; only the symmetric part of a decision counts")
+            notes.append(
+                f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
+                "counts"
+            )
             _check_mirror(name, variable.shape, low[span], high[span])
         if not np.all(pattern(variable)):
-            notes.append(f"{name}: zeros are part of the domain; only the other entries of a decision count")
+            notes.append(
+                f"{name}: zeros are part of the domain; only the other entries of a decision count"
+            )
         for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
             if variable.attributes[attribute] and variable.id in semidefinite:
                 notes.append(f"{name}: {attribute} is part of the domain")
@@ -92,19 +108,29 @@ def excesses_of(constraint: Any) -> list[Excess]:
     if isinstance(constraint, cp.PSD):
         matrix = constraint.args[0]
         # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
-        return [Excess(cp.lambda_max(-(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)))]
+        return [
+            Excess(
+                cp.lambda_max(
+                    -(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)
+                )
+            )
+        ]
     if isinstance(constraint, cp.SOC):
         t, x = constraint.args
         length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
-        return [Excess(length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F")))]
+        return [
+            Excess(
+                length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F"))
+            )
+        ]
     if isinstance(constraint, cp.ExpCone):  # y exp(x / y) <= z is x + y log(y / z) <= 0
         x, y, z = constraint.args
         return [Excess(x + cp.rel_entr(y, z))]
     if isinstance(constraint, (cp.PowCone3D, cp.PowConeND)):
         return [Excess(_power_cone(constraint))]
     raise ValueError(
-        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, <<, a second-order cone, "
-        "an exponential cone or a power cone"
+        f"constraints: got {type(constraint).__name__} in {constraint}; expected <=, >=, ==, >>, "
+        "<<, a second-order cone, an exponential cone or a power cone"
     )
 
 
@@ -122,12 +148,16 @@ def _power_cone(constraint: Any) -> Any:
         parts = [columns[:, i] for i in range(z.size)]
         powers = np.asarray(constraint.alpha.value, float)
         weights = (powers if constraint.axis == 0 else powers.T).reshape(columns.shape[0], -1).T
-    means = [cp.geo_mean(part, list(share), approx=False) for part, share in zip(parts, weights, strict=True)]
+    means = [
+        cp.geo_mean(part, list(share), approx=False)
+        for part, share in zip(parts, weights, strict=True)
+    ]
     return cp.abs(cp.vec(z, order="C")) - cp.hstack(means)
 
 
 def attribute_constraints(variables: list[Any]) -> list[Any]:
-    """The attributes as CVXPY constraints, except symmetry and zeros, which are built into the expressions."""
+    """The attributes as CVXPY constraints, except symmetry and zeros, which are built into the
+    expressions."""
     found = []
     for variable in variables:
         found += _bounds(variable, "lower") + _bounds(variable, "upper")
@@ -151,7 +181,10 @@ def _bounds(variable: Any, side: str) -> list[Any]:
 
 def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
     """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape))) for edge in (low, high)):
+    if any(
+        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
+        for edge in (low, high)
+    ):
         raise ValueError(
             f"domain: got a set that is not invariant under transposing {name}; expected one "
             "that is, because the variable is symmetric"

@@ -1,9 +1,10 @@
-"""The constants of a small program that is solved in every round, and what is known of its multipliers.
+"""The constants of a small program that is solved in every round, and what is known of its
+multipliers.
 
-The caps of `interior_point.Program` must be at least as large as the multipliers of the program at some solution, for all
-decisions and data. Solutions of a quadratic program solve the linear program with the costs c + Pw, so that vertices of
-{v : W'v = -(c + Pw), v_I >= 0} are multipliers. Each is -B'(c + Pw), where B inverts independent rows of W; all such rows are
-looked at.
+The caps of `interior_point.Program` must be at least as large as the multipliers of the program at
+some solution, for all decisions and data. Solutions of a quadratic program solve the linear program
+with the costs c + Pw, so that vertices of {v : W'v = -(c + Pw), v_I >= 0} are multipliers. Each is
+-B'(c + Pw), where B inverts independent rows of W; all such rows are looked at.
 """
 
 from __future__ import annotations
@@ -31,13 +32,19 @@ ROOM = 1e-6
 
 
 class Inner:
-    """The constants of a program. `matrix` has independent equations first, then at least one limit.
+    """The constants of a program. `matrix` has independent equations first, then at least one
+    limit.
 
     `names` are those of its variables, for messages.
     """
 
     def __init__(self, quadratic: Array, matrix: Array, equations: int, names: str) -> None:
-        self.quadratic, self.matrix, self.equations, self.names = quadratic, matrix, equations, names
+        self.quadratic, self.matrix, self.equations, self.names = (
+            quadratic,
+            matrix,
+            equations,
+            names,
+        )
         self.caps: Array | None = None
         self._low, self._high = np.zeros(0), np.zeros(0)  # bounds on c + Pw
         self._solver: Solver | None = None
@@ -49,7 +56,8 @@ class Inner:
         return self.__dict__ | {"_solver": None, "_minimum": None}
 
     def minimum(self, rows: jax.Array, costs: jax.Array) -> jax.Array:
-        """The smallest value for right-hand sides and costs, traced once for each type of numbers."""
+        """The smallest value for right-hand sides and costs, traced once for each type of
+        numbers."""
         if self._minimum is None:
             self._minimum = jax.jit(partial(minimum, self.program))
         return cast(jax.Array, self._minimum(rows, costs))
@@ -58,11 +66,14 @@ class Inner:
     def program(self) -> Program:
         """The program, after `prepare`."""
         if self.caps is None:
-            raise RuntimeError(f"the program of {self.names} is used before its multipliers are bounded")
+            raise RuntimeError(
+                f"the program of {self.names} is used before its multipliers are bounded"
+            )
         return Program(self.quadratic, self.matrix, self.equations, self.caps)
 
     def prepare(self, low: Array, high: Array) -> None:
-        """Find the caps for all right-hand sides and costs, one after the other, between `low` and `high`."""
+        """Find the caps for all right-hand sides and costs, one after the other, between `low` and
+        `high`."""
         rows = len(self.matrix)
         lower, upper = low[rows:].copy(), high[rows:].copy()
         curved = np.flatnonzero(np.any(self.quadratic, axis=1))
@@ -77,9 +88,11 @@ class Inner:
         self.caps = np.maximum(caps, 1e-3 * (caps.max() or 1.0)) * (1 + ROOM)
 
     def _largest_multipliers(self) -> Array:
-        """Upper bounds on the multipliers of the limits at all vertices, for all c + Pw between bounds.
+        """Upper bounds on the multipliers of the limits at all vertices, for all c + Pw between
+        bounds.
 
-        At a vertex, multipliers other than zero belong to independent rows. These are all equations and some of the limits.
+        At a vertex, multipliers other than zero belong to independent rows. These are all equations
+        and some of the limits.
         """
         p, m = self.equations, len(self.matrix) - self.equations
         active = [k for k in range(p) if np.any(self.matrix[k])]
@@ -87,9 +100,12 @@ class Inner:
         choose = rank - len(active)
         if comb(m, choose) > BASES:
             raise ValueError(
-                f"recourse: got {self.names}, whose program has {m} limits on {rank} variables in one round; expected fewer"
+                f"recourse: got {self.names}, whose program has {m} limits on {rank} variables in "
+                "one round; expected fewer"
             )
-        picked = np.array(list(combinations(range(p, p + m), choose)), int).reshape(comb(m, choose), choose)
+        picked = np.array(list(combinations(range(p, p + m), choose)), int).reshape(
+            comb(m, choose), choose
+        )
         bases = np.concatenate([np.tile(active, (len(picked), 1)).astype(int), picked], axis=1)
         middle, room = (self._low + self._high) / 2, (self._high - self._low) / 2
         caps = np.zeros(m)
@@ -100,15 +116,18 @@ class Inner:
             inverse = np.linalg.pinv(rows[regular])  # (basis, entry, row)
             most = -(middle @ inverse) + room @ np.abs(inverse)
             limits = most[:, len(active) :]
-            able = np.all(limits >= -1e-9, axis=1)  # a multiplier that is always below zero excludes the basis
+            able = np.all(
+                limits >= -1e-9, axis=1
+            )  # a multiplier that is always below zero excludes the basis
             np.maximum.at(caps, some[regular][able][:, len(active) :] - p, limits[able])
         return caps
 
     def _least(self, k: int, sign: float, low: Array, high: Array) -> float:
-        """A lower bound on the k-th entry of w times the sign, at solutions for all right-hand sides and costs between bounds.
+        """A lower bound on the k-th entry of w times the sign, at solutions for all right-hand
+        sides and costs between bounds.
 
-        If the constraints do not bound it, a solution satisfies one of the limits in which the entry is with equality, or the
-        loss is stationary in it.
+        If the constraints do not bound it, a solution satisfies one of the limits in which the
+        entry is with equality, or the loss is stationary in it.
         """
         rows, n = self.matrix.shape
         p = self.equations
@@ -119,7 +138,9 @@ class Inner:
 
         def solved(more: Array) -> Any:
             equal = np.concatenate([whole[:p], more])
-            return linprog(goal, whole[p:], np.zeros(rows - p), equal, np.zeros(len(equal)), bounds=box)
+            return linprog(
+                goal, whole[p:], np.zeros(rows - p), equal, np.zeros(len(equal)), bounds=box
+            )
 
         found = [solved(np.zeros((0, len(goal))))]
         if found[0].status == 3 and not np.any(self.matrix[:p, k]):
@@ -128,8 +149,8 @@ class Inner:
             found = [one for one in (solved(case[None]) for case in cases) if one.status != 2]
         if not found or any(one.status != 0 for one in found):
             raise ValueError(
-                f"recourse: got squares or costs with data of {self.names}, which the constraints do not bound; expected "
-                "bounds= for these variables"
+                f"recourse: got squares or costs with data of {self.names}, which the constraints "
+                "do not bound; expected bounds= for these variables"
             )
         value = min(float(one.fun) for one in found)
         return value - ROOM * (1 + abs(value))
@@ -147,11 +168,20 @@ class Inner:
             assert self.caps is not None
             equal = np.concatenate([self.matrix.T, np.eye(n)], axis=1)
             free = [(None, None) if np.any(row) else (0, 0) for row in self.matrix[:p]]
-            box = [*free, *((0, cap) for cap in self.caps), *zip(self._low, self._high, strict=True)]
+            box = [
+                *free,
+                *((0, cap) for cap in self.caps),
+                *zip(self._low, self._high, strict=True),
+            ]
             edges = np.zeros((2, turn.shape[1]))
             for j in np.flatnonzero(np.any(turn, axis=0)):
                 for k, sign in enumerate((1.0, -1.0)):
-                    found = linprog(np.append(sign * turn[:, j], np.zeros(n)), A_eq=equal, b_eq=np.zeros(n), bounds=box)
+                    found = linprog(
+                        np.append(sign * turn[:, j], np.zeros(n)),
+                        A_eq=equal,
+                        b_eq=np.zeros(n),
+                        bounds=box,
+                    )
                     edges[k, j] = sign * found.fun if found.status == 0 else -sign * np.inf
             room = ROOM * (1 + np.abs(edges))
             self._slopes[key] = edges[0] - room[0], edges[1] + room[1]
@@ -164,7 +194,9 @@ class Inner:
         assert self.caps is not None
         if self._solver is None:
             slack, none = -np.eye(m), np.zeros((m, n))
-            whole = np.block([[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]])
+            whole = np.block(
+                [[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]]
+            )
             self._solver = Solver(sparse.csc_matrix(whole), linear_cones(p, 2 * m))
         slope, offsets = np.append(costs, self.caps), np.append(-rows, np.zeros(m))
         curvature = upper_triangle(self.quadratic, np.arange(n))

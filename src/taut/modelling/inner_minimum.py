@@ -1,4 +1,5 @@
-"""The smallest value of a small quadratic program as a CVXPY atom: CVXPY can solve it, taut can compile and bound it."""
+"""The smallest value of a small quadratic program as a CVXPY atom: CVXPY can solve it, taut can
+compile and bound it."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ __all__ = ["InnerMinimum", "prepare", "solves_programs"]
 class InnerMinimum(Atom):  # type: ignore[misc]
     """The sum over b of min {1/2 w'Pw + c_b'w : A w + a_b = 0, G w + h_b <= 0}, convex in a and h.
 
-    Where no w is feasible, the value is that of the program in which violations of limits cost the largest multipliers,
-    see `interior_point`.
+    Where no w is feasible, the value is that of the program in which violations of limits cost the
+    largest multipliers, see `interior_point`.
 
     Arguments:
         equations: a, (b, row).
@@ -84,7 +85,9 @@ class InnerMinimum(Atom):  # type: ignore[misc]
     def _grad(self, values: list[Any]) -> list[Any]:
         equations, limits, costs = (jnp.asarray(value, float) for value in values)
         with double_precision():
-            found = jax.vmap(lambda r, c: solve(self.inner.program, r, c))(jnp.hstack([equations, limits]), costs)
+            found = jax.vmap(lambda r, c: solve(self.inner.program, r, c))(
+                jnp.hstack([equations, limits]), costs
+            )
         p = self.inner.equations
         slopes = (found.multipliers[:, :p], found.multipliers[:, p:], found.point)
         return [sparse.csc_matrix(np.ravel(slope, order="F")[:, None]) for slope in slopes]
@@ -121,7 +124,9 @@ def _canonical(atom: Any, args: list[Any], solver_context: Any = None) -> tuple[
     rows += [limits + w @ program.matrix[p:].T <= excess, excess >= 0]
     value = cp.sum(cp.multiply(costs, w)) + cp.sum(excess @ program.caps)
     values, vectors = np.linalg.eigh(program.quadratic)
-    root = (vectors * np.sqrt(np.maximum(values, 0) / 2))[:, values > 1e-13 * max(values.max(), 1e-300)]
+    root = (vectors * np.sqrt(np.maximum(values, 0) / 2))[
+        :, values > 1e-13 * max(values.max(), 1e-300)
+    ]
     if not root.shape[1]:
         return value, rows
     level = cp.Variable()
@@ -135,7 +140,9 @@ CANON_METHODS[InnerMinimum] = _canonical
 def _edges(spans: list[Span]) -> tuple[Array, Array]:
     """Bounds on right-hand sides and costs, (b, entry)."""
     count = len(spans[1].low)
-    low, high = (np.concatenate([one[i].reshape(count, -1) for one in spans], axis=1) for i in (0, 1))
+    low, high = (
+        np.concatenate([one[i].reshape(count, -1) for one in spans], axis=1) for i in (0, 1)
+    )
     return low, high
 
 
@@ -149,11 +156,15 @@ def _bounds(inner: Inner, spans: list[Span]) -> Span:
     value = sum(inner.value(one[:rows], one[rows:]) for one in middle)
     moving = np.flatnonzero(np.any(room[:, rows:] > 0, axis=0))
     far = inner.reach(low.min(axis=0), high.max(axis=0), moving)
-    reach = float(np.sum(room[:, :rows] @ slope) + np.sum(room[:, rows + moving] @ far)) + 1e-9 * (1 + abs(value))
+    reach = float(np.sum(room[:, :rows] @ slope) + np.sum(room[:, rows + moving] @ far)) + 1e-9 * (
+        1 + abs(value)
+    )
     if not costs.constant:
         raise Unknown
-    parts = [np.concatenate([one.reshape(count, -1, equations.down.shape[1]) for one in edges], axis=1)
-             for edges in ((equations.down, limits.down), (equations.up, limits.up))]  # fmt: skip
+    parts = [
+        np.concatenate([one.reshape(count, -1, equations.down.shape[1]) for one in edges], axis=1)
+        for edges in ((equations.down, limits.down), (equations.up, limits.up))
+    ]
     if np.array_equal(parts[0], parts[1]):  # affine right-hand sides
         ends = [inner.slopes(turn) for turn in parts[0]]
         down, up = (np.sum([one[i] for one in ends], axis=0)[None] for i in (0, 1))
@@ -182,7 +193,8 @@ def solves_programs(expression: Any) -> bool:
 
 
 def prepare(model: Model, domain: Domain) -> None:
-    """Bound the multipliers of all programs in the loss, for all decisions of the domain and all data."""
+    """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
+    data."""
     from ..problem.domains.support import bounding_box
     from .interval_bounds import Box, Intervals
     from .parameters import ranges
@@ -192,18 +204,20 @@ def prepare(model: Model, domain: Domain) -> None:
         return
     low, high = bounding_box(domain)
     known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
-    intervals = Intervals(model, Box(np.append(low, known.lower), np.append(high, known.upper), model.size))
+    intervals = Intervals(
+        model, Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
+    )
     for atom in found:
         if model.guessed(atom.args, known):
             raise ValueError(
-                f"parameters: got some without bounds; expected bounds for all of {model.keys.names}, because the choice of "
-                f"{atom.inner.names} depends on them"
+                "parameters: got some without bounds; expected bounds for all of "
+                f"{model.keys.names}, because the choice of {atom.inner.names} depends on them"
             )
         try:
             least, most = _edges([intervals.of(one) for one in atom.args])
         except Unknown:
             raise ValueError(
-                f"recourse: got {atom.inner.names}, whose constraints contain an expression of the decision without a known "
-                "bound; expected affine expressions"
+                f"recourse: got {atom.inner.names}, whose constraints contain an expression of "
+                "the decision without a known bound; expected affine expressions"
             ) from None
         atom.inner.prepare(least.min(axis=0), most.max(axis=0))

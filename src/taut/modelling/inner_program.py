@@ -1,12 +1,13 @@
-"""The linear or quadratic program that is left for variables that are chosen after the data of a round.
+"""The linear or quadratic program that is left for variables that are chosen after the data of a
+round.
 
 Loss and constraints are read as functions of these variables alone, y:
 
     minimise 1/2 y'Py + q'y   subject to   W_E y + r_E = 0,  W_I y + r_I <= 0
 
-P and W are numbers. The right-hand sides r are expressions of decision and data, and the costs q may contain data. Piecewise
-linear functions of y get epigraph variables from CVXPY, and squares of expressions that contain decision or data get a
-variable for the expression; both become part of y.
+P and W are numbers. The right-hand sides r are expressions of decision and data, and the costs q
+may contain data. Piecewise linear functions of y get epigraph variables from CVXPY, and squares of
+expressions that contain decision or data get a variable for the expression; both become part of y.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class InnerProgram(NamedTuple):
         ends = np.cumsum([piece.size for piece in self.pieces])
         used = np.unique(np.searchsorted(ends, flat, side="right"))
         place = np.full(len(self.offsets), -1)
-        place[np.concatenate([np.arange(ends[k] - self.pieces[k].size, ends[k]) for k in used])] = np.arange(
-            sum(self.pieces[k].size for k in used)
+        place[np.concatenate([np.arange(ends[k] - self.pieces[k].size, ends[k]) for k in used])] = (
+            np.arange(sum(self.pieces[k].size for k in used))
         )
         whole = cp.hstack([self.pieces[k] for k in used]) if len(used) > 1 else self.pieces[used[0]]
         picked = place[flat]
@@ -68,7 +69,8 @@ class InnerProgram(NamedTuple):
         return whole if whole.shape == rows.shape else cp.reshape(whole, rows.shape, order="C")
 
     def weighted(self, rows: Array, weights: Array) -> Any:
-        """The right-hand sides of these rows, (program, row), times the transpose of weights, (vector, row)."""
+        """The right-hand sides of these rows, (program, row), times the transpose of weights,
+        (vector, row)."""
         used = np.any(weights != 0, axis=0)
         known = np.all(np.isfinite(self.offsets[rows]), axis=0)
         total = self.offsets[rows[:, known]] @ weights[:, known].T
@@ -85,7 +87,8 @@ def has(part: Any, variables: Any) -> bool:
 
 
 def stated_rows(constraint: Any) -> tuple[Any, bool] | None:
-    """The expression that must not exceed zero, or must be zero, and whether it must be zero; None for a cone."""
+    """The expression that must not exceed zero, or must be zero, and whether it must be zero; None
+    for a cone."""
     if isinstance(constraint, (Inequality, Equality)):
         return constraint.expr, isinstance(constraint, Equality)
     if isinstance(constraint, (NonPos, Zero)):
@@ -96,7 +99,8 @@ def stated_rows(constraint: Any) -> tuple[Any, bool] | None:
 
 
 class LinearIn(AffineForms):
-    """How expressions depend on some variables. Parts without them are numbers that are not known: NaN, which may be added."""
+    """How expressions depend on some variables. Parts without them are numbers that are not known:
+    NaN, which may be added."""
 
     def __init__(self, variables: list[Any], fixed: Mapping[int, Any]) -> None:
         width = sum(variable.size for variable in variables)
@@ -109,9 +113,13 @@ class LinearIn(AffineForms):
         super().__init__(leaves, width, fixed)
 
     def _of(self, expression: Any) -> AffineForm | None:
-        known = not expression.variables() and all(p.id in self._fixed for p in expression.parameters())
+        known = not expression.variables() and all(
+            p.id in self._fixed for p in expression.parameters()
+        )
         if not known and not any(one.id in self._leaves for one in expression.variables()):
-            return AffineForm(sparse.csr_matrix((expression.size, self.width)), np.full(expression.size, np.nan))
+            return AffineForm(
+                sparse.csr_matrix((expression.size, self.width)), np.full(expression.size, np.nan)
+            )
         return super()._of(expression)
 
     def finite(self, expression: Any) -> AffineForm | None:
@@ -120,11 +128,14 @@ class LinearIn(AffineForms):
         return None if form is None or not np.all(np.isfinite(form.matrix.data)) else form
 
 
-def inner_program(loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]) -> InnerProgram:
-    """The program of the variables `after`; `constraints` are those that contain them, with their bounds.
+def inner_program(
+    loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
+) -> InnerProgram:
+    """The program of the variables `after`; `constraints` are those that contain them, with their
+    bounds.
 
-    `fixed` are the values of parameters that do not change with the round, by id. Raises `NoClosedForm` if the program is
-    neither linear nor quadratic.
+    `fixed` are the values of parameters that do not change with the round, by id. Raises
+    `NoClosedForm` if the program is neither linear nor quadratic.
     """
     reading = _Reading([loss, *constraints], after, fixed)
     objective = reading.linear(loss, True)
@@ -174,7 +185,8 @@ class _Reading:
         self.rows.append((self.linear(stated[0], False), stated[1]))
 
     def linear(self, expression: Any, squares: bool) -> Any:
-        """The expression with epigraph variables for piecewise linear parts, and stand-ins for squares if they are allowed."""
+        """The expression with epigraph variables for piecewise linear parts, and stand-ins for
+        squares if they are allowed."""
         if not has(expression, self.after) or isinstance(expression, cp.Variable):
             return expression
         name = type(expression).__name__
@@ -186,12 +198,16 @@ class _Reading:
                 mine = [has(one, [*self.after, *self.stand_ins]) for one in args]
                 other = args[mine.index(False)] if not all(mine) else None
                 if other is not None and any(p.id not in self.fixed for p in other.parameters()):
-                    return self._product(expression.copy(args), other, args[mine.index(True)], mine[1])
+                    return self._product(
+                        expression.copy(args), other, args[mine.index(True)], mine[1]
+                    )
             return expression.copy(args)
         method = CANON_METHODS.get(type(expression))
         if method is None:
             raise NoClosedForm(f"{name} is neither linear nor quadratic in {self.names}")
-        found, constraints = method(expression, [self.linear(one, False) for one in expression.args])
+        found, constraints = method(
+            expression, [self.linear(one, False) for one in expression.args]
+        )
         for part in (found, *constraints):
             for variable in part.variables():
                 if variable.id not in self.known:
@@ -225,7 +241,10 @@ class _Reading:
                 return None
             values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
             root = vectors * np.sqrt(np.maximum(values, 0))
-            inner, divisor = root[:, values > 1e-12 * max(values.max(), 0)].T @ expression.args[0], 1.0
+            inner, divisor = (
+                root[:, values > 1e-12 * max(values.max(), 0)].T @ expression.args[0],
+                1.0,
+            )
             which = np.arange(inner.size)[None]
         elif name == "huber" and (width := constant_value(expression.M)) is not None:
             near, far = cp.Variable(expression.shape), cp.Variable(expression.shape)
@@ -271,9 +290,14 @@ class _Reading:
             quadratic += 2 * entries.T @ (factor[:, None] * entries)
         changing = None
         for one in self.products:
-            cost = self._changing(one, weights[one.stand_in.id], self._form(forms, one.expression), size)
+            cost = self._changing(
+                one, weights[one.stand_in.id], self._form(forms, one.expression), size
+            )
             changing = cost if changing is None else changing + cost
-        zero = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in [*self.after, *self.stand_ins]}
+        zero = {
+            id(variable): cp.Constant(np.zeros(variable.shape))
+            for variable in [*self.after, *self.stand_ins]
+        }
         for one in self.products:
             zero[id(one.stand_in)] = one.node.tree_copy(dict(zero))
         rest = objective.tree_copy(dict(zero))
@@ -287,7 +311,9 @@ class _Reading:
                 )
             right = expression.tree_copy(dict(zero))
             if not (right.is_affine() if equality else right.is_convex()):
-                raise NoClosedForm(f"{right}, which is left of a constraint without {self.names}, is not convex")
+                raise NoClosedForm(
+                    f"{right}, which is left of a constraint without {self.names}, is not convex"
+                )
             matrices.append(np.asarray(row.matrix[:, :size].toarray()))
             flags.append(np.full(expression.size, equality))
             value = constant_value(right)
@@ -296,10 +322,13 @@ class _Reading:
         matrix = np.concatenate(matrices) if matrices else np.zeros((0, size))
         equality_rows = np.concatenate([np.zeros(0, bool), *flags])
         numbers = np.concatenate([np.zeros(0), *offsets])
-        return InnerProgram(rest, quadratic, gains[:size], changing, matrix, equality_rows, numbers, pieces)
+        return InnerProgram(
+            rest, quadratic, gains[:size], changing, matrix, equality_rows, numbers, pieces
+        )
 
     def _with_named_entries(self, square: _Square) -> _Square:
-        """The square with a variable for each entry that is squared, unless the entries are linear in y."""
+        """The square with a variable for each entry that is squared, unless the entries are linear
+        in y."""
         form = LinearIn(self.after, self.fixed).finite(square.expression)
         if form is not None and not np.any(form.offset != 0):
             return square
@@ -316,12 +345,17 @@ class _Reading:
         return np.asarray(form.matrix.toarray())
 
     def _changing(self, one: _Product, gain: Array, entries: Array, size: int) -> Any:
-        """The costs of y in a product with data: entries' times what the factor makes of the weights of the product."""
+        """The costs of y in a product with data: entries' times what the factor makes of the
+        weights of the product."""
         factor, expression = one.factor, one.expression
         if type(one.node).__name__ == "multiply" or factor.ndim == 0 or expression.ndim == 0:
             places = np.arange(expression.size).reshape(expression.shape)
             spread = entries[np.ravel(np.broadcast_to(places, one.node.shape))][:, :size]
-            data = cp.vec(cp.broadcast_to(factor, one.node.shape), order="C") if factor.ndim else factor
+            data = (
+                cp.vec(cp.broadcast_to(factor, one.node.shape), order="C")
+                if factor.ndim
+                else factor
+            )
             return spread.T @ (cp.multiply(gain, data) if factor.ndim else gain * data)
         if expression.ndim != 1:
             raise NoClosedForm(f"{one.node} is a product of matrices of data and {self.names}")

@@ -1,14 +1,17 @@
-"""Small convex quadratic programs, solved inside compiled code by a primal-dual interior-point method.
+"""Small convex quadratic programs, solved inside compiled code by a primal-dual interior-point
+method.
 
     minimise 1/2 w'Pw + c'w + caps'e   subject to   A w + a = 0,  G w + h <= e,  e >= 0
 
-P, A, G and caps are constants; a, h and c change from call to call. The caps bound the multipliers of the limits G w + h <= 0:
-if they are at least as large as the multipliers of the program without e, then e = 0 and both programs have the same value.
-With them there always is a point with slack, so that the method converges from every start and its multipliers, which are
-gradients, stay bounded.
+P, A, G and caps are constants; a, h and c change from call to call. The caps bound the multipliers
+of the limits G w + h <= 0: if they are at least as large as the multipliers of the program without
+e, then e = 0 and both programs have the same value. With them there always is a point with slack,
+so that the method converges from every start and its multipliers, which are gradients, stay
+bounded.
 
-The method is Mehrotra's predictor-corrector method. Linear systems are solved by symmetric elimination written in JAX, without
-LAPACK, whose calls inside compiled loops could wait for one another without end.
+The method is Mehrotra's predictor-corrector method. Linear systems are solved by symmetric
+elimination written in JAX, without LAPACK, whose calls inside compiled loops could wait for one
+another without end.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ FRACTION = 0.995
 
 
 class Program(NamedTuple):
-    """The constants of a program. `matrix` holds the rows of A, which are independent, then those of G, at least one."""
+    """The constants of a program. `matrix` holds the rows of A, which are independent, then those
+    of G, at least one."""
 
     quadratic: Array
     matrix: Array
@@ -68,8 +72,9 @@ class _State(NamedTuple):
 def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
     """The smallest value, as a function of the right-hand sides `rows` = (a, h) and the costs c.
 
-    Its gradient follows from the envelope theorem: the multipliers are the derivatives in `rows`, the solution is that in
-    `costs`. The function has no second derivatives: they are taken to be zero.
+    Its gradient follows from the envelope theorem: the multipliers are the derivatives in `rows`,
+    the solution is that in `costs`. The function has no second derivatives: they are taken to be
+    zero.
     """
 
     @jax.custom_jvp
@@ -79,7 +84,9 @@ def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
     @value.defjvp
     def value_jvp(primals: Any, tangents: Any) -> Any:
         found = jax.tree.map(lax.stop_gradient, solve(program, *map(lax.stop_gradient, primals)))
-        return found.value, jnp.dot(found.multipliers, tangents[0]) + jnp.dot(found.point, tangents[1])
+        return found.value, jnp.dot(found.multipliers, tangents[0]) + jnp.dot(
+            found.point, tangents[1]
+        )
 
     return value(rows, costs)
 
@@ -93,7 +100,12 @@ def solve(program: Program, rows: jax.Array, costs: jax.Array) -> Solved:
     lengths = np.where(lengths > 0, lengths, 1.0)
     caps = program.caps * lengths[count:]
     scaled = _Scaled(
-        program.quadratic, lines / lengths[:, None], count, caps, rows / lengths.astype(dtype), costs.astype(dtype)
+        program.quadratic,
+        lines / lengths[:, None],
+        count,
+        caps,
+        rows / lengths.astype(dtype),
+        costs.astype(dtype),
     )
     state = scaled.run()
     multipliers = jnp.concatenate([state.nu, state.lam]) / lengths.astype(dtype)
@@ -103,9 +115,13 @@ def solve(program: Program, rows: jax.Array, costs: jax.Array) -> Solved:
 class _Scaled:
     """A program whose rows have length one."""
 
-    def __init__(self, p: Array, matrix: Array, count: int, caps: Array, rows: Any, costs: Any) -> None:
+    def __init__(
+        self, p: Array, matrix: Array, count: int, caps: Array, rows: Any, costs: Any
+    ) -> None:
         dtype = costs.dtype
-        self.p, self.a, self.g, self.caps = (part.astype(dtype) for part in (p, matrix[:count], matrix[count:], caps))
+        self.p, self.a, self.g, self.caps = (
+            part.astype(dtype) for part in (p, matrix[:count], matrix[count:], caps)
+        )
         self.right, self.limits, self.costs = rows[:count], rows[count:], costs
         self.size = float(max(1.0, np.abs(p).max(initial=0), caps.max()))
         """The order of magnitude of costs and multipliers."""
@@ -113,22 +129,31 @@ class _Scaled:
         self.eps = float(np.finfo(dtype).eps)
 
     def lagrangian(self, v: _State) -> jax.Array:
-        """An error in the solution or in the multipliers changes this value by a product of both errors."""
+        """An error in the solution or in the multipliers changes this value by a product of both
+        errors."""
         own = 0.5 * v.w @ (self.p @ v.w) + self.costs @ v.w
         return own + v.nu @ (self.a @ v.w + self.right) + v.lam @ (self.g @ v.w + self.limits)
 
     def thin(self, spread: jax.Array) -> jax.Array:
-        """What is added to equations: little, but not so little that they outweigh all limits by far."""
+        """What is added to equations: little, but not so little that they outweigh all limits by
+        far."""
         return jnp.minimum(jnp.min(spread), 0.01 / self.size) / 10
 
     def direction(
-        self, v: _State, minus: jax.Array, spread: jax.Array, residuals: Any, first: Any, second: Any
+        self,
+        v: _State,
+        minus: jax.Array,
+        spread: jax.Array,
+        residuals: Any,
+        first: Any,
+        second: Any,
     ) -> _State:
         """The step for given residuals and products s lam and e kappa.
 
-        It solves Pw + A'nu + G'lam = wanted[0], Aw = wanted[1], Gw - spread lam = wanted[2] in several passes, each of which
-        solves for what the last one left over: elimination loses accuracy where spread is small, and takes -thin nu into
-        the equations so that nu can be eliminated, too.
+        It solves Pw + A'nu + G'lam = wanted[0], Aw = wanted[1], Gw - spread lam = wanted[2] in
+        several passes, each of which solves for what the last one left over: elimination loses
+        accuracy where spread is small, and takes -thin nu into the equations so that nu can be
+        eliminated, too.
         """
         pull, primal, equation = residuals
         wanted = -pull, -equation, -(primal - first / v.lam + second / v.kappa)
@@ -144,10 +169,13 @@ class _Scaled:
 
         start = jnp.zeros_like(self.costs), jnp.zeros_like(self.right), jnp.zeros_like(self.limits)
         dw, dnu, dlam = lax.fori_loop(0, PASSES, again, start)
-        return _State(dw, dnu, -(first + v.s * dlam) / v.lam, dlam, (v.e * dlam - second) / v.kappa, -dlam)
+        return _State(
+            dw, dnu, -(first + v.s * dlam) / v.lam, dlam, (v.e * dlam - second) / v.kappa, -dlam
+        )
 
     def residuals(self, v: _State) -> tuple[Any, Any, Any]:
-        """Of the stationarity, of the limits and of the equations. lam + kappa = caps always holds."""
+        """Of the stationarity, of the limits and of the equations. lam + kappa = caps always
+        holds."""
         pull = self.p @ v.w + self.costs + self.g.T @ v.lam + self.a.T @ v.nu
         return pull, self.g @ v.w + self.limits - v.e + v.s, self.a @ v.w + self.right
 
@@ -164,7 +192,9 @@ class _Scaled:
         half = jnp.asarray(self.caps / 2)
         room = 1 + jnp.max(jnp.abs(self.limits)) / 10
         slack, excess = (jnp.maximum(sign * self.limits, 0) + room for sign in (-1, 1))
-        return _State(jnp.zeros_like(self.costs), jnp.zeros_like(self.right), slack, half, excess, half)
+        return _State(
+            jnp.zeros_like(self.costs), jnp.zeros_like(self.right), slack, half, excess, half
+        )
 
     def step(self, v: _State, residuals: Any) -> _State:
         """Predictor and corrector."""
@@ -217,7 +247,8 @@ def _length(v: _State, way: _State) -> jax.Array:
 
 
 def _swept(matrix: jax.Array) -> jax.Array:
-    """Minus the inverse of a positive definite matrix, by symmetric elimination of one entry after another.
+    """Minus the inverse of a positive definite matrix, by symmetric elimination of one entry after
+    another.
 
     A pivot that rounding has made too small is replaced.
     """

@@ -1,4 +1,5 @@
-"""Bounds on CVXPY's affine atoms from bounds on their arguments, and the frame of atoms that reduce axes."""
+"""Bounds on CVXPY's affine atoms from bounds on their arguments, and the frame of atoms that reduce
+axes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .intervals import (
     scaled,
     taken,
     thin,
-)  # fmt: skip
+)
 
 __all__ = ["AFFINE", "Rule", "cumulative", "negated", "reducing", "total"]
 
@@ -49,7 +50,8 @@ def reducing(rule: Callable[[Any, Span], Span]) -> Rule:
 
     def whole(atom: Any, spans: list[Span]) -> Span:
         parts = [
-            rule(atom, taken(spans[0], places)) for places in groups(spans[0].low.shape, getattr(atom, "axis", None))
+            rule(atom, taken(spans[0], places))
+            for places in groups(spans[0].low.shape, getattr(atom, "axis", None))
         ]
         out = joined(parts)
         return Span(out.low.reshape(atom.shape), out.high.reshape(atom.shape), *out[2:])
@@ -59,12 +61,15 @@ def reducing(rule: Callable[[Any, Span], Span]) -> Rule:
 
 def total(atom: Any, span: Span) -> Span:
     """The sum of all entries."""
-    return Span.of(*(np.sum(np.ravel(part), keepdims=True) for part in span[:2]),
-                   *(np.sum(part, axis=0, keepdims=True) for part in span[2:]))  # fmt: skip
+    return Span.of(
+        *(np.sum(np.ravel(part), keepdims=True) for part in span[:2]),
+        *(np.sum(part, axis=0, keepdims=True) for part in span[2:]),
+    )
 
 
 def cumulative(rule: Callable[[Any, Span], Span]) -> Rule:
-    """The rule of an atom whose entries reduce all entries before them, from that of one entry of it."""
+    """The rule of an atom whose entries reduce all entries before them, from that of one entry of
+    it."""
 
     def whole(atom: Any, spans: list[Span]) -> Span:
         places = np.arange(spans[0].size).reshape(spans[0].low.shape)
@@ -109,27 +114,46 @@ def _matmul(atom: Any, spans: list[Span]) -> Span:
     left = [part.reshape(rows, inner) for part in (a.low, a.high)]
     right = [part.reshape(inner, columns) for part in (b.low, b.high)]
     low, high = interval_matmul(*left, *right)
-    down, up, steep = np.zeros((rows, columns, n)), np.zeros((rows, columns, n)), np.zeros((rows, columns))
+    down, up, steep = (
+        np.zeros((rows, columns, n)),
+        np.zeros((rows, columns, n)),
+        np.zeros((rows, columns)),
+    )
     if not b.constant:
-        turn = interval_matmul(*left, *(part.reshape(inner, columns * n) for part in (b.down, b.up)))
-        down, up = (total + part.reshape(rows, columns, n) for total, part in zip((down, up), turn, strict=True))
-        steep = steep + np.maximum(np.abs(left[0]), np.abs(left[1])) @ b.steep.reshape(inner, columns)
+        turn = interval_matmul(
+            *left, *(part.reshape(inner, columns * n) for part in (b.down, b.up))
+        )
+        down, up = (
+            total + part.reshape(rows, columns, n)
+            for total, part in zip((down, up), turn, strict=True)
+        )
+        steep = steep + np.maximum(np.abs(left[0]), np.abs(left[1])) @ b.steep.reshape(
+            inner, columns
+        )
     if not a.constant:
-        moved = [part.reshape(rows, inner, n).transpose(1, 0, 2).reshape(inner, rows * n) for part in (a.down, a.up)]
+        moved = [
+            part.reshape(rows, inner, n).transpose(1, 0, 2).reshape(inner, rows * n)
+            for part in (a.down, a.up)
+        ]
         turn = interval_matmul(right[0].T, right[1].T, *moved)
         turned = [part.reshape(columns, rows, n).transpose(1, 0, 2) for part in turn]
         down, up = down + turned[0], up + turned[1]
-        steep = steep + a.steep.reshape(rows, inner) @ np.maximum(np.abs(right[0]), np.abs(right[1]))
+        steep = steep + a.steep.reshape(rows, inner) @ np.maximum(
+            np.abs(right[0]), np.abs(right[1])
+        )
     flat = (down.reshape(-1, n), up.reshape(-1, n), steep.ravel())
     return Span.of(low.reshape(atom.shape), high.reshape(atom.shape), *flat)
 
 
 def _outer(atom: Any, spans: list[Span]) -> Span:
-    """Products of all pairs of entries, added up by a matrix of zeros and ones: kron and convolutions."""
+    """Products of all pairs of entries, added up by a matrix of zeros and ones: kron and
+    convolutions."""
     a, b = spans
     if a.size * b.size * max(a.size, b.size) > 1_000_000:
         raise Unknown
-    pairs = np.stack(np.meshgrid(np.arange(a.size), np.arange(b.size), indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = np.stack(
+        np.meshgrid(np.arange(a.size), np.arange(b.size), indexing="ij"), axis=-1
+    ).reshape(-1, 2)
     left, right = taken(a, pairs[:, 0]), taken(b, pairs[:, 1])
     low, high = interval_product(left.low, left.high, right.low, right.high)
     first, second = scaled(right.low, right.high, left), scaled(left.low, left.high, right)
@@ -169,4 +193,4 @@ AFFINE: dict[str, Rule] = {
     "cumsum": cumulative(total),
     "imag": _nothing,
     "multiply": _multiply,
-}  # fmt: skip
+}

@@ -1,4 +1,5 @@
-"""Constants of a model as true upper bounds, by interval arithmetic over the domain's box and the parameters' range."""
+"""Constants of a model as true upper bounds, by interval arithmetic over the domain's box and the
+parameters' range."""
 
 from __future__ import annotations
 
@@ -34,17 +35,21 @@ ENTRIES = 12
 
 
 ROWS = 200
-"""Affine expressions with at most this many entries are bounded over the domain itself, others over its box."""
+"""Affine expressions with at most this many entries are bounded over the domain itself, others over
+its box."""
 ROUNDING = 1e-12
 
 
 def _is_cut(domain: Domain) -> bool:
-    """Whether the domain is smaller than its box and linear functions over it are bounded quickly."""
+    """Whether the domain is smaller than its box and linear functions over it are bounded
+    quickly."""
     if isinstance(domain, (Blocks, Product)):
         return any(map(_is_cut, domain.parts)) and all(
             isinstance(one, DomainBox) or _is_cut(one) for one in domain.parts
         )
-    return isinstance(domain, (Ball, L1Ball, Simplex)) or (isinstance(domain, AffineBox) and len(domain.rows) == 1)
+    return isinstance(domain, (Ball, L1Ball, Simplex)) or (
+        isinstance(domain, AffineBox) and len(domain.rows) == 1
+    )
 
 
 class Box(NamedTuple):
@@ -101,7 +106,9 @@ class Intervals:
             return self._perspective(expression)
         name = type(expression).__name__
         if name in SPECTRAL:
-            return SPECTRAL[name](expression, [self.of(expression.args[0])], self._eigenvalues(expression.args[0]))
+            return SPECTRAL[name](
+                expression, [self.of(expression.args[0])], self._eigenvalues(expression.args[0])
+            )
         rule = getattr(type(expression), "interval_rule", RULES.get(name))
         if rule is None:
             raise Unknown
@@ -114,19 +121,31 @@ class Intervals:
         return rule(expression, inner)
 
     def _within(self, expression: Any, span: Span) -> Span:
-        """Tighter bounds on an affine function over a domain that is smaller than its box, such as a simplex.
+        """Tighter bounds on an affine function over a domain that is smaller than its box, such as
+        a simplex.
 
-        With the lower corner c of the box, f(x) = f(c) + <slope, x - c>, and no entry of x - c is below zero.
+        With the lower corner c of the box, f(x) = f(c) + <slope, x - c>, and no entry of x - c is
+        below zero.
         """
         domain = self._domain
-        if domain is None or span.constant or isinstance(expression, cp.Variable) or span.size > ROWS:
+        if (
+            domain is None
+            or span.constant
+            or isinstance(expression, cp.Variable)
+            or span.size > ROWS
+        ):
             return span
         if self._corner is None:
             low = bounding_box(domain)[0]
-            first, last = (np.append(low, edge[self.size :]) for edge in (self.box.low, self.box.high))
+            first, last = (
+                np.append(low, edge[self.size :]) for edge in (self.box.low, self.box.high)
+            )
             self._corner = Intervals(self.model, Box(first, last, self.size))
             self._corner._domain = None
-        there, corner = self._corner.of(expression), np.tile(self._corner.box.low[: self.size], (span.size, 1))
+        there, corner = (
+            self._corner.of(expression),
+            np.tile(self._corner.box.low[: self.size], (span.size, 1)),
+        )
         low = np.ravel(there.low) + least_change(domain, span.down, corner)
         high = np.ravel(there.high) - least_change(domain, -span.up, corner)
         room = ROUNDING * (1 + np.abs(low) + np.abs(high))
@@ -134,15 +153,21 @@ class Intervals:
         return span._replace(low=np.maximum(span.low, low), high=np.minimum(span.high, high))
 
     def _eigenvalues(self, matrix: Any) -> tuple[float, float] | None:
-        """Bounds on the eigenvalues of plus or minus a variable and a multiple of the identity, if the domain bounds them."""
+        """Bounds on the eigenvalues of plus or minus a variable and a multiple of the identity, if
+        the domain bounds them."""
         if type(matrix).__name__ == "NegExpression":
             found = self._eigenvalues(matrix.args[0])
             return None if found is None else (-found[1], -found[0])
-        if type(matrix).__name__ == "AddExpression":  # a multiple of the identity moves all eigenvalues
+        if (
+            type(matrix).__name__ == "AddExpression"
+        ):  # a multiple of the identity moves all eigenvalues
             values = [constant_value(one) for one in matrix.args]
             rest = [one for one, value in zip(matrix.args, values, strict=True) if value is None]
             found = self._eigenvalues(rest[0]) if len(rest) == 1 else None
-            shift = np.sum([np.broadcast_to(value, matrix.shape) for value in values if value is not None], axis=0)
+            shift = np.sum(
+                [np.broadcast_to(value, matrix.shape) for value in values if value is not None],
+                axis=0,
+            )
             if found is None or not np.array_equal(shift, shift[0, 0] * np.eye(len(shift))):
                 return None
             return found[0] + float(shift[0, 0]), found[1] + float(shift[0, 0])
@@ -152,7 +177,12 @@ class Intervals:
         if isinstance(domain, Blocks):
             places = tuple(range(where.start, where.stop))
             domain = next(
-                (part for part, own in zip(domain.parts, domain.places, strict=True) if own == places), domain
+                (
+                    part
+                    for part, own in zip(domain.parts, domain.places, strict=True)
+                    if own == places
+                ),
+                domain,
             )
         if not isinstance(domain, Spectral) or domain.shape != matrix.shape:
             return None
@@ -160,7 +190,8 @@ class Intervals:
         return float(low.min()), float(high.max())
 
     def _perspective(self, atom: Any) -> Span:
-        """s f(x / s), whose gradient in x is that of f at u = x / s, and in s is f(u) - <gradient, u>."""
+        """s f(x / s), whose gradient in x is that of f at u = x / s, and in s is f(u) - <gradient,
+        u>."""
         scale, parts = self.of(atom.args[0]), [self.of(one) for one in atom.f.variables()]
         least, most = float(scale.low.min()), float(scale.high.max())
         if least <= 0 or not parts:
@@ -177,8 +208,13 @@ class Intervals:
         down, up, steep = scaled(value[0] - turn[1].sum(), value[1] - turn[0].sum(), scale)
         inner, outer, _ = scaled(first, last, whole)
         size = float(span.steep[0]) * spectral(whole)
-        return Span.of(np.reshape(ends[0], atom.shape), np.reshape(ends[1], atom.shape),
-                       down + inner.sum(axis=0, keepdims=True), up + outer.sum(axis=0, keepdims=True), steep + size)  # fmt: skip
+        return Span.of(
+            np.reshape(ends[0], atom.shape),
+            np.reshape(ends[1], atom.shape),
+            down + inner.sum(axis=0, keepdims=True),
+            up + outer.sum(axis=0, keepdims=True),
+            steep + size,
+        )
 
     def _variable(self, variable: Any) -> Span:
         if self.size * variable.size > MOST:
@@ -218,7 +254,8 @@ class _Ratios(Intervals):
 
 
 def loss_bounds(model: Model, box: Box) -> tuple[float, float]:
-    """Bounds on the norm of the loss's gradient, and on how much the loss varies over decisions for the same data."""
+    """Bounds on the norm of the loss's gradient, and on how much the loss varies over decisions for
+    the same data."""
     span = Intervals(model, box).of(model.objective)
     steep, half = float(span.steep[0]), (box.high - box.low)[: box.size] / 2
     moved = float(np.maximum(np.abs(span.down[0]), np.abs(span.up[0])) @ (2 * half))
@@ -231,7 +268,9 @@ def constraint_bounds(model: Model, box: Box, rows: list[Any]) -> tuple[float, f
     every, steep, size = Intervals(model, box), 0.0, 0.0
     n, half = box.size, (box.high - box.low)[: box.size] / 2
     middle = (box.high + box.low)[:n] / 2
-    there = Intervals(model, Box(np.append(middle, box.low[n:]), np.append(middle, box.high[n:]), n))
+    there = Intervals(
+        model, Box(np.append(middle, box.low[n:]), np.append(middle, box.high[n:]), n)
+    )
     for row in rows:
         span, centre = every.of(row), there.of(row)
         reach = np.maximum(np.abs(span.down), np.abs(span.up)) @ half
@@ -242,11 +281,14 @@ def constraint_bounds(model: Model, box: Box, rows: list[Any]) -> tuple[float, f
     return steep, size
 
 
-def least_upper(bound: Callable[[Box], float], box: Box, attained: float, data_only: bool = False) -> float:
-    """The bound over a box, improved by dividing the box where that is cheap; at least the attained value.
+def least_upper(
+    bound: Callable[[Box], float], box: Box, attained: float, data_only: bool = False
+) -> float:
+    """The bound over a box, improved by dividing the box where that is cheap; at least the attained
+    value.
 
-    With `data_only` the range of the data is divided and that of the decisions is not, for bounds on differences between
-    two decisions.
+    With `data_only` the range of the data is divided and that of the decisions is not, for bounds
+    on differences between two decisions.
     """
     first = bound(box)
     widths = box.high - box.low

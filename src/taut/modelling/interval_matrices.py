@@ -1,7 +1,8 @@
-"""Bounds on CVXPY's atoms of eigenvalues, singular values and inverses from bounds on the entries of the matrix.
+"""Bounds on CVXPY's atoms of eigenvalues, singular values and inverses from bounds on the entries
+of the matrix.
 
-A symmetric matrix whose entries are within `room` of those of `middle` has eigenvalues within the spectral norm of `room` of
-those of `middle` (Weyl).
+A symmetric matrix whose entries are within `room` of those of `middle` has eigenvalues within the
+spectral norm of `room` of those of `middle` (Weyl).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .intervals import (
     Unknown,
     scaled,
     spectral,
-)  # fmt: skip
+)
 
 __all__ = ["MATRICES", "SPECTRAL"]
 
@@ -28,13 +29,18 @@ Known = tuple[float, float] | None
 
 
 def _eigenvalue(atom: Any, spans: list[Span], known: Known = None) -> Span:
-    """The largest eigenvalue or singular value, and the sum of all singular values, which are Lipschitz in the matrix."""
+    """The largest eigenvalue or singular value, and the sum of all singular values, which are
+    Lipschitz in the matrix."""
     (one,) = spans
     if one.low.ndim != 2:
         raise Unknown
     middle, room = (one.low + one.high) / 2, (one.high - one.low) / 2
     name = type(atom).__name__
-    values = np.linalg.eigvalsh(middle)[::-1] if name == "lambda_max" else np.linalg.svd(middle, compute_uv=False)
+    values = (
+        np.linalg.eigvalsh(middle)[::-1]
+        if name == "lambda_max"
+        else np.linalg.svd(middle, compute_uv=False)
+    )
     count = len(values) if name == "normNuc" else 1
     value, reach = values[:count].sum(), np.linalg.norm(room, 2) * count
     least, most = known or (-np.inf, np.inf)
@@ -58,18 +64,21 @@ def _eigenvalues(span: Span, known: Known = None) -> tuple[Array, Array]:
 
 def _of_eigenvalues(
     atom: Any, span: Span, low: Array, high: Array, slope_low: Array, slope_high: Array
-) -> Span:  # fmt: skip
+) -> Span:
     """A sum of functions of the eigenvalues, with bounds on each function and on its derivative.
 
-    The gradient in the matrix has the derivatives as eigenvalues: their root of squares is its norm, and no entry exceeds the
-    largest of them in absolute value.
+    The gradient in the matrix has the derivatives as eigenvalues: their root of squares is its
+    norm, and no entry exceeds the largest of them in absolute value.
     """
     size = np.maximum(np.abs(slope_low), np.abs(slope_high))
     down, up, _ = scaled(np.full(span.size, -size.max()), np.full(span.size, size.max()), span)
     return Span.of(
-        np.reshape(low.sum(), atom.shape), np.reshape(high.sum(), atom.shape), down.sum(axis=0, keepdims=True),
-        up.sum(axis=0, keepdims=True), np.atleast_1d(np.linalg.norm(size) * spectral(span)),
-    )  # fmt: skip
+        np.reshape(low.sum(), atom.shape),
+        np.reshape(high.sum(), atom.shape),
+        down.sum(axis=0, keepdims=True),
+        up.sum(axis=0, keepdims=True),
+        np.atleast_1d(np.linalg.norm(size) * spectral(span)),
+    )
 
 
 def _sum_of_largest(atom: Any, spans: list[Span], known: Known = None) -> Span:
@@ -102,7 +111,7 @@ def _entropy(atom: Any, spans: list[Span], known: Known = None) -> Span:
     top = np.clip(np.exp(-1.0), low, high)
     return _of_eigenvalues(
         atom, spans[0], np.minimum(*ends), -top * np.log(top), -np.log(high) - 1, -np.log(low) - 1
-    )  # fmt: skip
+    )
 
 
 def _matrix_fraction(atom: Any, spans: list[Span]) -> Span:
@@ -114,16 +123,23 @@ def _matrix_fraction(atom: Any, spans: list[Span]) -> Span:
     squares = float(np.sum(small**2)), float(np.sum(np.maximum(np.abs(x.low), np.abs(x.high)) ** 2))
     steep = 2 * np.sqrt(squares[1]) / least[0]
     down, up, _ = scaled(np.full(x.size, -steep), np.full(x.size, steep), x)
-    down, up, norm = down.sum(axis=0, keepdims=True), up.sum(axis=0, keepdims=True), steep * spectral(x)
+    down, up, norm = (
+        down.sum(axis=0, keepdims=True),
+        up.sum(axis=0, keepdims=True),
+        steep * spectral(x),
+    )
     if not matrix.constant:
         turn = squares[1] / least[0] ** 2
         lower, upper, _ = scaled(np.full(matrix.size, -turn), np.full(matrix.size, turn), matrix)
         down, up = down + lower.sum(axis=0, keepdims=True), up + upper.sum(axis=0, keepdims=True)
         norm += turn * spectral(matrix)
     return Span.of(
-        np.reshape(squares[0] / most[-1], atom.shape), np.reshape(squares[1] / least[0], atom.shape), down, up,
+        np.reshape(squares[0] / most[-1], atom.shape),
+        np.reshape(squares[1] / least[0], atom.shape),
+        down,
+        up,
         np.atleast_1d(norm),
-    )  # fmt: skip
+    )
 
 
 Eigenvalue = Callable[[Any, list[Span], Known], Span]

@@ -1,7 +1,9 @@
-"""Interval arithmetic through a CVXPY expression: bounds on its value and gradient over all decisions and data.
+"""Interval arithmetic through a CVXPY expression: bounds on its value and gradient over all
+decisions and data.
 
-Every bound is a true one: no decision of the box and no data of the range exceed it. The derivatives of CVXPY's atoms are
-monotone or bounded, so that the bounds of an atom follow from those of its arguments. `interval_rules` has the atoms.
+Every bound is a true one: no decision of the box and no data of the range exceed it. The
+derivatives of CVXPY's atoms are monotone or bounded, so that the bounds of an atom follow from
+those of its arguments. `interval_rules` has the atoms.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ __all__ = [
 ]
 
 MOST = 4_000_000
-"""The largest number of entries of a gradient, or of the products of a matrix product that are formed one by one."""
+"""The largest number of entries of a gradient, or of the products of a matrix product that are
+formed one by one."""
 
 
 class Unknown(Exception):
@@ -49,7 +52,9 @@ class Span(NamedTuple):
     """Bounds on the Euclidean norm of each entry's gradient, (entry,)."""
 
     @classmethod
-    def of(cls, low: Array, high: Array, down: Array, up: Array, steep: Array | None = None) -> Span:
+    def of(
+        cls, low: Array, high: Array, down: Array, up: Array, steep: Array | None = None
+    ) -> Span:
         """The bounds, with the smaller of the given norm and that of the derivatives."""
         norm = np.sqrt(np.sum(np.maximum(down**2, up**2), axis=1))
         steep = norm if steep is None else np.minimum(norm, steep)

@@ -1,8 +1,9 @@
-"""Several variables that are chosen after the data together: the value of their linear or quadratic program.
+"""Several variables that are chosen after the data together: the value of their linear or quadratic
+program.
 
-Variables that share no constraint are separate programs. If a program is linear and its multipliers have few vertices, its
-value is the largest of as many linear functions of the right-hand sides, an ordinary CVXPY expression. Otherwise it is an
-`InnerMinimum`, which is solved in every round.
+Variables that share no constraint are separate programs. If a program is linear and its multipliers
+have few vertices, its value is the largest of as many linear functions of the right-hand sides, an
+ordinary CVXPY expression. Otherwise it is an `InnerMinimum`, which is solved in every round.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ LARGEST = 200
 
 
 class Condition(NamedTuple):
-    """What must hold for all decisions of the domain and all data, so that a program has a solution."""
+    """What must hold for all decisions of the domain and all data, so that a program has a
+    solution."""
 
     names: str
     constraint: Any
@@ -47,7 +49,8 @@ class Joint(NamedTuple):
     loss: Any
     constraints: list[Any]
     induced: list[Any]
-    """Constraints on the decision without which there is no feasible choice; also among `constraints`."""
+    """Constraints on the decision without which there is no feasible choice; also among
+    `constraints`."""
     conditions: list[Condition]
     method: str
 
@@ -62,11 +65,13 @@ class _Block(NamedTuple):
     equations: int
 
 
-def minimised_jointly(loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]) -> Joint:
+def minimised_jointly(
+    loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
+) -> Joint:
     """Loss and constraints without the variables `after`, whose bounds are among the constraints.
 
-    `fixed` are the values of parameters that do not change with the round, by id. Raises `NoClosedForm` if they cannot be
-    minimised out.
+    `fixed` are the values of parameters that do not change with the round, by id. Raises
+    `NoClosedForm` if they cannot be minimised out.
     """
     mine = [one for one in constraints if has(one, after)]
     kept = [one for one in constraints if not has(one, after)]
@@ -75,7 +80,9 @@ def minimised_jointly(loss: Any, constraints: list[Any], after: list[Any], fixed
     if max(program.matrix.shape) > 50 * LARGEST:
         raise NoClosedForm(f"the program of {names} has {program.matrix.shape[0]} rows")
     total, induced, conditions, methods = program.rest, list[Any](), list[Condition](), set[str]()
-    idle = np.flatnonzero(~np.any(program.matrix, axis=1))  # rows from which all variables have gone
+    idle = np.flatnonzero(
+        ~np.any(program.matrix, axis=1)
+    )  # rows from which all variables have gone
     if len(idle):
         induced += [
             part == 0 if equal else part <= 0
@@ -90,7 +97,13 @@ def minimised_jointly(loss: Any, constraints: list[Any], after: list[Any], fixed
         induced += _induced(program, block, rays, names)
     for one in induced:
         one.set_label(f"choice of {names}")
-    return Joint(total, [*kept, *induced], induced, conditions, "solver" if "solver" in methods else "vertices")
+    return Joint(
+        total,
+        [*kept, *induced],
+        induced,
+        conditions,
+        "solver" if "solver" in methods else "vertices",
+    )
 
 
 def _blocks(program: InnerProgram) -> list[_Block]:
@@ -116,7 +129,11 @@ def _blocks(program: InnerProgram) -> list[_Block]:
         )
         found.setdefault(key, []).append((columns, order, equations))
     return [
-        _Block(np.stack([one[0] for one in same]), np.stack([one[1] for one in same]).astype(int), same[0][2])
+        _Block(
+            np.stack([one[0] for one in same]),
+            np.stack([one[1] for one in same]).astype(int),
+            same[0][2],
+        )
         for same in found.values()
     ]
 
@@ -139,21 +156,31 @@ def _value(
             found = None
         if found is not None and not len(found.points):
             raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
-        if found is not None and len(found.points) <= VERTICES and _complete(matrix, numbers, block.equations, found):
+        if (
+            found is not None
+            and len(found.points) <= VERTICES
+            and _complete(matrix, numbers, block.equations, found)
+        ):
             return _largest(program, block, found.points), found
     if max(matrix.shape) > LARGEST:
         raise NoClosedForm(
-            f"the program of {names} has {matrix.shape[1]} variables and {matrix.shape[0]} rows, expected at most {LARGEST}"
+            f"the program of {names} has {matrix.shape[1]} variables and {matrix.shape[0]} rows, "
+            f"expected at most {LARGEST}"
         )
     constant = np.stack([program.costs[one] for one in block.columns])
     costs: Any = cp.Constant(constant)
     if changing:
-        picked = cp.reshape(program.changing_costs[block.columns.ravel()], block.columns.shape, order="C")
+        picked = cp.reshape(
+            program.changing_costs[block.columns.ravel()], block.columns.shape, order="C"
+        )
         costs = picked + constant
     conditions += _bounded(matrix, quadratic, block, costs, names)
     equal, limits = block.rows[:, : block.equations], block.rows[:, block.equations :]
     equal = equal[:, _independent(matrix[: block.equations])]
-    sides: list[Any] = [program.right(equal) if equal.size else None, program.right(limits) if limits.size else None]
+    sides: list[Any] = [
+        program.right(equal) if equal.size else None,
+        program.right(limits) if limits.size else None,
+    ]
     whole, trivial = (
         matrix[[*_independent(matrix[: block.equations]), *range(block.equations, len(matrix))]],
         len(block.rows),
@@ -166,7 +193,10 @@ def _value(
             cp.Constant(np.zeros((trivial, 1))),
         )
     if not limits.size:
-        whole, sides[1] = np.concatenate([whole, np.zeros((1, whole.shape[1]))]), cp.Constant(-np.ones((trivial, 1)))
+        whole, sides[1] = (
+            np.concatenate([whole, np.zeros((1, whole.shape[1]))]),
+            cp.Constant(-np.ones((trivial, 1))),
+        )
     return InnerMinimum(sides[0], sides[1], costs, Inner(quadratic, whole, count, names)), None
 
 
@@ -187,7 +217,8 @@ def _varies(expression: Any) -> bool:
 
 
 def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
-    """The sum over the block's programs of the largest product of a vertex with the right-hand sides."""
+    """The sum over the block's programs of the largest product of a vertex with the right-hand
+    sides."""
     p = block.equations
     values = program.weighted(block.rows[:, p:], points[:, p:])
     if p:
@@ -198,18 +229,24 @@ def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
 
 
 def _complete(matrix: Array, costs: Array, equations: int, found: Multipliers) -> bool:
-    """Whether the largest product is the value of the linear program at some right-hand sides: a check of the vertices."""
+    """Whether the largest product is the value of the linear program at some right-hand sides: a
+    check of the vertices."""
     from scipy.optimize import linprog
 
     random = np.random.default_rng(len(matrix))
     for _ in range(4):
-        y, slack = random.normal(size=matrix.shape[1]), np.maximum(random.normal(size=len(matrix)), 0)
+        y, slack = (
+            random.normal(size=matrix.shape[1]),
+            np.maximum(random.normal(size=len(matrix)), 0),
+        )
         slack[:equations] = 0
         rows = -matrix @ y - slack
         sides = [(matrix[equations:], -rows[equations:]), (matrix[:equations], -rows[:equations])]
         given = [part if len(part[0]) else (None, None) for part in sides]
         solved = linprog(costs, *given[0], *given[1], bounds=(None, None))
-        if solved.status != 0 or abs(solved.fun - float(np.max(found.points @ rows))) > 1e-7 * (1 + abs(solved.fun)):
+        if solved.status != 0 or abs(solved.fun - float(np.max(found.points @ rows))) > 1e-7 * (
+            1 + abs(solved.fun)
+        ):
             return False
     return True
 
@@ -217,7 +254,9 @@ def _complete(matrix: Array, costs: Array, equations: int, found: Multipliers) -
 def _cone(program: InnerProgram, block: _Block, names: str) -> Multipliers:
     """The multipliers that show that a choice is impossible."""
     try:
-        return multipliers(program.matrix[np.ix_(block.rows[0], block.columns[0])], None, block.equations)
+        return multipliers(
+            program.matrix[np.ix_(block.rows[0], block.columns[0])], None, block.equations
+        )
     except TooMany:
         raise NoClosedForm(
             f"the program of {names} is too large to prove that there always is a feasible choice"
@@ -225,14 +264,17 @@ def _cone(program: InnerProgram, block: _Block, names: str) -> Multipliers:
 
 
 def _induced(program: InnerProgram, block: _Block, found: Multipliers, names: str) -> list[Any]:
-    """Constraints on decision and data without which there is no feasible choice, unless they hold by themselves."""
+    """Constraints on decision and data without which there is no feasible choice, unless they hold
+    by themselves."""
     constraints = []
     for kind, vectors in (("ray", found.rays), ("line", found.lines)):
         for vector in vectors:
             used = np.flatnonzero(vector)
             for rows in block.rows:
                 parts = [used[used < block.equations], used[used >= block.equations]]
-                left = sum(program.weighted(rows[None, k], vector[None, k])[0, 0] for k in parts if len(k))
+                left = sum(
+                    program.weighted(rows[None, k], vector[None, k])[0, 0] for k in parts if len(k)
+                )
                 left = left if isinstance(left, cp.Expression) else cp.Constant(left)
                 value = constant_value(left)
                 if value is None:
@@ -242,7 +284,9 @@ def _induced(program: InnerProgram, block: _Block, found: Multipliers, names: st
     return constraints
 
 
-def _bounded(matrix: Array, quadratic: Array, block: _Block, costs: Any, names: str) -> list[Condition]:
+def _bounded(
+    matrix: Array, quadratic: Array, block: _Block, costs: Any, names: str
+) -> list[Condition]:
     """Conditions on the costs without which the loss decreases without end."""
     p = block.equations
     within = np.concatenate([matrix[:p], quadratic])
@@ -251,13 +295,17 @@ def _bounded(matrix: Array, quadratic: Array, block: _Block, costs: Any, names: 
     if not basis.shape[1]:
         return []
     sides = -matrix[p:] @ basis
-    _, values, right = np.linalg.svd(sides) if len(sides) else (None, np.zeros(0), np.eye(basis.shape[1]))
+    _, values, right = (
+        np.linalg.svd(sides) if len(sides) else (None, np.zeros(0), np.eye(basis.shape[1]))
+    )
     rank = int(np.sum(values > ZERO * max(1.0, values.max(initial=0))))
     lines, turned = basis @ right[rank:].T, right[:rank].T
     try:
         rays = cone_rays(sides @ turned) @ (basis @ turned).T if rank else np.zeros((0, len(basis)))
     except TooMany:
-        raise NoClosedForm(f"the program of {names} is too large to prove that it is bounded") from None
+        raise NoClosedForm(
+            f"the program of {names} is too large to prove that it is bounded"
+        ) from None
     found = []
     for one in [*rays, *lines.T, *-lines.T]:
         direction = np.where(np.abs(one) <= ZERO * np.abs(one).max(), 0.0, one)

@@ -1,4 +1,5 @@
-"""Per-round parameters: their range, values to probe with, and a user's data checked against their attributes."""
+"""Per-round parameters: their range, values to probe with, and a user's data checked against their
+attributes."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ class Range(NamedTuple):
 def ranges(parameters: list[Any], reach: float) -> Range:
     """The range of the parameters by their attributes.
 
-    A parameter without bounds is taken to be at most `reach`, as large as decisions can get in sum: a guess, so that
-    whatever rests on it is marked as estimated, and checked against the real stream by every certificate.
+    A parameter without bounds is taken to be at most `reach`, as large as decisions can get in sum:
+    a guess, so that whatever rests on it is marked as estimated, and checked against the real
+    stream by every certificate.
     """
     low, high, guessed = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, bool)]
     for parameter in parameters:
@@ -55,23 +57,28 @@ def ranges(parameters: list[Any], reach: float) -> Range:
 
 
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
-    """A note for each parameter without bounds, if constants were estimated: the range that was assumed for it."""
+    """A note for each parameter without bounds, if constants were estimated: the range that was
+    assumed for it."""
     notes, start = [], 0
     for parameter in parameters:
         span = slice(start, start + parameter.size)
         if estimated and np.any(known.guessed[span]):
             low, high = known.lower[span].min(), known.upper[span].max()
             notes.append(
-                f"{parameter.name()}: no bounds are stated; the constants ({', '.join(sorted(estimated))}) assume values "
-                f"between {low:.4g} and {high:.4g}, a guess from the size of decisions; state bounds=[low, high], or use "
-                "problem.estimate_constants(stream, key)"
+                f"{parameter.name()}: no bounds are stated; the constants "
+                f"({', '.join(sorted(estimated))}) assume values between {low:.4g} and "
+                f"{high:.4g}, a guess from the size of decisions; state bounds=[low, high], or "
+                "use problem.estimate_constants(stream, key)"
             )
         start = span.stop
     return notes
 
 
-def draw_parameters(parameters: list[Any], known: Range, random: np.random.Generator, count: int) -> Array:
-    """Values (count, size) of the parameters that respect their attributes: the middle, corners, and some between."""
+def draw_parameters(
+    parameters: list[Any], known: Range, random: np.random.Generator, count: int
+) -> Array:
+    """Values (count, size) of the parameters that respect their attributes: the middle, corners,
+    and some between."""
     mix = random.uniform(size=(count, len(known.lower)))
     mix[1::2] = np.round(mix[1::2])  # extremes are attained at corners
     mix[:1] = 0.5
@@ -79,7 +86,9 @@ def draw_parameters(parameters: list[Any], known: Range, random: np.random.Gener
     start = 0
     for parameter in parameters:
         span = slice(start, start + parameter.size)
-        values[:, span] = _fitting(parameter, values[:, span].reshape(count, *parameter.shape)).reshape(count, -1)
+        values[:, span] = _fitting(
+            parameter, values[:, span].reshape(count, *parameter.shape)
+        ).reshape(count, -1)
         start += parameter.size
     return values
 
@@ -98,7 +107,8 @@ def _fitting(parameter: Any, values: Array) -> Array:
 
 
 class Keys:
-    """Turns a user's data, keyed by parameter, name or position, into the tuple that loss and constraints take."""
+    """Turns a user's data, keyed by parameter, name or position, into the tuple that loss and
+    constraints take."""
 
     def __init__(self, parameters: list[Any]) -> None:
         self.parameters = parameters
@@ -126,12 +136,15 @@ class Keys:
             return self._keyed(data)
         if isinstance(data, tuple) or (isinstance(data, list) and 1 < count == len(data)):
             if len(data) != count:
-                raise ValueError(f"data: got {len(data)} arrays; expected {count}, one for each of {self.names}")
+                raise ValueError(
+                    f"data: got {len(data)} arrays; expected {count}, one for each of {self.names}"
+                )
             return tuple(map(_numbers, data))
         if count == 1:
             return (_numbers(data),)
         raise TypeError(
-            f"data: got {type(data).__name__}; expected a dict or a tuple with an array for each of {self.names}"
+            f"data: got {type(data).__name__}; expected a dict or a tuple with an array for each "
+            f"of {self.names}"
         )
 
     def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
@@ -139,18 +152,25 @@ class Keys:
         for key, value in data.items():
             place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
             if place is None or place in found:
-                what = "which is no parameter that changes with the round" if place is None else "twice"
+                what = (
+                    "which is no parameter that changes with the round"
+                    if place is None
+                    else "twice"
+                )
                 shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
                 raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
             found[place] = _numbers(value)
-        missing = [parameter.name() for i, parameter in enumerate(self.parameters) if i not in found]
+        missing = [
+            parameter.name() for i, parameter in enumerate(self.parameters) if i not in found
+        ]
         if missing:
             raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
         return tuple(found[i] for i in range(len(self.parameters)))
 
 
 class _Rule(NamedTuple):
-    """The attributes that the data of one parameter must have, because the proof of convexity relies on them."""
+    """The attributes that the data of one parameter must have, because the proof of convexity
+    relies on them."""
 
     name: str
     shape: tuple[int, ...]
@@ -165,31 +185,50 @@ class _Rule(NamedTuple):
 
     @classmethod
     def of(cls, parameter: Any) -> _Rule:
-        given = [name for name, value in parameter.attributes.items() if value is not False and value is not None]
+        given = [
+            name
+            for name, value in parameter.attributes.items()
+            if value is not False and value is not None
+        ]
         lower, upper = limits(parameter)
         sign = float(bool(parameter.attributes["PSD"])) - float(bool(parameter.attributes["NSD"]))
         return cls(
-            parameter.name(), parameter.shape, ", ".join(given),
-            lower if np.any(np.isfinite(lower)) else None, upper if np.any(np.isfinite(upper)) else None,
-            is_symmetric(parameter), sign, whole(parameter) if np.any(whole(parameter)) else None,
-        )  # fmt: skip
+            parameter.name(),
+            parameter.shape,
+            ", ".join(given),
+            lower if np.any(np.isfinite(lower)) else None,
+            upper if np.any(np.isfinite(upper)) else None,
+            is_symmetric(parameter),
+            sign,
+            whole(parameter) if np.any(whole(parameter)) else None,
+        )
 
     def check(self, data: Any) -> None:
         """Raise if the data do not fit."""
         if data.shape[max(data.ndim - len(self.shape), 0) :] != self.shape:
             raise ValueError(
-                f"data: got shape {data.shape} for {self.name}; expected {self.shape} after the leading axes"
+                f"data: got shape {data.shape} for {self.name}; expected {self.shape} after the "
+                "leading axes"
             )
         if not self.attributes or data.size == 0 or data.dtype.kind not in "fiub":
             return
         values = np.asarray(data)
-        low, high = float(values.min()), float(values.max())  # long streams: no more passes than needed
+        low, high = (
+            float(values.min()),
+            float(values.max()),
+        )  # long streams: no more passes than needed
         size = ROUNDING * max(1.0, -low, high)
         if self.lower is not None and low < self.lower.max() and np.any(values < self.lower - size):
             self._outside(values, values < self.lower - size, self.lower, "at least")
-        if self.upper is not None and high > self.upper.min() and np.any(values > self.upper + size):
+        if (
+            self.upper is not None
+            and high > self.upper.min()
+            and np.any(values > self.upper + size)
+        ):
             self._outside(values, values > self.upper + size, self.upper, "at most")
-        if self.whole is not None and np.any(self.whole & (np.abs(values - np.round(values)) > ROUNDING)):
+        if self.whole is not None and np.any(
+            self.whole & (np.abs(values - np.round(values)) > ROUNDING)
+        ):
             self._refuse("a number that is not whole")
         if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
             self._refuse("a matrix that is not symmetric")
@@ -200,18 +239,22 @@ class _Rule(NamedTuple):
         """Name the first value outside a bound, the round in which it comes, and the bound."""
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         lead = values.ndim - len(self.shape)
-        where = ("", f" in round {place[0] + 1}", f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}")[
-            min(lead, 2)
-        ]
+        where = (
+            "",
+            f" in round {place[0] + 1}",
+            f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}",
+        )[min(lead, 2)]
         entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
         limit = float(np.broadcast_to(bound, values.shape)[place])
         raise ValueError(
-            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} {limit:g} ({self.attributes}). "
-            "Correct the data, or the bounds of the parameter"
+            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} "
+            f"{limit:g} ({self.attributes}). Correct the data, or the bounds of the parameter"
         )
 
     def _refuse(self, what: str) -> None:
-        raise ValueError(f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says")
+        raise ValueError(
+            f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says"
+        )
 
 
 def _numbers(value: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Rows that hold on the whole domain are not played: they would only enlarge the number of constraints."""
+"""Rows that hold on the whole domain are not played: they would only enlarge the number of
+constraints."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ def without_implied(
 ) -> tuple[list[Excess], list[str]]:
     """The rows that some decision of the domain violates, and a note on the others.
 
-    `held` marks entries of excesses, by number, that are part of the domain by construction. With `play_all` only equations
-    are left out.
+    `held` marks entries of excesses, by number, that are part of the domain by construction. With
+    `play_all` only equations are left out.
     """
     low, high = bounding_box(domain)
     middle = (low + high) / 2
     intervals, centre = (
-        Intervals(model, Box(*ends)) for ends in ((low, high, model.size), (middle, middle, model.size))
+        Intervals(model, Box(*ends))
+        for ends in ((low, high, model.size), (middle, middle, model.size))
     )
     kept: list[Excess] = []
     dropped: list[str] = []
@@ -54,7 +56,9 @@ def without_implied(
             kept.append(one)
             continue
         played = (
-            ~known if span is None else ~known & _violated(model, one, span, centre, domain, middle, (high - low) / 2)
+            ~known
+            if span is None
+            else ~known & _violated(model, one, span, centre, domain, middle, (high - low) / 2)
         )
         if played.all():
             kept.append(one)
@@ -74,12 +78,21 @@ def without_implied(
     if not dropped:
         return kept or [Excess(cp.Constant(-1.0))], []
     shown = ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else "")
-    note = f"constraints that are part of the domain, because they hold on all of it, are not played: {shown}"
+    note = (
+        "constraints that are part of the domain, because they hold on all of it, are not "
+        f"played: {shown}"
+    )
     return kept or [Excess(cp.Constant(-1.0))], [note]
 
 
 def _violated(
-    model: Model, one: Excess, span: Span, centre: Intervals, domain: Domain, middle: Array, half: Array
+    model: Model,
+    one: Excess,
+    span: Span,
+    centre: Intervals,
+    domain: Domain,
+    middle: Array,
+    half: Array,
 ) -> Array:
     """Which entries of a row exceed zero somewhere in the domain, as far as is known."""
     value = np.ravel(span.high)
@@ -93,7 +106,8 @@ def _violated(
 
 
 def _steady(model: Model, intervals: Intervals, one: Excess) -> Span | None:
-    """Bounds on a row that does not change with the round and depends on the decision; None if there are none."""
+    """Bounds on a row that does not change with the round and depends on the decision; None if
+    there are none."""
     if model.changing(one.expression) or not one.expression.variables():
         return None
     try:
@@ -103,14 +117,17 @@ def _steady(model: Model, intervals: Intervals, one: Excess) -> Span | None:
 
 
 def _always(model: Model, one: Excess, domain: Domain) -> bool:
-    """Whether a row holds for all decisions and data. Raises if it contains no variable and does not."""
+    """Whether a row holds for all decisions and data. Raises if it contains no variable and does
+    not."""
     low, high = bounding_box(domain)
     known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
     sure = not model.guessed([one.expression], known)
     try:
         box = Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
         span = Intervals(model, box).of(one.expression)
-        worst = float(np.max(np.maximum(np.abs(span.low), np.abs(span.high)) if one.equality else span.high))
+        worst = float(
+            np.max(np.maximum(np.abs(span.low), np.abs(span.high)) if one.equality else span.high)
+        )
     except Unknown:
         worst = np.inf
     if sure and worst <= 1e-9:
@@ -118,7 +135,8 @@ def _always(model: Model, one: Excess, domain: Domain) -> bool:
     if not one.expression.variables():
         names = ", ".join(p.name() for p in one.expression.parameters())
         raise ValueError(
-            f"recourse: got admissible data of {names} for which no {one.label} satisfies its constraints, whatever the "
-            "decision; expected narrower bounds of the parameters, or a slack variable with a cost"
+            f"recourse: got admissible data of {names} for which no {one.label} satisfies its "
+            "constraints, whatever the decision; expected narrower bounds of the parameters, or "
+            "a slack variable with a cost"
         )
     return False

@@ -1,4 +1,5 @@
-"""The previous decision in CVXPY models: `taut.previous(x)` is a parameter whose data are x_{t-1}, which taut fills in."""
+"""The previous decision in CVXPY models: `taut.previous(x)` is a parameter whose data are x_{t-1},
+which taut fills in."""
 
 from __future__ import annotations
 
@@ -23,10 +24,12 @@ __all__ = ["RememberingModel", "is_previous", "previous"]
 
 
 def previous(variable: Any) -> Any:
-    """Return the decision of the round before in place of a CVXPY variable: a parameter that needs no data.
+    """Return the decision of the round before in place of a CVXPY variable: a parameter that needs
+    no data.
 
-    The same variable always gives the same parameter. Loss and constraints must be convex in the variable when the previous
-    decision is replaced by the variable itself, because a fixed decision is its own previous one.
+    The same variable always gives the same parameter. Loss and constraints must be convex in the
+    variable when the previous decision is replaced by the variable itself, because a fixed decision
+    is its own previous one.
 
     >>> import cvxpy as cp, numpy as np, taut
     >>> x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
@@ -42,7 +45,9 @@ def previous(variable: Any) -> Any:
         low, high = (np.asarray(edge, float).reshape(variable.shape) for edge in limits(variable))
         bounded = bool(np.all(np.isfinite(low)) and np.all(np.isfinite(high)))
         known = cp.Parameter(
-            variable.shape, name=f"previous({variable.name()})", **({"bounds": [low, high]} if bounded else {})
+            variable.shape,
+            name=f"previous({variable.name()})",
+            **({"bounds": [low, high]} if bounded else {}),
         )
         known._taut_variable = variable
         variable._taut_previous = known
@@ -68,7 +73,8 @@ class _Filled(Constraints):
 
     @property
     def takes_previous(self) -> bool:
-        """Whether the constraints depend on the previous decision; taken for granted if they depend on data."""
+        """Whether the constraints depend on the previous decision; taken for granted if they depend
+        on data."""
         return self.stated.takes_data
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
@@ -88,7 +94,8 @@ class RememberingModel(Problem):
             if not any(parameter._taut_variable is variable for variable in model.variables):
                 name = parameter._taut_variable.name()
                 raise ValueError(
-                    f"previous({name}): got a variable that the model does not contain; expected one that it does"
+                    f"previous({name}): got a variable that the model does not contain; expected "
+                    "one that it does"
                 )
         self.others = [parameter for parameter in model.parameters if not is_previous(parameter)]
         self.keys = Keys(self.others)
@@ -99,9 +106,15 @@ class RememberingModel(Problem):
             return loss(x, fill(RoundData(z, before)))
 
         super().__init__(
-            filled_loss, _Filled(model.constraints, fill), model.domain, model.constants, model.domain_binds,
-            coordinate_names=model.coordinate_names, previous=True, start=None if start is None else model.assemble(start),
-        )  # fmt: skip
+            filled_loss,
+            _Filled(model.constraints, fill),
+            model.domain,
+            model.constants,
+            model.domain_binds,
+            coordinate_names=model.coordinate_names,
+            previous=True,
+            start=None if start is None else model.assemble(start),
+        )
         self.announced = None if model.announced is None else _Filled(model.announced, fill)
         assert isinstance(self.loss, LossWithPrevious)
         self.constraint_names = model.constraint_names
@@ -152,7 +165,9 @@ class RememberingModel(Problem):
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
             return keyed(function(round, self.present(decision), key))
 
-        def reveal_with_state(state: Any, round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
+        def reveal_with_state(
+            state: Any, round: jax.Array, decision: jax.Array, key: jax.Array
+        ) -> Any:
             after, z = function(state, round, self.present(decision), key)
             return after, keyed(z)
 
@@ -168,13 +183,20 @@ class RememberingModel(Problem):
         return self.model.assemble(decision)
 
     def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
-        """The model in which variables stand in the place of their previous values; its hindsight has its own route."""
-        if self.constraints is not self.written or self.start is not None or self.announced is not None:
+        """The model in which variables stand in the place of their previous values; its hindsight
+        has its own route."""
+        if (
+            self.constraints is not self.written
+            or self.start is not None
+            or self.announced is not None
+        ):
             return super().at_rest(loss, constraints)
         if self._rest is None:
             places = {id(p): p._taut_variable for p in self.model.parameters if is_previous(p)}
             objective = self.model.objective.tree_copy(dict(places))
             stated = [one.tree_copy(dict(places)) for one in self.model.stated]
-            self._rest = self._make(objective, stated, self.domain, None, self.others or None, self.domain_binds, [])
+            self._rest = self._make(
+                objective, stated, self.domain, None, self.others or None, self.domain_binds, []
+            )
         rest: Problem = self._rest
         return rest

@@ -1,4 +1,5 @@
-"""Functions that are quadratic in decision and data together: fitted from gradients, bounded in closed form."""
+"""Functions that are quadratic in decision and data together: fitted from gradients, bounded in
+closed form."""
 
 from __future__ import annotations
 
@@ -17,17 +18,20 @@ __all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
 
 
 SAME = 1e-9
-"""Gradients that miss their linear prediction by less than this share of their size are taken to follow it."""
+"""Gradients that miss their linear prediction by less than this share of their size are taken to
+follow it."""
 CHECKS = 6
 """Random points at which the fit is checked."""
 CORNERS = 10
-"""Up to this many entries that matter, the largest gradient over a box is computed at its corners, where it is attained."""
+"""Up to this many entries that matter, the largest gradient over a box is computed at its corners,
+where it is attained."""
 MOST = 20_000_000
 """The largest number of entries of second derivatives."""
 
 
 class Extent(NamedTuple):
-    """The range of decisions and data: w = (decision, data) within middle +- half, the decision in the domain."""
+    """The range of decisions and data: w = (decision, data) within middle +- half, the decision in
+    the domain."""
 
     domain: Domain
     size: int
@@ -38,11 +42,17 @@ class Extent(NamedTuple):
     def of(cls, domain: Domain, known: Range) -> Extent:
         """The box around domain and range."""
         low, high = bounding_box(domain)
-        return cls(domain, len(low), np.append((low + high) / 2, known.middle), np.append((high - low) / 2, known.half))
+        return cls(
+            domain,
+            len(low),
+            np.append((low + high) / 2, known.middle),
+            np.append((high - low) / 2, known.half),
+        )
 
 
 class Quadratics(NamedTuple):
-    """k functions, each a quadratic of w around the extent's middle; affine ones, if `bend` is None."""
+    """k functions, each a quadratic of w around the extent's middle; affine ones, if `bend` is
+    None."""
 
     extent: Extent
     value: Array
@@ -50,7 +60,8 @@ class Quadratics(NamedTuple):
     bend: Array | None
 
     def steepest(self) -> Array:
-        """For each function a bound on the norm of its gradient in the decision; attained over small boxes."""
+        """For each function a bound on the norm of its gradient in the decision; attained over
+        small boxes."""
         extent, n = self.extent, self.extent.size
         if self.bend is None:
             return np.linalg.norm(self.slope[:, :n], axis=1)
@@ -63,9 +74,13 @@ class Quadratics(NamedTuple):
         bound = np.minimum(boxed, round_)
         moving = np.flatnonzero(np.any(self.bend[:, :n], axis=(0, 1)) & (extent.half > 0))
         if isinstance(extent.domain, Box) and len(moving) <= CORNERS:
-            corners = np.array(list(product((-1.0, 1.0), repeat=len(moving)))).reshape(2 ** len(moving), -1)
+            corners = np.array(list(product((-1.0, 1.0), repeat=len(moving)))).reshape(
+                2 ** len(moving), -1
+            )
             steps = corners * extent.half[moving]
-            slopes = self.slope[:, None, :n] + np.einsum("kij,cj->kci", self.bend[:, :n, moving], steps)
+            slopes = self.slope[:, None, :n] + np.einsum(
+                "kij,cj->kci", self.bend[:, :n, moving], steps
+            )
             bound = np.minimum(bound, np.linalg.norm(slopes, axis=2).max(axis=1))
         return bound
 
@@ -77,7 +92,8 @@ class Quadratics(NamedTuple):
         return np.abs(np.linalg.eigvalsh(self.bend[:, :n, :n])).max(axis=1)
 
     def modulus(self) -> Array:
-        """For each function the smallest second derivative in the decision's entries that are free to move."""
+        """For each function the smallest second derivative in the decision's entries that are free
+        to move."""
         free = np.flatnonzero(self.extent.half[: self.extent.size] > 0)
         if not free.size or self.bend is None:
             return np.zeros(len(self.value))
@@ -95,21 +111,28 @@ class Quadratics(NamedTuple):
         return np.maximum(np.abs(self.value + linear + bent), np.abs(low))
 
     def range(self) -> Array:
-        """For each function, convex in the decision, a bound on how much it varies over decisions for the same data."""
+        """For each function, convex in the decision, a bound on how much it varies over decisions
+        for the same data."""
         n, half = self.extent.size, self.extent.half
         if self.bend is None:
             return 2 * np.abs(self.slope[:, :n]) @ half[:n]
         slope = np.abs(self.slope[:, :n]) + np.abs(self.bend[:, :n, n:]) @ half[n:]
         bent = np.einsum("kij,i,j->k", np.abs(self.bend[:, :n, :n]), half[:n], half[:n]) / 2
-        return np.minimum(2 * slope @ half[:n] + bent, self.steepest() * float(self.extent.domain.diameter))
+        return np.minimum(
+            2 * slope @ half[:n] + bent, self.steepest() * float(self.extent.domain.diameter)
+        )
 
     def moved_by(self, entries: Array) -> bool:
         """Whether any gradient in the decision depends on these entries of w."""
-        return self.bend is not None and bool(np.any(self.bend[:, : self.extent.size][:, :, entries]))
+        return self.bend is not None and bool(
+            np.any(self.bend[:, : self.extent.size][:, :, entries])
+        )
 
     def shifted_by(self, entries: Array) -> bool:
         """Whether any value or gradient depends on these entries of w."""
-        return bool(np.any(self.slope[:, entries])) or (self.bend is not None and bool(np.any(self.bend[:, entries])))
+        return bool(np.any(self.slope[:, entries])) or (
+            self.bend is not None and bool(np.any(self.bend[:, entries]))
+        )
 
 
 def fit_loss(probe: Probe, extent: Extent) -> Quadratics | None:
@@ -118,7 +141,8 @@ def fit_loss(probe: Probe, extent: Extent) -> Quadratics | None:
 
 
 def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) -> Quadratics | None:
-    """The constraints `which` as quadratics, or None if they are not all quadratic in decision and data together.
+    """The constraints `which` as quadratics, or None if they are not all quadratic in decision and
+    data together.
 
     `affine` says that they are known to be affine in the decision.
     """
@@ -136,8 +160,11 @@ def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) ->
     return _fitted(probe, extent, entries, probe.size)
 
 
-def _fitted(probe: Probe, extent: Extent, entries: Any, moving: int | None = None) -> Quadratics | None:
-    """Second derivatives from differences of gradients, exact for quadratics; then checked at random points."""
+def _fitted(
+    probe: Probe, extent: Extent, entries: Any, moving: int | None = None
+) -> Quadratics | None:
+    """Second derivatives from differences of gradients, exact for quadratics; then checked at
+    random points."""
     width = probe.width
     moving = width if moving is None else moving
     steps = np.where(extent.half > 0, extent.half, 1.0)
@@ -151,11 +178,15 @@ def _fitted(probe: Probe, extent: Extent, entries: Any, moving: int | None = Non
     _, moved = entries(probe(extent.middle + around[1 : 1 + moving]))
     bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
     bend = (bend + np.swapaxes(bend, 1, 2)) / 2
-    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = 0  # rounding, which would count as dependence
+    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = (
+        0  # rounding, which would count as dependence
+    )
     found, there = entries(probe(extent.middle + checks))
     turn = np.einsum("kij,pj->pki", bend, checks)
     size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
     fits = np.abs(there - slope - turn).max() <= SAME * size
     predicted = value + np.einsum("pki,pi->pk", slope + turn / 2, checks)
-    fits &= np.abs(found - predicted).max() <= SAME * (np.abs(predicted).max() + size * np.abs(steps).max())
+    fits &= np.abs(found - predicted).max() <= SAME * (
+        np.abs(predicted).max() + size * np.abs(steps).max()
+    )
     return Quadratics(extent, value[0], slope[0], bend) if fits else None

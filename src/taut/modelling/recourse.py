@@ -1,9 +1,12 @@
-"""Variables that are chosen after the data of a round: minimised out of the model, exactly, before it is built.
+"""Variables that are chosen after the data of a round: minimised out of the model, exactly, before
+it is built.
 
-An epigraph variable `t >= r, t >= -r`, a slack `s >= g, s >= 0` or the two parts of `p - n == r` are not decisions: whoever
-writes them means the smallest value that the constraints allow once the data are known. If loss and constraints do not
-decrease in such a variable, that value is the maximum of its lower bounds, and the variable is replaced by it. The gradient of
-the result is that of the round's optimal value (envelope theorem). Variables without such a value are left to `joint_recourse`.
+An epigraph variable `t >= r, t >= -r`, a slack `s >= g, s >= 0` or the two parts of `p - n == r`
+are not decisions: whoever writes them means the smallest value that the constraints allow once the
+data are known. If loss and constraints do not decrease in such a variable, that value is the
+maximum of its lower bounds, and the variable is replaced by it. The gradient of the result is that
+of the round's optimal value (envelope theorem). Variables without such a value are left to
+`joint_recourse`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,15 @@ from scipy import sparse
 from .attributes import limits
 from .inner_program import LinearIn, NoClosedForm, has, stated_rows
 
-__all__ = ["Bound", "Minimised", "Recourse", "minimised_out", "recourse", "separated", "variable_bounds"]
+__all__ = [
+    "Bound",
+    "Minimised",
+    "Recourse",
+    "minimised_out",
+    "recourse",
+    "separated",
+    "variable_bounds",
+]
 
 PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
 """Attributes that are bounds; a recourse variable may have no others."""
@@ -32,28 +43,36 @@ class Recourse(NamedTuple):
 
 
 def recourse(*variables: Any) -> Recourse:
-    """Mark variables as chosen after the data of a round are known, inside the list of constraints of `taut.from_cvxpy`.
+    """Mark variables as chosen after the data of a round are known, inside the list of constraints
+    of `taut.from_cvxpy`.
 
-    By default every variable is part of the decision, which is fixed before the data are known. A recourse variable is
-    minimised out of the round instead: the loss is the smallest one that it allows. Three methods are tried in this order.
+    By default every variable is part of the decision, which is fixed before the data are known. A
+    recourse variable is minimised out of the round instead: the loss is the smallest one that it
+    allows. Three methods are tried in this order.
 
-    1. A variable that affine equations define, or that is bounded from one side while loss and constraints are monotone in it,
-       is replaced by an expression.
-    2. Otherwise all variables are minimised out together. If they form linear programs with few dual vertices, the loss is
-       the largest of as many affine functions.
-    3. Other linear and convex quadratic programs, also with costs that contain data, are solved in every round by a compiled
-       interior-point method; the multipliers give the gradient.
+    1. A variable that affine equations define, or that is bounded from one side while loss and
+       constraints are monotone in it, is replaced by an expression.
+    2. Otherwise all variables are minimised out together. If they form linear programs with few
+       dual vertices, the loss is the largest of as many affine functions.
+    3. Other linear and convex quadratic programs, also with costs that contain data, are solved in
+       every round by a compiled interior-point method; the multipliers give the gradient.
 
-    Coefficients in constraints and of squares must be numbers. Where no choice is feasible, a constraint `choice of ...` on the
-    decision is violated. `problem.recourse_values(decision, data)` returns what is chosen.
+    Coefficients in constraints and of squares must be numbers. Where no choice is feasible, a
+    constraint `choice of ...` on the decision is violated. `problem.recourse_values(decision,
+    data)` returns what is chosen.
 
     >>> import cvxpy as cp, taut
     >>> x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t")
     >>> c = cp.Parameter(2, name="c", bounds=[-1, 1])
-    >>> model = taut.from_cvxpy(t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)])  # the loss |c x - 1|
+    >>> model = taut.from_cvxpy(
+    ...     t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)]
+    ... )  # the loss |c x - 1|
     >>> print(*(variable.name() for variable in model.variables))
     x
-    >>> stock, demand = cp.Variable(2, name="stock", bounds=[0, 5]), cp.Parameter(2, name="demand", bounds=[0, 4])
+    >>> stock, demand = (
+    ...     cp.Variable(2, name="stock", bounds=[0, 5]),
+    ...     cp.Parameter(2, name="demand", bounds=[0, 4]),
+    ... )
     >>> sold = cp.Variable(2, name="sold", nonneg=True)
     >>> rows = [sold <= stock, sold <= demand, cp.sum(sold) <= 5, taut.recourse(sold)]
     >>> shop = taut.from_cvxpy(cp.sum(stock) - 3 * cp.sum(sold), rows)
@@ -74,12 +93,13 @@ class Minimised(NamedTuple):
     loss: Any
     constraints: list[Any]
     values: dict[Any, Any]
-    """For each eliminated variable the expression of its best value, which may contain variables eliminated later."""
+    """For each eliminated variable the expression of its best value, which may contain variables
+    eliminated later."""
 
 
 def minimised_out(
     loss: Any, constraints: list[Any], variables: list[Any], fixed: Mapping[int, Any]
-) -> Minimised:  # fmt: skip
+) -> Minimised:
     """Loss and constraints with the variables replaced by their best values.
 
     Arguments:
@@ -110,13 +130,19 @@ def minimised_out(
         constraints = [one.tree_copy(dict(swap)) if has(one, [variable]) else one for one in kept]
         values[variable] = best
         if has(loss, [variable]) or any(has(one, [variable]) for one in constraints):
-            raise NoClosedForm(f"{variable.name()} is inside an atom whose parts cannot be replaced")
+            raise NoClosedForm(
+                f"{variable.name()} is inside an atom whose parts cannot be replaced"
+            )
     return Minimised(loss, constraints, values)
 
 
 def variable_bounds(variable: Any) -> list[Any]:
     """The attributes of a variable as constraints."""
-    others = [name for name, value in variable.attributes.items() if name not in PLAIN and value not in (None, False)]
+    others = [
+        name
+        for name, value in variable.attributes.items()
+        if name not in PLAIN and value not in (None, False)
+    ]
     if others:
         raise NoClosedForm(f"{variable.name()} has the attribute {others[0]}")
     low, high = variable.attributes.get("bounds") or (None, None)
@@ -133,7 +159,8 @@ def variable_bounds(variable: Any) -> list[Any]:
 
 
 class Bound(NamedTuple):
-    """Rows `matrix @ t + rest <= 0` (or equal to 0) of one constraint; `rest` does not contain t."""
+    """Rows `matrix @ t + rest <= 0` (or equal to 0) of one constraint; `rest` does not contain
+    t."""
 
     constraint: Any
     matrix: Any
@@ -162,13 +189,14 @@ def _solved(
         if _monotone(variable, best, sign, [loss, *(one for one in rest if has(one, [variable]))]):
             return best, rest
     raise NoClosedForm(
-        f"{variable.name()} is not bounded from the side from which the loss pushes it, by constraints such as t >= g(x), or "
-        "loss and other constraints are not monotone in it"
+        f"{variable.name()} is not bounded from the side from which the loss pushes it, by "
+        "constraints such as t >= g(x), or loss and other constraints are not monotone in it"
     )
 
 
 def separated(constraint: Any, variable: Any, fixed: Mapping[int, Any]) -> Bound | None:
-    """The part of a constraint that is linear in the variable alone, and the rest; None if it has no such form."""
+    """The part of a constraint that is linear in the variable alone, and the rest; None if it has
+    no such form."""
     stated = stated_rows(constraint)
     if stated is None:
         return None
@@ -187,7 +215,8 @@ def _defined(variable: Any, equations: list[Bound]) -> Any:
     matrix = sparse.vstack([one.matrix for one in equations]).toarray()
     if matrix.shape[0] != variable.size or np.linalg.matrix_rank(matrix) < variable.size:
         raise NoClosedForm(
-            f"{variable.name()} is part of equations that do not define all of its {variable.size} entries"
+            f"{variable.name()} is part of equations that do not define all of its "
+            f"{variable.size} entries"
         )
     rest = [cp.vec(one.rest, order="C") for one in equations]
     right = cp.hstack(rest) if len(rest) > 1 else rest[0]
@@ -212,9 +241,15 @@ def _extreme(variable: Any, used: list[Bound], sign: float) -> Any:
     """The largest lower bound of each entry, or the smallest upper bound."""
     parts, entries = [], []
     for one in used:
-        flat = cp.vec(one.rest, order="C") if one.rest.ndim else cp.reshape(one.rest, (1,), order="C")
+        flat = (
+            cp.vec(one.rest, order="C") if one.rest.ndim else cp.reshape(one.rest, (1,), order="C")
+        )
         factors = -1 / one.matrix.data
-        parts.append(float(factors[0]) * flat if np.all(factors == factors[0]) else cp.multiply(factors, flat))
+        parts.append(
+            float(factors[0]) * flat
+            if np.all(factors == factors[0])
+            else cp.multiply(factors, flat)
+        )
         entries.append(one.matrix.indices)
     largest = cp.maximum if sign < 0 else cp.minimum
     order = np.arange(variable.size)
@@ -223,19 +258,29 @@ def _extreme(variable: Any, used: list[Bound], sign: float) -> Any:
     else:
         whole, where = (cp.hstack(parts) if len(parts) > 1 else parts[0]), np.concatenate(entries)
         rows = [np.flatnonzero(where == i) for i in order]
-        layers = [whole[np.array([row[min(k, len(row) - 1)] for row in rows])] for k in range(max(map(len, rows)))]
+        layers = [
+            whole[np.array([row[min(k, len(row) - 1)] for row in rows])]
+            for k in range(max(map(len, rows)))
+        ]
     best = layers[0] if len(layers) == 1 else largest(*layers)
     return cp.reshape(best, variable.shape, order="C")
 
 
 def _monotone(variable: Any, best: Any, sign: float, parts: list[Any]) -> bool:
-    """Whether CVXPY's rules prove that loss and constraints do not decrease in the variable (increase, if the sign is 1).
+    """Whether CVXPY's rules prove that loss and constraints do not decrease in the variable
+    (increase, if the sign is 1).
 
     They accept the maximum of two other variables in its place only then.
     """
     one, two = cp.Variable(variable.shape), cp.Variable(variable.shape)
     probe = cp.maximum(one, two) if sign < 0 else cp.minimum(one, two)
-    probe = nonneg_wrap(probe) if best.is_nonneg() else nonpos_wrap(probe) if best.is_nonpos() else probe
+    probe = (
+        nonneg_wrap(probe)
+        if best.is_nonneg()
+        else nonpos_wrap(probe)
+        if best.is_nonpos()
+        else probe
+    )
     copies = [part.tree_copy({id(variable): probe}) for part in parts]
     loss, *rest = copies
     return bool(loss.is_convex() and all(part.is_dcp() for part in rest))

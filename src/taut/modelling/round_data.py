@@ -42,14 +42,18 @@ class RoundData:
             return data
         if callable(data):
             key = data if isinstance(data, Hashable) else id(data)
-            if key not in self._reveals:  # the same function gives the same wrapper, so that it is compiled once
+            if (
+                key not in self._reveals
+            ):  # the same function gives the same wrapper, so that it is compiled once
                 self._reveals[key] = self._arranging(data)
             return self._reveals[key]
         if isinstance(data, StatefulAdversary):
             return StatefulAdversary(self.arrange(data.reveal), data.state)
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
             return self._keyed(tuple(map(plain, data)))
-        return self._keyed(plain(data, self.keys.labels | {parameter.name() for parameter in self.fixed}))
+        return self._keyed(
+            plain(data, self.keys.labels | {parameter.name() for parameter in self.fixed})
+        )
 
     def _keyed(self, data: Any, check: bool = True) -> Any:
         refuse_unused(data, self.fixed, self.keys.labels)
@@ -62,7 +66,9 @@ class RoundData:
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
             return self._keyed(function(round, self.present(decision), key), check=False)
 
-        def reveal_with_state(state: Any, round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
+        def reveal_with_state(
+            state: Any, round: jax.Array, decision: jax.Array, key: jax.Array
+        ) -> Any:
             after, z = function(state, round, self.present(decision), key)
             return after, self._keyed(z, check=False)
 
@@ -73,7 +79,9 @@ class RoundData:
         """Whether expressions contain a parameter whose range is a guess."""
         ends = np.cumsum([parameter.size for parameter in self.parameters])
         unsure = {
-            p.id for p, end in zip(self.parameters, ends, strict=True) if np.any(known.guessed[end - p.size : end])
+            p.id
+            for p, end in zip(self.parameters, ends, strict=True)
+            if np.any(known.guessed[end - p.size : end])
         }
         return any(parameter.id in unsure for part in parts for parameter in parameters_of(part))
 
@@ -84,8 +92,19 @@ class RoundData:
     def data_of(self, flat: Array) -> tuple[Array, ...]:
         """One round's data from a flat vector of all parameters."""
         ends = np.cumsum([parameter.size for parameter in self.parameters], dtype=int)
-        return tuple(flat[end - p.size : end].reshape(p.shape) for p, end in zip(self.parameters, ends, strict=True))
+        return tuple(
+            flat[end - p.size : end].reshape(p.shape)
+            for p, end in zip(self.parameters, ends, strict=True)
+        )
 
     def _values(self, z: Any) -> dict[int, Any]:
-        z = () if not self.parameters else z if isinstance(z, tuple) else self.keys.arranged(z, check=False)
-        return self._values_of_fixed | {p.id: part for p, part in zip(self.parameters, z, strict=True)}
+        z = (
+            ()
+            if not self.parameters
+            else z
+            if isinstance(z, tuple)
+            else self.keys.arranged(z, check=False)
+        )
+        return self._values_of_fixed | {
+            p.id: part for p, part in zip(self.parameters, z, strict=True)
+        }

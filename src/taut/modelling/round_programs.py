@@ -1,7 +1,8 @@
-"""Programs with a part for every round. CVXPY states one round; the others follow, because the numbers are affine in data.
+"""Programs with a part for every round. CVXPY states one round; the others follow, because the
+numbers are affine in data.
 
-Disciplined parametrized programming guarantees this. The affine map is found by stating the round once per entry of the
-parameters, whatever the number of rounds.
+Disciplined parametrized programming guarantees this. The affine map is found by stating the round
+once per entry of the parameters, whatever the number of rounds.
 """
 
 from __future__ import annotations
@@ -36,10 +37,14 @@ class Rounds:
         example: one round's data, flat.
     """
 
-    def __init__(self, model: Model, excesses: list[Excess], with_loss: bool, example: Array) -> None:
+    def __init__(
+        self, model: Model, excesses: list[Excess], with_loss: bool, example: Array
+    ) -> None:
         self._flat, self._model = model.flat_copy(scaled=True), model
         self._levels = [cp.Variable()] if with_loss else []
-        self._tracked = [Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses]
+        self._tracked = [
+            Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses
+        ]
         epigraph = [self._flat.of(model.objective) <= level for level in self._levels]
         objective = cp.Minimize(cp.sum(self._flat.variable) + sum(self._levels))
         self._program = cp.Problem(objective, [*self._tracked, *epigraph, *self._flat.links])
@@ -51,7 +56,9 @@ class Rounds:
 
     def _form(self, data: Array) -> ConicForm:
         for parameter, value in zip(self._flat.parameters, self._model.data_of(data), strict=True):
-            parameter.save_value(value)  # without CVXPY's checks, because these data may violate attributes
+            parameter.save_value(
+                value
+            )  # without CVXPY's checks, because these data may violate attributes
         return conic_form(self._program, [self._flat.variable, *self._levels], self._tracked)
 
     @property
@@ -63,18 +70,28 @@ class Rounds:
         """Whether CVXPY's own statement of a round has the numbers that the affine map predicts."""
         truth = _numbers(self._form(data))
         guess = self._base + self._slopes @ (data - self._example)
-        return len(truth) == len(guess) and bool(np.all(np.abs(truth - guess) <= SAME * (1 + np.abs(truth))))
+        return len(truth) == len(guess) and bool(
+            np.all(np.abs(truth - guess) <= SAME * (1 + np.abs(truth)))
+        )
 
-    def join(self, fixed: ConicForm, data: Array, weights: Array) -> tuple[ConicSet, list[list[Array]]]:
+    def join(
+        self, fixed: ConicForm, data: Array, weights: Array
+    ) -> tuple[ConicSet, list[list[Array]]]:
         """The fixed rows and those of all rounds (round, entry), whose losses cost `weights`.
 
-        Also returns, for every constraint that changes with the round, its rows in each round, counted from 1.
+        Also returns, for every constraint that changes with the round, its rows in each round,
+        counted from 1.
         """
         count, size = len(data), len(fixed.columns)
         numbers = self._base + (data - self._example) @ self._slopes.T
         rows, width = self.form.matrix.shape
-        matrices, offsets = numbers[:, : rows * width].reshape(count, rows, width), numbers[:, rows * width :]
-        own = np.setdiff1d(np.arange(width), self.form.columns[:size])  # the level and auxiliary variables
+        matrices, offsets = (
+            numbers[:, : rows * width].reshape(count, rows, width),
+            numbers[:, rows * width :],
+        )
+        own = np.setdiff1d(
+            np.arange(width), self.form.columns[:size]
+        )  # the level and auxiliary variables
         start = fixed.matrix.shape[1]
         shift = np.zeros((count, width), int)
         shift[:, own] = start + np.arange(count * len(own)).reshape(count, -1)
@@ -89,9 +106,14 @@ class Rounds:
         for level in self.form.columns[size:]:
             costs[shift[:, level]] = weights
         whole = ConicForm(
-            sparse.vstack([above, below], format="csc"), np.concatenate([fixed.offsets, offsets.ravel()]),
-            fixed.cones + self.form.cones * count, fixed.columns, fixed.dual_rows, fixed.zero, fixed.positive,
-        )  # fmt: skip
+            sparse.vstack([above, below], format="csc"),
+            np.concatenate([fixed.offsets, offsets.ravel()]),
+            fixed.cones + self.form.cones * count,
+            fixed.columns,
+            fixed.dual_rows,
+            fixed.zero,
+            fixed.positive,
+        )
         places = [
             [np.sign(where) * (np.abs(where) + height + t * rows) for t in range(count)]
             for where in self.form.dual_rows

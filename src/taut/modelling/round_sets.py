@@ -1,4 +1,5 @@
-"""Rows such as `norm(x - c) <= r` that describe a ball, an l1 ball or a box, read from the expression."""
+"""Rows such as `norm(x - c) <= r` that describe a ball, an l1 ball or a box, read from the
+expression."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ LARGEST = 2000
 
 
 class RoundSet(NamedTuple):
-    """One row of a constraint: |x - centre| <= radius for the entries at `places`, in the norm `kind`."""
+    """One row of a constraint: |x - centre| <= radius for the entries at `places`, in the norm
+    `kind`."""
 
     kind: str
     """ "ball", "l1" or "box"."""
@@ -29,7 +31,8 @@ class RoundSet(NamedTuple):
 
 
 def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
-    """For each entry of an expression that must not exceed zero the set it describes, if it is one of these."""
+    """For each entry of an expression that must not exceed zero the set it describes, if it is one
+    of these."""
     nothing: list[RoundSet | None] = [None] * expression.size
     found = _single_term(expression, forms)
     if found is None:
@@ -44,11 +47,15 @@ def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
     if form is None or len(which) != expression.size or np.any(limit < 0):
         return nothing
     limit = np.sqrt(limit / scale) if squared else limit / scale
-    return [_set(kind, form.taken(places), float(edge)) for places, edge in zip(which, limit, strict=True)]
+    return [
+        _set(kind, form.taken(places), float(edge))
+        for places, edge in zip(which, limit, strict=True)
+    ]
 
 
 def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | None:
-    """The only term that is not constant, and the number that it must not exceed, for each entry."""
+    """The only term that is not constant, and the number that it must not exceed, for each
+    entry."""
     terms = expression.args if type(expression).__name__ == "AddExpression" else [expression]
     constant, main = np.zeros(expression.shape), None
     for term in terms:
@@ -64,9 +71,16 @@ def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | Non
     limit = -np.ravel(np.broadcast_to(constant, expression.shape))
     while type(main).__name__ in ("multiply", "MulExpression", "DivExpression"):
         parts = [forms.of(arg) for arg in main.args]
-        at = next((i for i, part in enumerate(parts) if part is not None and part.offset.size == 1), None)
+        at = next(
+            (i for i, part in enumerate(parts) if part is not None and part.offset.size == 1), None
+        )
         factor = None if at is None else parts[at]
-        if at is None or factor is None or factor.matrix.nnz or (type(main).__name__ == "DivExpression" and at == 0):
+        if (
+            at is None
+            or factor is None
+            or factor.matrix.nnz
+            or (type(main).__name__ == "DivExpression" and at == 0)
+        ):
             return None
         number = float(factor.offset[0])
         number = 1 / number if type(main).__name__ == "DivExpression" and number else number
@@ -97,7 +111,12 @@ def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float]
         return None
     if name == "quad_over_lin":
         scale = forms.of(term.args[1])
-        if scale is not None and not scale.matrix.nnz and scale.offset.size == 1 and scale.offset[0] > 0:
+        if (
+            scale is not None
+            and not scale.matrix.nnz
+            and scale.offset.size == 1
+            and scale.offset[0] > 0
+        ):
             return "ball", inner, getattr(term, "axis", None), True, 1 / float(scale.offset[0])
     if name == "QuadForm":
         matrix = forms.of(term.args[1])
@@ -109,7 +128,8 @@ def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float]
 
 
 def _set(kind: str, form: AffineForm, limit: float) -> RoundSet | None:
-    """The set {x : |A x + b| <= limit}, if A is a multiple of an orthonormal matrix on its entries."""
+    """The set {x : |A x + b| <= limit}, if A is a multiple of an orthonormal matrix on its
+    entries."""
     places = np.unique(form.matrix.indices[form.matrix.data != 0])
     if not 0 < len(places) <= LARGEST:
         return None
@@ -131,7 +151,11 @@ def _set(kind: str, form: AffineForm, limit: float) -> RoundSet | None:
     if kind == "l1":
         size = float(np.abs(factors[0]))
         room = limit - float(np.abs(form.offset[empty]).sum())
-        if len(rows) > len(places) or np.abs(np.abs(factors) - size).max() > SAME * size or room <= 0:
+        if (
+            len(rows) > len(places)
+            or np.abs(np.abs(factors) - size).max() > SAME * size
+            or room <= 0
+        ):
             return None
         centre = np.zeros(len(places))
         centre[columns] = -form.offset[rows] / factors

@@ -1,4 +1,5 @@
-"""What the constraints that do not change with the round say: bounds, equations, norms, and blocks of entries."""
+"""What the constraints that do not change with the round say: bounds, equations, norms, and blocks
+of entries."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Block(NamedTuple):
     equations: list[Row]
     rounds: list[tuple[Place, RoundSet]]
     matrix: Any
-    """The variable that must be semidefinite, if that is what the block is, with the rows that say so."""
+    """The variable that must be semidefinite, if that is what the block is, with the rows that say
+    so."""
 
 
 class Sets:
@@ -39,7 +41,8 @@ class Sets:
     Arguments:
         model: the model; the domain is not known yet.
         rows: its excesses.
-        finite: excesses without which an atom is not defined: they bound entries, and keep a box around them.
+        finite: excesses without which an atom is not defined: they bound entries, and keep a box
+            around them.
     """
 
     def __init__(self, model: Model, rows: list[Excess], finite: list[Excess]) -> None:
@@ -75,7 +78,8 @@ class Sets:
             self.low[diagonal] = np.maximum(self.low[diagonal], least)
             self.high[diagonal] = np.minimum(self.high[diagonal], most)
         self.own_low, self.own_high = self.low.copy(), self.high.copy()
-        """Bounds that are stated for single entries; `low` and `high` are those that all rows together imply."""
+        """Bounds that are stated for single entries; `low` and `high` are those that all rows
+        together imply."""
         for _, found in self.rounds:
             self._cut(found)
         self.low, self.high = propagated([*self.equations, *self.inequalities], self.low, self.high)
@@ -92,7 +96,13 @@ class Sets:
         matrix.eliminate_zeros()
         for i in range(len(form.offset)):
             span = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            row = Row((k, i), matrix.indices[span], matrix.data[span], -float(form.offset[i]), one.equality)
+            row = Row(
+                (k, i),
+                matrix.indices[span],
+                matrix.data[span],
+                -float(form.offset[i]),
+                one.equality,
+            )
             if len(row.places) == 1:
                 self.low, self.high = row.cut(self.low, self.high)
                 self.bounds.setdefault(int(row.places[0]), []).append((k, i))
@@ -120,7 +130,8 @@ class Sets:
         self.high[where] = np.minimum(self.high[where], found.centre + reach)
 
     def _read_semidefinite(self, k: int, matrix: Any, level: float) -> None:
-        """lambda_max(X - a I) <= b bounds the eigenvalues of a symmetric variable X above, lambda_max(a I - X) <= b below."""
+        """lambda_max(X - a I) <= b bounds the eigenvalues of a symmetric variable X above,
+        lambda_max(a I - X) <= b below."""
         form = self.forms.of(matrix)
         for variable in self.model.variables if form is not None else ():
             own = self.forms.of(variable)
@@ -153,18 +164,28 @@ class Sets:
         matrix.eliminate_zeros()
         for i in range(len(form.offset)):
             span = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            row = Row((-1, i), matrix.indices[span], matrix.data[span], -float(form.offset[i]), one.equality)
+            row = Row(
+                (-1, i),
+                matrix.indices[span],
+                matrix.data[span],
+                -float(form.offset[i]),
+                one.equality,
+            )
             self.boxed[row.places] = True
             if len(row.places) == 1:
                 self.low, self.high = row.cut(self.low, self.high)
 
     def blocks(self) -> list[Block]:
-        """The connected components of entries that share an equation, a norm or a semidefinite matrix."""
+        """The connected components of entries that share an equation, a norm or a semidefinite
+        matrix."""
         n = self.model.size
         links = [row.places for row in self.equations] + [one.places for _, one in self.rounds]
         links += [np.arange(n)[self.model.spans[key]] for key in self.semidefinite]
         pairs = [(np.repeat(where[0], len(where)), where) for where in links]
-        ends = [np.concatenate([pair[k] for pair in pairs]) if pairs else np.zeros(0, int) for k in (0, 1)]
+        ends = [
+            np.concatenate([pair[k] for pair in pairs]) if pairs else np.zeros(0, int)
+            for k in (0, 1)
+        ]
         graph = sparse.coo_matrix((np.ones(len(ends[0])), (ends[0], ends[1])), (n, n))
         _, labels = sparse.csgraph.connected_components(graph, directed=False)
         found = []
@@ -180,11 +201,14 @@ class Sets:
                 ),
                 None,
             )
-            found.append(Block(
-                places, [row for row in self.equations if int(row.places[0]) in inside],
-                [one for one in self.rounds if int(one[1].places[0]) in inside],
-                None if matrix is None else (matrix, self.semidefinite[matrix]),
-            ))  # fmt: skip
+            found.append(
+                Block(
+                    places,
+                    [row for row in self.equations if int(row.places[0]) in inside],
+                    [one for one in self.rounds if int(one[1].places[0]) in inside],
+                    None if matrix is None else (matrix, self.semidefinite[matrix]),
+                )
+            )
         return found
 
 

@@ -1,7 +1,8 @@
 """The set that decisions are projected on, chosen for each block of entries.
 
-Entries that share an equation or a norm form a block. Each block gets the set that leaves the fewest rows to play: the
-simplex, a box cut by equations, a ball, an l1 ball, symmetric matrices with bounded eigenvalues, or a box.
+Entries that share an equation or a norm form a block. Each block gets the set that leaves the
+fewest rows to play: the simplex, a box cut by equations, a ball, an l1 ball, symmetric matrices
+with bounded eigenvalues, or a box.
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..engine import Array
-from ..problem.domains import AffineBox, Ball, Blocks, Box, Domain, L1Ball, Product, Simplex, Spectral
+from ..problem.domains import (
+    AffineBox,
+    Ball,
+    Blocks,
+    Box,
+    Domain,
+    L1Ball,
+    Product,
+    Simplex,
+    Spectral,
+)
 from .set_detection import Block, Place, Sets
 
 if TYPE_CHECKING:
@@ -47,8 +58,8 @@ class _Part(NamedTuple):
 def detected(model: Model, sets: Sets, solve: Callable[[Array], tuple[Array, Array]]) -> Detected:
     """The simple sets of all blocks, and the bounding box for all other entries.
 
-    `solve` gives the smallest box around the feasible set, for the entries at some places; it is asked for those without
-    a finite bound, and for all that get a box.
+    `solve` gives the smallest box around the feasible set, for the entries at some places; it is
+    asked for those without a finite bound, and for all that get a box.
     """
     parts: list[_Part] = []
     notes: list[str] = []
@@ -84,11 +95,17 @@ def _bounded(part: _Part) -> list[int]:
 def _partly(sets: Sets, held: dict[int, Array], boxed: set[int]) -> list[Place]:
     """Rows that bound several entries (norm_inf), not all of which are in a box."""
     rows = [(row, place) for place, found in sets.bounds.items() for row in found]
-    return [row for row, place in rows if place not in boxed and row[0] in held and held[row[0]][row[1]]]
+    return [
+        row for row, place in rows if place not in boxed and row[0] in held and held[row[0]][row[1]]
+    ]
 
 
 def _part(
-    model: Model, sets: Sets, block: Block, solve: Callable[[Array], tuple[Array, Array]], notes: list[str]
+    model: Model,
+    sets: Sets,
+    block: Block,
+    solve: Callable[[Array], tuple[Array, Array]],
+    notes: list[str],
 ) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
@@ -99,8 +116,8 @@ def _part(
     if block.equations:
         if len(block.equations) > EQUATIONS or len(where) > ENTRIES:
             notes.append(
-                f"{len(block.equations)} equations of {len(where)} entries are played as pairs of inequalities, because a "
-                "projection on them would be slow"
+                f"{len(block.equations)} equations of {len(where)} entries are played as pairs of "
+                "inequalities, because a projection on them would be slow"
             )
             return None
         return _of_equations(sets, block, solve)
@@ -129,7 +146,9 @@ def _best_round(sets: Sets, block: Block) -> Any:
         if len(one.places) < len(where):
             continue
         reach = np.full(len(where), one.radius)
-        tighter = (sets.own_low[where] > one.centre - reach) | (sets.own_high[where] < one.centre + reach)
+        tighter = (sets.own_low[where] > one.centre - reach) | (
+            sets.own_high[where] < one.centre + reach
+        )
         left = len(block.rounds) - 1 + int(np.sum(tighter))
         if left < fewest:
             best, fewest = (row, one), left
@@ -143,10 +162,17 @@ def _of_equations(sets: Sets, block: Block, solve: Callable[[Array], tuple[Array
     for k, row in enumerate(block.equations):
         matrix[k, np.searchsorted(where, row.places)] = row.factors
         values[k] = row.value
-    rows = [row.source for row in block.equations] + [row for i in where.tolist() for row in sets.bounds.get(i, [])]
+    rows = [row.source for row in block.equations] + [
+        row for i in where.tolist() for row in sets.bounds.get(i, [])
+    ]
     own_low, own_high = sets.own_low[where], sets.own_high[where]
     needed = sets.boxed[where] & (low > 0)  # an atom may not be defined at zero
-    if len(values) == 1 and np.all(matrix == matrix[0, 0]) and not np.any(own_low) and not np.any(needed):
+    if (
+        len(values) == 1
+        and np.all(matrix == matrix[0, 0])
+        and not np.any(own_low)
+        and not np.any(needed)
+    ):
         total = values[0] / matrix[0, 0]
         if total > 0 and np.all(
             own_high >= total
@@ -159,7 +185,9 @@ def _of_equations(sets: Sets, block: Block, solve: Callable[[Array], tuple[Array
     return _Part(AffineBox(matrix, values, low, high), where, rows, f"in a box cut by {count}")
 
 
-def _spectral(model: Model, sets: Sets, block: Block, solve: Callable[[Array], tuple[Array, Array]]) -> _Part | None:
+def _spectral(
+    model: Model, sets: Sets, block: Block, solve: Callable[[Array], tuple[Array, Array]]
+) -> _Part | None:
     """Semidefinite matrices of given or bounded trace, unless a box leaves fewer rows."""
     key, rows = block.matrix
     variable = next(one for one in model.variables if one.id == key)
@@ -196,7 +224,8 @@ def _spectral(model: Model, sets: Sets, block: Block, solve: Callable[[Array], t
 def _bounded_eigenvalues(
     sets: Sets, block: Block, diagonal: Array, n: int, solve: Callable[[Array], tuple[Array, Array]]
 ) -> _Part | None:
-    """Symmetric matrices whose eigenvalues are bounded from below, and from above by a row or by the trace."""
+    """Symmetric matrices whose eigenvalues are bounded from below, and from above by a row or by
+    the trace."""
     key, rows = block.matrix
     least, most = sets.eigenvalues[key]
     if not np.isfinite(most):
@@ -245,7 +274,8 @@ def _notes(model: Model, parts: list[_Part]) -> list[str]:
     for part in parts:
         alike.setdefault(part.note, []).append(_named(model, part.places))
     return [
-        f"domain: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''} {note}"
+        f"domain: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''} "
+        f"{note}"
         for note, names in alike.items()
     ]
 
@@ -254,7 +284,11 @@ def _named(model: Model, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
     for variable in model.variables:
         span = model.spans[variable.id]
-        if len(places) == span.stop - span.start and places[0] == span.start and places[-1] == span.stop - 1:
+        if (
+            len(places) == span.stop - span.start
+            and places[0] == span.start
+            and places[-1] == span.stop - 1
+        ):
             return str(variable.name())
     names = [
         v.name()
@@ -263,4 +297,6 @@ def _named(model: Model, places: Array) -> str:
     ]
     if len(names) > 1 and len(places) == sum(v.size for v in model.variables if v.name() in names):
         return ", ".join(names)
-    return f"{model.entry(int(places[0]))} to {model.entry(int(places[-1]))} ({len(places)} entries)"
+    return (
+        f"{model.entry(int(places[0]))} to {model.entry(int(places[-1]))} ({len(places)} entries)"
+    )

@@ -22,22 +22,25 @@ __all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all", "translate_r
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
 EvaluateAll = Callable[[Values, Values], list[jax.Array]]
-_Step = Callable[[list[Any], Values, Any], Any]  # earlier results, values of the leaves, float type -> result
+_Step = Callable[
+    [list[Any], Values, Any], Any
+]  # earlier results, values of the leaves, float type -> result
 
 
 def translate(expression: Any) -> Evaluate:
     """The JAX function `evaluate(variables, parameters)` of a CVXPY expression.
 
-    Both arguments map the `id` of a CVXPY leaf to its value, an array of the leaf's shape. The result has the
-    shape of the expression and the float type of the values. The function is pure and works under `jit`,
-    `vmap` and differentiation; its gradient is a subgradient of a convex expression, a supergradient of a
-    concave one.
+    Both arguments map the `id` of a CVXPY leaf to its value, an array of the leaf's shape. The
+    result has the shape of the expression and the float type of the values. The function is pure
+    and works under `jit`, `vmap` and differentiation; its gradient is a subgradient of a convex
+    expression, a supergradient of a concave one.
 
-    Parts without variables and parameters are evaluated here, once; parts that occur several times in the
-    tree are computed once. Outside of its domain an atom has the value that CVXPY gives it, or an infinite one.
+    Parts without variables and parameters are evaluated here, once; parts that occur several times
+    in the tree are computed once. Outside of its domain an atom has the value that CVXPY gives it,
+    or an infinite one.
 
-    Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.table.SUPPORTED`, for complex numbers,
-    and for integer or boolean variables.
+    Raises `UnsupportedAtom` for atoms that are not in `taut.modelling.atoms.table.SUPPORTED`, for
+    complex numbers, and for integer or boolean variables.
     """
     evaluate_all = translate_all([expression])
 
@@ -48,7 +51,8 @@ def translate(expression: Any) -> Evaluate:
 
 
 def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
-    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, which returns all their values.
+    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, which
+    returns all their values.
 
     Parts that several of them share are computed, and differentiated, once.
     """
@@ -57,10 +61,12 @@ def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
 
 
 def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
-    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, as arrays to be joined.
+    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, as arrays to
+    be joined.
 
-    Their entries in row order, one array after another, are those of the expressions. Expressions of one structure, which
-    loops build, are computed together (see `alike`), and neighbours among them are returned as one array.
+    Their entries in row order, one array after another, are those of the expressions. Expressions
+    of one structure, which loops build, are computed together (see `alike`), and neighbours among
+    them are returned as one array.
     """
     program = _Program()
     groups, rest = grouped([_checked(expression) for expression in expressions])
@@ -90,7 +96,9 @@ def _checked(expression: Any) -> Any:
 
 def _evaluator(program: _Program, results: list[int]) -> EvaluateAll:
     def evaluate(variables: Values, parameters: Values) -> list[jax.Array]:
-        given = {leaf.id: _value_of(leaf, variables, parameters) for leaf in program.leaves.values()}
+        given = {
+            leaf.id: _value_of(leaf, variables, parameters) for leaf in program.leaves.values()
+        }
         dtype = jnp.result_type(float, *given.values())
         done: list[Any] = []
         for step in program.steps:
@@ -120,7 +128,8 @@ class _Program:
     def _step(self, expression: Any) -> _Step:
         if isinstance(expression, (cp.Variable, cp.Parameter)):
             return self._leaf(expression)
-        # Only atoms and leaves can be asked for their value or looked into; operation() refuses the rest.
+        # Only atoms and leaves can be asked for their value or looked into; operation() refuses the
+        # rest.
         constant = constant_value(expression) if isinstance(expression, (Atom, Leaf)) else None
         if constant is not None:
             return _constant(expression, constant)
@@ -129,7 +138,11 @@ class _Program:
             groups, rest = grouped(expression.args)
             if groups:
                 return self._added(expression, groups, rest)
-        if name == "Hstack" and len(expression.args) >= FEWEST and all(one.ndim <= 1 for one in expression.args):
+        if (
+            name == "Hstack"
+            and len(expression.args) >= FEWEST
+            and all(one.ndim <= 1 for one in expression.args)
+        ):
             groups, _ = grouped(expression.args)
             if groups:
                 return self._stacked(expression, groups)
@@ -143,7 +156,9 @@ class _Program:
             wrong += [name for name in ("boolean", "integer") if leaf.attributes.get(name)]
         if wrong:
             kind = type(leaf).__name__.lower()
-            raise UnsupportedAtom(f"{wrong[0]} {kind}", leaf, "decisions are continuous and data are real")
+            raise UnsupportedAtom(
+                f"{wrong[0]} {kind}", leaf, "decisions are continuous and data are real"
+            )
         self.leaves[leaf.id] = leaf
         return lambda done, given, dtype: jnp.asarray(given[leaf.id], dtype)
 
@@ -151,18 +166,23 @@ class _Program:
         """Position of the step that computes all expressions of a group, (member, *shape)."""
         evaluate = alike.evaluator()
         where = {leaf.id: self.place(leaf) for leaf in alike.leaves}
-        self.steps.append(lambda done, given, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype))
+        self.steps.append(
+            lambda done, given, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype)
+        )
         return len(self.steps) - 1
 
     def pool(self, groups: list[Alike], expressions: Sequence[Any]) -> tuple[int, dict[int, Any]]:
-        """Position of all entries of all groups in one vector, and the places of each member in it, in row order."""
+        """Position of all entries of all groups in one vector, and the places of each member in it,
+        in row order."""
         inputs = [self.group(one) for one in groups]
         places, start = {}, 0
         for one in groups:
             for k in one.members:
                 places[k] = np.arange(start, start + expressions[k].size)
                 start += expressions[k].size
-        self.steps.append(lambda done, given, dtype: jnp.concatenate([jnp.ravel(done[place]) for place in inputs]))
+        self.steps.append(
+            lambda done, given, dtype: jnp.concatenate([jnp.ravel(done[place]) for place in inputs])
+        )
         return len(self.steps) - 1, places
 
     def taken(self, pool: int, places: np.ndarray[Any, Any]) -> int:
@@ -219,10 +239,16 @@ def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
 
 
 def _value_of(leaf: Any, variables: Values, parameters: Values) -> Any:
-    kind, values = ("variable", variables) if isinstance(leaf, cp.Variable) else ("parameter", parameters)
+    kind, values = (
+        ("variable", variables) if isinstance(leaf, cp.Variable) else ("parameter", parameters)
+    )
     if leaf.id not in values:
-        raise ValueError(f"{kind}s: got no value for {leaf.name()}; expected one under its id {leaf.id}")
+        raise ValueError(
+            f"{kind}s: got no value for {leaf.name()}; expected one under its id {leaf.id}"
+        )
     value = values[leaf.id]
     if np.shape(value) != leaf.shape:
-        raise ValueError(f"{kind}s: got shape {np.shape(value)} for {leaf.name()}; expected {leaf.shape}")
+        raise ValueError(
+            f"{kind}s: got shape {np.shape(value)} for {leaf.name()}; expected {leaf.shape}"
+        )
     return value

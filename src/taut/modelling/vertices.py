@@ -1,8 +1,9 @@
 """Vertices and rays of the multipliers of a linear program, by the double description method.
 
-The value of the linear program min {q'y : W_E y + r_E = 0, W_I y + r_I <= 0}, as a function of r, is the largest v'r over the
-vertices v of {v : W'v = -q, v_I >= 0}, as long as r'u <= 0 for all rays u of that set; otherwise no y is feasible. Vertices and
-rays depend on W and q only, so that they are found once.
+The value of the linear program min {q'y : W_E y + r_E = 0, W_I y + r_I <= 0}, as a function of r,
+is the largest v'r over the vertices v of {v : W'v = -q, v_I >= 0}, as long as r'u <= 0 for all rays
+u of that set; otherwise no y is feasible. Vertices and rays depend on W and q only, so that they
+are found once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class TooMany(ValueError):
 
 
 class Multipliers(NamedTuple):
-    """The set of multipliers: convex hull of the points, plus the rays, plus the span of the lines; one per row."""
+    """The set of multipliers: convex hull of the points, plus the rays, plus the span of the lines;
+    one per row."""
 
     points: Array
     rays: Array
@@ -38,7 +40,8 @@ class Multipliers(NamedTuple):
 
 
 def multipliers(matrix: Array, costs: Array | None, equations: int) -> Multipliers:
-    """Vertices, rays and lines of {v : matrix'v = -costs, v_i >= 0 for the rows after the first `equations`}.
+    """Vertices, rays and lines of {v : matrix'v = -costs, v_i >= 0 for the rows after the first
+    `equations`}.
 
     Without `costs` the set is the cone of {v : matrix'v = 0}, whose only vertex is zero.
     """
@@ -69,7 +72,11 @@ def multipliers(matrix: Array, costs: Array | None, equations: int) -> Multiplie
 def _polished(cone: Array, one: Array, signs: Array, pointed: bool) -> Array:
     """The point or ray from the rows at which it is zero, without the errors of the method."""
     one = np.where(np.abs(one) <= ZERO * np.abs(one).max(), 0.0, one)
-    free = np.flatnonzero(one[:-1]) if pointed else np.setdiff1d(np.arange(len(one) - 1), signs[one[signs] == 0])
+    free = (
+        np.flatnonzero(one[:-1])
+        if pointed
+        else np.setdiff1d(np.arange(len(one) - 1), signs[one[signs] == 0])
+    )
     # Of a ray, the largest entry is kept.
     kept = len(one) - 1 if one[-1] else int(free[np.argmax(np.abs(one[free]))])
     free = free[free != kept]
@@ -96,10 +103,12 @@ def _null_space(matrix: Array) -> Array:
 
 
 def cone_rays(rows: Array) -> Array:
-    """The extreme rays of the pointed cone {a : rows @ a >= 0}, (ray, entry), each with the largest entry 1.
+    """The extreme rays of the pointed cone {a : rows @ a >= 0}, (ray, entry), each with the largest
+    entry 1.
 
-    Starting from as many rows as there are entries, rows are added one by one: rays on the wrong side are replaced by
-    those in which edges between neighbours on both sides meet the new row's plane.
+    Starting from as many rows as there are entries, rows are added one by one: rays on the wrong
+    side are replaced by those in which edges between neighbours on both sides meet the new row's
+    plane.
     """
     width = rows.shape[1]
     sizes = np.linalg.norm(rows, axis=1)

@@ -1,4 +1,5 @@
-"""Beyond the paper: the default learner and all other methods of the registry on the paper's own experiments.
+"""Beyond the paper: the default learner and all other methods of the registry on the paper's own
+experiments.
 
 This is no claim of the paper, so it is stored, printed and drawn apart from its claims.
 """
@@ -32,25 +33,44 @@ FEW = ("half-space", "clipped-ogd", "ogd-clipped", "a-ogd-clipped")
 """The default learner and the paper's methods; with `quick` only these play."""
 SMALLEST = 1e-6
 """Violations below this are drawn at it, because the axis is logarithmic."""
-TITLES = {"toy": "toy", "doubly-stochastic": "doubly stochastic matrices", "dispatch": "economic dispatch"}
+TITLES = {
+    "toy": "toy",
+    "doubly-stochastic": "doubly stochastic matrices",
+    "dispatch": "economic dispatch",
+}
 
 
 def games(quick: bool = False) -> Iterator[tuple[str, Problem, Array]]:
-    """Yield the three experiments with the main choice of what the paper does not specify: name, problem, data."""
+    """Yield the three experiments with the main choice of what the paper does not specify: name,
+    problem, data."""
     rounds = 1000 if quick else 20_000
     yield "toy", toy.problem(), toy.costs(1, rounds)[0]
-    yield "doubly-stochastic", doubly_stochastic.problem(), doubly_stochastic.permutations(10, 1, rounds)[0]
+    yield (
+        "doubly-stochastic",
+        doubly_stochastic.problem(),
+        doubly_stochastic.permutations(10, 1, rounds)[0],
+    )
     d = _demand.rescaled(_demand.packaged(), dispatch.CHOICES[0].mean_demand)
     yield "dispatch", dispatch.problem(dispatch.CHOICES[0], float(d.max())), d
 
 
-def contest(problem: Problem, data: Array, names: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-    """Play every method that applies (or those named) and return mean loss, clipped violation and peak, by method.
+def contest(
+    problem: Problem, data: Array, names: tuple[str, ...] | None = None
+) -> list[dict[str, Any]]:
+    """Play every method that applies (or those named) and return mean loss, clipped violation and
+    peak, by method.
 
     The first row is the best fixed decision.
     """
     best = hindsight(problem, data)
-    rows = [{"learner": "best fixed decision", "loss": float(best.loss[0]) / len(data), "violation": 0.0, "peak": 0.0}]
+    rows = [
+        {
+            "learner": "best fixed decision",
+            "loss": float(best.loss[0]) / len(data),
+            "violation": 0.0,
+            "peak": 0.0,
+        }
+    ]
     cells = []
     for name, card in LEARNERS.items():
         if (names is not None and name not in names) or not _applies(card, problem):
@@ -64,10 +84,12 @@ def contest(problem: Problem, data: Array, names: tuple[str, ...] | None = None)
         run = found[name]
         rows.append(
             {
-                "learner": name, "loss": float(run.totals.loss[0]) / len(data),
-                "violation": float(metrics.violation(run)[0]), "peak": float(metrics.peak_violation(run)[0]),
+                "learner": name,
+                "loss": float(run.totals.loss[0]) / len(data),
+                "violation": float(metrics.violation(run)[0]),
+                "peak": float(metrics.peak_violation(run)[0]),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -77,8 +99,11 @@ def _applies(card: Card, problem: Problem) -> bool:
 
 
 def compare(out: Path, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """Play all three experiments, store the rows in `beyond.json` and draw them; return the rows by experiment."""
-    found = {name: contest(problem, data, FEW if quick else None) for name, problem, data in games(quick)}
+    """Play all three experiments, store the rows in `beyond.json` and draw them; return the rows by
+    experiment."""
+    found = {
+        name: contest(problem, data, FEW if quick else None) for name, problem, data in games(quick)
+    }
     files.write_atomically(out / FILE, json.dumps(found, indent=1).encode())
     (out / "figures").mkdir(parents=True, exist_ok=True)
     draw(found).savefig(out / "figures" / f"{PICTURE}.png", dpi=150)
@@ -86,15 +111,21 @@ def compare(out: Path, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-LABELS = {"half-space": (-4, -12), "clipped-ogd": (5, 5), "half-space-strong": (-6, 4), "clipped-ogd-strong": (5, -11)}
-"""Methods that are named in the figure, and where; the strongly convex ones where all losses are strongly convex."""
+LABELS = {
+    "half-space": (-4, -12),
+    "clipped-ogd": (5, 5),
+    "half-space-strong": (-6, 4),
+    "clipped-ogd-strong": (5, -11),
+}
+"""Methods that are named in the figure, and where; the strongly convex ones where all losses are
+strongly convex."""
 
 
 def draw(found: dict[str, list[dict[str, Any]]], narrow: bool = False) -> Figure:
     """Draw mean loss against clipped violation, one panel per experiment and one point per method.
 
-    The vertical range is that of the named methods; a method outside of it is drawn as a triangle at the edge. With
-    `narrow` the panels are one below the other.
+    The vertical range is that of the named methods; a method outside of it is drawn as a triangle
+    at the edge. With `narrow` the panels are one below the other.
     """
     from matplotlib.figure import Figure
 
@@ -103,14 +134,26 @@ def draw(found: dict[str, list[dict[str, Any]]], narrow: bool = False) -> Figure
     panels = np.ravel(figure.subplots(rows, columns, squeeze=False))
     for axes, (name, methods) in zip(panels, found.items(), strict=True):
         best, *played = methods
-        labels = {key: at for key, at in LABELS.items() if name == "doubly-stochastic" or "strong" not in key}
-        reach = max([abs(row["loss"] - best["loss"]) for row in played if row["learner"] in labels], default=0.0)
+        labels = {
+            key: at
+            for key, at in LABELS.items()
+            if name == "doubly-stochastic" or "strong" not in key
+        }
+        reach = max(
+            [abs(row["loss"] - best["loss"]) for row in played if row["learner"] in labels],
+            default=0.0,
+        )
         reach = 1.4 * reach if reach > 0 else 1.0
         axes.axhline(best["loss"], color="0.6", lw=1, ls="--")
         axes.annotate(
-            "best fixed decision", (0.02, best["loss"]), xycoords=("axes fraction", "data"), xytext=(0, -9),
-            textcoords="offset points", fontsize=7, color="0.45",
-        )  # fmt: skip
+            "best fixed decision",
+            (0.02, best["loss"]),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, -9),
+            textcoords="offset points",
+            fontsize=7,
+            color="0.45",
+        )
         for row in played:
             ours = row["learner"].startswith("half-space")
             paper = row["learner"].startswith("clipped-ogd")
@@ -118,12 +161,26 @@ def draw(found: dict[str, list[dict[str, Any]]], narrow: bool = False) -> Figure
             x, offset = max(row["violation"], SMALLEST), row["loss"] - best["loss"]
             y = best["loss"] + float(np.clip(offset, -reach, reach))
             marker = "o" if abs(offset) <= reach else "^" if offset > 0 else "v"
-            axes.scatter(x, y, color=colour, s=size, zorder=3 if ours else 2, lw=0, marker=marker, clip_on=False)
+            axes.scatter(
+                x,
+                y,
+                color=colour,
+                s=size,
+                zorder=3 if ours else 2,
+                lw=0,
+                marker=marker,
+                clip_on=False,
+            )
             if row["learner"] in labels:
                 axes.annotate(
-                    row["learner"], (x, y), xytext=labels[row["learner"]], textcoords="offset points", fontsize=8,
-                    color=colour, ha="right" if ours else "left",
-                )  # fmt: skip
+                    row["learner"],
+                    (x, y),
+                    xytext=labels[row["learner"]],
+                    textcoords="offset points",
+                    fontsize=8,
+                    color=colour,
+                    ha="right" if ours else "left",
+                )
         axes.set_xscale("log")
         axes.set_xlim(SMALLEST / 2, None)
         axes.set_ylim(best["loss"] - reach, best["loss"] + reach)

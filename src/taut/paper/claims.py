@@ -1,7 +1,9 @@
-"""The claims of the paper and their verdicts. Every verdict is computed from stored results by the claim's criterion.
+"""The claims of the paper and their verdicts. Every verdict is computed from stored results by the
+claim's criterion.
 
-A claim is judged on the main dataset of its experiment, and again on the datasets of all other choices of what the
-paper does not specify. It survives if every other choice gives the same verdict; without other choices that is unknown.
+A claim is judged on the main dataset of its experiment, and again on the datasets of all other
+choices of what the paper does not specify. It survives if every other choice gives the same
+verdict; without other choices that is unknown.
 """
 
 from __future__ import annotations
@@ -44,7 +46,10 @@ def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any
             continue
         main, *others = results[claim.experiment]
         verdict = claim.judge(main)
-        choices = [{"choice": other.attrs["choice"], "verdict": claim.judge(other).verdict} for other in others]
+        choices = [
+            {"choice": other.attrs["choice"], "verdict": claim.judge(other).verdict}
+            for other in others
+        ]
         found.append(
             {
                 "id": claim.name,
@@ -54,19 +59,23 @@ def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any
                 "criterion": claim.criterion,
                 "verdict": verdict.verdict,
                 "figures": {
-                    name: float(f"{value:.6g}") for name, value in verdict.figures.items() if np.isfinite(value)
+                    name: float(f"{value:.6g}")
+                    for name, value in verdict.figures.items()
+                    if np.isfinite(value)
                 },
                 "reason": verdict.reason,
                 "choices": choices,
-                "survives": all(choice["verdict"] == verdict.verdict for choice in choices) if choices else None,
+                "survives": all(choice["verdict"] == verdict.verdict for choice in choices)
+                if choices
+                else None,
             }
         )
     return found
 
 
 _RATE = (
-    "no value is above an explicit bound that is not trivial, and the exponent at the longest horizons is at most the proven one "
-    "(not asymptotic yet: it is larger, but falls with T)"
+    "no value is above an explicit bound that is not trivial, and the exponent at the longest "
+    "horizons is at most the proven one (not asymptotic yet: it is larger, but falls with T)"
 )
 CLAIMS = (
     Claim(
@@ -74,8 +83,8 @@ CLAIMS = (
         "toy",
         "Fig. 1, section 5.1",
         "Clipped-OGD follows the boundary of the constraint closely until it reaches the optimum.",
-        "after the first contact with the boundary, |g| <= 0.05 in at least 95 % of the rounds and g never exceeds 0.05; "
-        "the last decisions are within 0.1 of the optimum",
+        "after the first contact with the boundary, |g| <= 0.05 in at least 95 % of the rounds "
+        "and g never exceeds 0.05; the last decisions are within 0.1 of the optimum",
         criteria.toy_follows,
     ),
     Claim(
@@ -99,7 +108,8 @@ CLAIMS = (
         "toy",
         "Fig. 1, caption",
         "A-OGD closely follows the boundary of the outer ball.",
-        "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: in at least a tenth)",
+        "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: in at "
+        "least a tenth)",
         criteria.toy_outer_ball,
     ),
     Claim(
@@ -107,8 +117,8 @@ CLAIMS = (
         "toy",
         "Appendix A",
         "The clipped violation of OGD is very large although its signed violation is very small.",
-        "the signed sum is at most a tenth of Clipped-OGD's clipped sum and a third of OGD's own, and OGD's clipped sum is larger "
-        "than that of Clipped-OGD",
+        "the signed sum is at most a tenth of Clipped-OGD's clipped sum and a third of OGD's "
+        "own, and OGD's clipped sum is larger than that of Clipped-OGD",
         criteria.toy_cancels,
     ),
     Claim(
@@ -131,42 +141,52 @@ CLAIMS = (
         "doubly-flattens",
         "doubly-stochastic",
         "Fig. 2, section 5.2",
-        "Clipped-OGD with beta = 1/2 violates more than A-OGD, but its violation soon stops growing.",
-        "its violation is larger than the smallest of A-OGD, and grows with an exponent below 0.2 over the last decade of T",
+        "Clipped-OGD with beta = 1/2 violates more than A-OGD, but its violation soon stops "
+        "growing.",
+        "its violation is larger than the smallest of A-OGD, and grows with an exponent below "
+        "0.2 over the last decade of T",
         criteria.doubly_flattens,
     ),
     Claim(
         "dispatch-violations",
         "dispatch",
         "Fig. 3b, section 5.3",
-        "All earlier methods violate the constraints substantially; Clipped-OGD with the paper's parameters does not.",
-        "the peak violation of every earlier method exceeds a tenth of the cap; that of Clipped-OGD stays below a "
-        "twentieth, and its cost on the last day is at most twice the best",
+        "All earlier methods violate the constraints substantially; Clipped-OGD with the paper's "
+        "parameters does not.",
+        "the peak violation of every earlier method exceeds a tenth of the cap; that of "
+        "Clipped-OGD stays below a twentieth, and its cost on the last day is at most twice the "
+        "best",
         lambda data: criteria.dispatch_violations(data, "clipped"),
     ),
     Claim(
         "dispatch-violations-scaled",
         "dispatch",
         "Fig. 3b, section 5.3",
-        "All earlier methods violate the constraints substantially; Clipped-OGD with the scale-aware rule does not.",
-        "the peak violation of every earlier method exceeds a tenth of the cap; that of Clipped-OGD stays below a "
-        "twentieth, and its cost on the last day is at most twice the best",
+        "All earlier methods violate the constraints substantially; Clipped-OGD with the "
+        "scale-aware rule does not.",
+        "the peak violation of every earlier method exceeds a tenth of the cap; that of "
+        "Clipped-OGD stays below a twentieth, and its cost on the last day is at most twice the "
+        "best",
         lambda data: criteria.dispatch_violations(data, "scaled"),
     ),
     Claim(
         "dispatch-cost",
         "dispatch",
         "Fig. 3c, section 5.3",
-        "The average cost of Clipped-OGD with the paper's parameters is very close to that of the best fixed strategy.",
-        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the last day)",
+        "The average cost of Clipped-OGD with the paper's parameters is very close to that of "
+        "the best fixed strategy.",
+        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the "
+        "last day)",
         lambda data: criteria.dispatch_cost(data, "clipped"),
     ),
     Claim(
         "dispatch-cost-scaled",
         "dispatch",
         "Fig. 3c, section 5.3",
-        "The average cost of Clipped-OGD with the scale-aware rule is very close to that of the best fixed strategy.",
-        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the last day)",
+        "The average cost of Clipped-OGD with the scale-aware rule is very close to that of the "
+        "best fixed strategy.",
+        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the "
+        "last day)",
         lambda data: criteria.dispatch_cost(data, "scaled"),
     ),
     Claim(
@@ -189,7 +209,8 @@ CLAIMS = (
         "propositions-2-3",
         "theory",
         "Propositions 2 and 3",
-        "With the paper's step, the clipped violation is O(T^(1-beta/2)), which is O(T^(3/4)) for beta = 1/2.",
+        "With the paper's step, the clipped violation is O(T^(1-beta/2)), which is O(T^(3/4)) "
+        "for beta = 1/2.",
         f"on random and on worst-case losses and for every beta, {_RATE}",
         theory_criteria.propositions_2_3,
     ),
@@ -214,24 +235,28 @@ CLAIMS = (
         "theory",
         "Theorem 2",
         "For strongly convex losses, regret is O(log T) and violation is O(sqrt(T log T)).",
-        "all values are below an explicit bound that is not trivial, c + b log T fits regret as well as any c + b T^a with "
-        "a > 0.1, and the exponent of the violation at the longest horizons is at most 0.52",
+        "all values are below an explicit bound that is not trivial, c + b log T fits regret as "
+        "well as any c + b T^a with a > 0.1, and the exponent of the violation at the longest "
+        "horizons is at most 0.52",
         theory_criteria.theorem_2_log,
     ),
     Claim(
         "proposition-1",
         "theory",
         "Proposition 1",
-        "With log-sum-exp aggregation the bound on the violation per round also holds for several constraints.",
-        "some decision is feasible for the aggregate as printed; with the largest temperature that Lemma 1 allows, of the order "
-        "T^(1/6), the peak violation decreases at least as fast as T^(-1/6) below its bound, and regret stays O(sqrt T)",
+        "With log-sum-exp aggregation the bound on the violation per round also holds for "
+        "several constraints.",
+        "some decision is feasible for the aggregate as printed; with the largest temperature "
+        "that Lemma 1 allows, of the order T^(1/6), the peak violation decreases at least as "
+        "fast as T^(-1/6) below its bound, and regret stays O(sqrt T)",
         theory_criteria.proposition_1,
     ),
     Claim(
         "propositions-4-5",
         "theory",
         "Propositions 4 and 5",
-        "With the clipped Lagrangian, the rates of the earlier methods also hold for the clipped violation.",
+        "With the clipped Lagrangian, the rates of the earlier methods also hold for the clipped "
+        "violation.",
         f"for every beta, {_RATE}",
         theory_criteria.propositions_4_5,
     ),

@@ -1,7 +1,8 @@
-"""The criteria by which the paper's claims are judged: functions from a stored dataset to a verdict.
+"""The criteria by which the paper's claims are judged: functions from a stored dataset to a
+verdict.
 
-The functions stand in the order of the claims in `claims`: toy, doubly stochastic matrices, dispatch. Those about theorems are in
-`theory_criteria`.
+The functions stand in the order of the claims in `claims`: toy, doubly stochastic matrices,
+dispatch. Those about theorems are in `theory_criteria`.
 """
 
 from __future__ import annotations
@@ -54,13 +55,18 @@ def _walk(data: xarray.Dataset, name: str, contestant: str) -> float:
 
 
 def toy_follows(data: xarray.Dataset) -> Judgement:
-    """Share of rounds near the boundary after reaching it, largest g, and distance of the end from the optimum."""
+    """Share of rounds near the boundary after reaching it, largest g, and distance of the end from
+    the optimum."""
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for beta in BETAS:
         one = f"clipped-{beta}"
         near, high, miss = (_walk(data, name, one) for name in ("near", "high", "miss"))
-        figures |= {f"{one}: share within 0.05 of the boundary": near, f"{one}: largest g": high, f"{one}: miss": miss}
+        figures |= {
+            f"{one}: share within 0.05 of the boundary": near,
+            f"{one}: largest g": high,
+            f"{one}: miss": miss,
+        }
         parts[f"{one} stays near"] = near >= 0.95 and high <= 0.05
         parts[f"{one} reaches the optimum"] = miss <= 0.1
     return graded(parts, figures)
@@ -71,28 +77,40 @@ def toy_oscillates(data: xarray.Dataset) -> Judgement:
     crossings, high, low = (_walk(data, name, "ogd") for name in ("crossings", "high", "low"))
     figures = {"crossings": crossings, "largest g": high, "smallest g": low}
     return graded(
-        {"ten crossings": crossings >= 10, "swings beyond 0.1 both ways": high >= 0.1 and low <= -0.1}, figures
+        {
+            "ten crossings": crossings >= 10,
+            "swings beyond 0.1 both ways": high >= 0.1 and low <= -0.1,
+        },
+        figures,
     )
 
 
 def toy_violates(data: xarray.Dataset) -> Judgement:
     """Share of rounds with g > 0."""
     shares = {f"a-ogd-{beta}": _walk(data, "share", f"a-ogd-{beta}") for beta in BETAS}
-    return graded({name: share > 0.5 for name, share in shares.items()}, {f"{n}: share": s for n, s in shares.items()})
+    return graded(
+        {name: share > 0.5 for name, share in shares.items()},
+        {f"{n}: share": s for n, s in shares.items()},
+    )
 
 
 def toy_outer_ball(data: xarray.Dataset) -> Judgement:
     """Share of rounds on the outer ball and clearly outside the constraint."""
     shares = {f"a-ogd-{beta}": _walk(data, "ring", f"a-ogd-{beta}") for beta in BETAS}
-    figures = {f"{name}: share of rounds on the outer ball": share for name, share in shares.items()}
+    figures = {
+        f"{name}: share of rounds on the outer ball": share for name, share in shares.items()
+    }
     if min(shares.values()) >= 0.5:
         return Judgement(HOLDS, figures)
     verdict = PART if max(shares.values()) >= 0.1 else FAILS
-    return Judgement(verdict, figures, "decisions are on the ball at first and later just outside the constraint")
+    return Judgement(
+        verdict, figures, "decisions are on the ball at first and later just outside the constraint"
+    )
 
 
 def toy_cancels(data: xarray.Dataset) -> Judgement:
-    """Clipped violation of OGD against its signed sum, and both against the clipped violation of Clipped-OGD."""
+    """Clipped violation of OGD against its signed sum, and both against the clipped violation of
+    Clipped-OGD."""
     clipped, signed = _last(data, "violation", "ogd"), _last(data, "largest_excess", "ogd")
     ours = _last(data, "violation", "clipped-half")
     parts = {
@@ -119,8 +137,14 @@ def toy_buys(data: xarray.Dataset) -> Judgement:
 
 def doubly_best(data: xarray.Dataset) -> Judgement:
     """Violation and regret of Our-strong as ratios to the best of the other learners."""
-    names = [str(name) for name in data["contestant"].values if str(name) not in ("strong", "strong-scaled")]
-    names = [name for name in names if not name.startswith("scaled")]  # the paper's figure has the paper's parameters
+    names = [
+        str(name)
+        for name in data["contestant"].values
+        if str(name) not in ("strong", "strong-scaled")
+    ]
+    names = [
+        name for name in names if not name.startswith("scaled")
+    ]  # the paper's figure has the paper's parameters
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for quantity in ("violation", "regret"):
@@ -129,7 +153,8 @@ def doubly_best(data: xarray.Dataset) -> Judgement:
         figures |= {f"Our-strong: {quantity}": ours, f"best other: {quantity}": best}
         if best > 0:
             figures[f"ratio to the best: {quantity}"] = ours / best
-        # The difference is compared with the size of the best, so that a negative regret makes sense too.
+        # The difference is compared with the size of the best, so that a negative regret makes
+        # sense too.
         parts[quantity] = ours - best <= (CLOSE - 1) * abs(best)
     return graded(parts, figures)
 
@@ -141,20 +166,37 @@ def doubly_flattens(data: xarray.Dataset) -> Judgement:
     early = int(np.argmin(np.abs(horizons - horizons[-1] / 10)))
     growth = float(np.log(one[-1] / one[early]) / np.log(horizons[-1] / horizons[early]))
     rivals = {f"a-ogd-{beta}": _last(data, "violation", f"a-ogd-{beta}") for beta in BETAS}
-    rivals |= {f"a-ogd-strong-{beta}": _last(data, "violation", f"a-ogd-strong-{beta}") for beta in BETAS}
-    figures = {"Clipped-OGD: violation": float(one[-1]), "growth exponent, last decade": growth, **rivals}
-    parts = {"larger than A-OGD's": float(one[-1]) > min(rivals.values()), "flat (exponent below 0.2)": growth < 0.2}
+    rivals |= {
+        f"a-ogd-strong-{beta}": _last(data, "violation", f"a-ogd-strong-{beta}") for beta in BETAS
+    }
+    figures = {
+        "Clipped-OGD: violation": float(one[-1]),
+        "growth exponent, last decade": growth,
+        **rivals,
+    }
+    parts = {
+        "larger than A-OGD's": float(one[-1]) > min(rivals.values()),
+        "flat (exponent below 0.2)": growth < 0.2,
+    }
     return graded(parts, figures)
 
 
 def dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
-    """Largest violation of the earlier methods and of Clipped-OGD, and whether Clipped-OGD serves the demand."""
-    peaks = {str(name): float(data["excess"].sel(contestant=name).max().clip(0)) for name in data["contestant"].values}
+    """Largest violation of the earlier methods and of Clipped-OGD, and whether Clipped-OGD serves
+    the demand."""
+    peaks = {
+        str(name): float(data["excess"].sel(contestant=name).max().clip(0))
+        for name in data["contestant"].values
+    }
     earlier = {name: peak for name, peak in peaks.items() if name.startswith(("ogd", "a-ogd"))}
     mine = {name: peak for name, peak in peaks.items() if name.startswith(ours)}
-    parts = {f"{name} violates by over a tenth of the cap": peak > 0.1 * CAP for name, peak in earlier.items()}
+    parts = {
+        f"{name} violates by over a tenth of the cap": peak > 0.1 * CAP
+        for name, peak in earlier.items()
+    }
     parts |= {f"{name} by under a twentieth": peak < 0.05 * CAP for name, peak in mine.items()}
-    # A learner that does not serve the demand stays below the cap trivially, so its cost is checked as well.
+    # A learner that does not serve the demand stays below the cap trivially, so its cost is checked
+    # as well.
     best = float(data["best_cost"][-DAY:].mean())
     last = {name: float(data["cost"].sel(contestant=name)[-DAY:].mean()) / best for name in mine}
     parts |= {f"{name} serves the demand": ratio <= 2 for name, ratio in last.items()}
@@ -172,7 +214,11 @@ def dispatch_cost(data: xarray.Dataset, ours: str) -> Judgement:
         ratios[beta] = mean / best
     if all(ratio <= 1.1 for ratio in ratios.values()):
         return Judgement(HOLDS, figures)
-    near = min(ratios.values()) <= 1.25 or any(figures[f"{ours}-{beta}: last day over best"] <= 1.1 for beta in BETAS)
+    near = min(ratios.values()) <= 1.25 or any(
+        figures[f"{ours}-{beta}: last day over best"] <= 1.1 for beta in BETAS
+    )
     return Judgement(
-        PART if near else FAILS, figures, "" if near else "the step is too small for the decision to leave its start"
+        PART if near else FAILS,
+        figures,
+        "" if near else "the step is too small for the decision to leave its start",
     )

@@ -21,12 +21,14 @@ def names(data: xarray.Dataset) -> list[str]:
 
 
 def title_of(data: xarray.Dataset, name: str) -> str:
-    """Return a contestant's label as plain text, because rendering formulas is slow and the page needs text anyway."""
+    """Return a contestant's label as plain text, because rendering formulas is slow and the page
+    needs text anyway."""
     label = str(data["label"].sel(contestant=name).item())
     return label.replace("$\\beta=", "\u03b2 = ").replace("$", "")
 
 
 def bounds_of(data: xarray.Dataset, quantity: str) -> xarray.DataArray:
-    """Return the explicit bounds by (case, horizon). Trivial bounds, which hold for every learner, are NaN."""
+    """Return the explicit bounds by (case, horizon). Trivial bounds, which hold for every learner,
+    are NaN."""
     bound = data[f"bound_{quantity}"]
     return bound.where(bound < data[f"trivial_{quantity}"])

@@ -1,4 +1,5 @@
-"""All steps of the reproduction: run the experiments, draw the figures, write the report, print a summary."""
+"""All steps of the reproduction: run the experiments, draw the figures, write the report, print a
+summary."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ _STYLES = {
 
 
 def run_all(
-    experiment: str, out: Path, quick: bool = False, seeds: int = 10, demand: tuple[str, ...] = (), quiet: bool = False
+    experiment: str,
+    out: Path,
+    quick: bool = False,
+    seeds: int = 10,
+    demand: tuple[str, ...] = (),
+    quiet: bool = False,
 ) -> dict[str, Any]:
     """Run one experiment or all, judge the claims, draw the figures and write the report.
 
@@ -33,7 +39,8 @@ def run_all(
         out: folder for results, figures and report.
         quick: use fewer and shorter horizons.
         seeds: number of random sequences to average over.
-        demand: files with the demand for the dispatch experiment; if empty, the packaged series is used.
+        demand: files with the demand for the dispatch experiment; if empty, the packaged series is
+            used.
         quiet: print nothing to standard output; progress goes to standard error.
 
     Returns:
@@ -42,7 +49,9 @@ def run_all(
     arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
     out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
     try:
-        result = reproduce(names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True)
+        result = reproduce(
+            names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True
+        )
         further = None
         if experiment == "all":
             further = _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
@@ -51,7 +60,8 @@ def run_all(
     except KeyboardInterrupt:
         if not quiet:
             _console().print(
-                f"Interrupted. Finished experiments are kept in {out}; run the same command again to continue."
+                f"Interrupted. Finished experiments are kept in {out}; run the same command again "
+                "to continue."
             )
         raise
     if not quiet:
@@ -78,7 +88,9 @@ def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> No
     from rich.table import Table
 
     console = _console()
-    verdicts = Table("id", "claim", "verdict", "same verdict under other choices", title="Claims of the paper")
+    verdicts = Table(
+        "id", "claim", "verdict", "same verdict under other choices", title="Claims of the paper"
+    )
     for one in result["claims"]:
         style = _STYLES[one["verdict"]]
         survives = {True: "yes", False: "no", None: ""}[one["survives"]]
@@ -113,7 +125,10 @@ def _by_experiment(steps: list[dict[str, Any]]) -> list[tuple[str, float, bool]]
     found: dict[str, list[dict[str, Any]]] = {}
     for step in steps:
         found.setdefault(step["step"].split("/")[0], []).append(step)
-    return [(name, sum(s["seconds"] for s in group), all(s["kept"] for s in group)) for name, group in found.items()]
+    return [
+        (name, sum(s["seconds"] for s in group), all(s["kept"] for s in group))
+        for name, group in found.items()
+    ]
 
 
 def _console() -> Any:

@@ -1,7 +1,9 @@
-"""Run the experiments, store their results, and judge the claims. An interrupted reproduction can be resumed.
+"""Run the experiments, store their results, and judge the claims. An interrupted reproduction can
+be resumed.
 
-The output folder contains `<experiment>/results.nc` for the main choice of what the paper does not specify,
-`<experiment>/choice-<k>.nc` for the other choices, `claims.json` and `timing.json`. Figures and the report read only these.
+The output folder contains `<experiment>/results.nc` for the main choice of what the paper does not
+specify, `<experiment>/choice-<k>.nc` for the other choices, `claims.json` and `timing.json`.
+Figures and the report read only these.
 """
 
 from __future__ import annotations
@@ -33,26 +35,63 @@ FEW = (500, 2000, 8000, 20_000)
 THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
 
 OPEN = (
-    {"what": "toy: radius R of the outer ball", "chosen": "1, the smallest that contains the l1 ball", "others": "1.2, sqrt(2)"},
+    {
+        "what": "toy: radius R of the outer ball",
+        "chosen": "1, the smallest that contains the l1 ball",
+        "others": "1.2, sqrt(2)",
+    },
     {"what": "toy, all learners: first decision", "chosen": "the centre of the ball", "others": ""},
-    {"what": "OGD: delta", "chosen": "the smallest value that satisfies its condition", "others": ""},
-    {"what": "OGD: D", "chosen": "max |g| over the ball; the paper's max g is too small", "others": ""},
-    {"what": "maximum of constraints: subgradient at ties", "chosen": "mean of the active gradients", "others": ""},
+    {
+        "what": "OGD: delta",
+        "chosen": "the smallest value that satisfies its condition",
+        "others": "",
+    },
+    {
+        "what": "OGD: D",
+        "chosen": "max |g| over the ball; the paper's max g is too small",
+        "others": "",
+    },
+    {
+        "what": "maximum of constraints: subgradient at ties",
+        "chosen": "mean of the active gradients",
+        "others": "",
+    },
     {"what": "doubly stochastic: d", "chosen": "10", "others": "5, 15"},
     {"what": "doubly stochastic: R, G", "chosen": "sqrt(d), 2 sqrt(d)", "others": ""},
-    {"what": "doubly stochastic: variant of A-OGD", "chosen": "both the convex and the strongly convex variant", "others": ""},
-    {"what": "dispatch: demand", "chosen": "California ISO, hourly, interpolated to 5 minutes", "others": "--demand FILE"},
-    {"what": "dispatch: scale of the demand", "chosen": "mean 33, so that the emission cap is active", "others": "30, 40"},
+    {
+        "what": "doubly stochastic: variant of A-OGD",
+        "chosen": "both the convex and the strongly convex variant",
+        "others": "",
+    },
+    {
+        "what": "dispatch: demand",
+        "chosen": "California ISO, hourly, interpolated to 5 minutes",
+        "others": "--demand FILE",
+    },
+    {
+        "what": "dispatch: scale of the demand",
+        "chosen": "mean 33, so that the emission cap is active",
+        "others": "30, 40",
+    },
     {"what": "dispatch: e_i", "chosen": "0", "others": "0.2"},
-    {"what": "dispatch: B and x_1", "chosen": "ball of radius ||x_max|| around x_1 = 0", "others": "the box of limits"},
-    {"what": "dispatch: G", "chosen": "computed over the ball from the problem's coefficients", "others": ""},
-)  # fmt: skip
+    {
+        "what": "dispatch: B and x_1",
+        "chosen": "ball of radius ||x_max|| around x_1 = 0",
+        "others": "the box of limits",
+    },
+    {
+        "what": "dispatch: G",
+        "chosen": "computed over the ball from the problem's coefficients",
+        "others": "",
+    },
+)
 """What the paper does not specify, what was chosen, and which other choices were tried."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a reproduction. Stored results that were computed with other options are not reused."""
+    """Options of a reproduction. Stored results that were computed with other options are not
+    reused."""
 
     seeds: int = 10
     seed: int = 0
@@ -78,9 +117,11 @@ class Options:
 def reproduce(
     names: Sequence[str], folder: str | Path, options: Options | None = None, progress: bool = True
 ) -> dict[str, Any]:
-    """Run the experiments that are not stored yet, judge every claim, and return the contents of claims.json.
+    """Run the experiments that are not stored yet, judge every claim, and return the contents of
+    claims.json.
 
-    Results are written after an experiment has finished. An interrupted experiment is repeated; finished ones are kept.
+    Results are written after an experiment has finished. An interrupted experiment is repeated;
+    finished ones are kept.
     """
     folder, options = Path(folder), options or Options()
     for name in names:
@@ -100,12 +141,20 @@ def reproduce(
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
                 files.write_atomically(path, _file_of(data))
             clock.append(
-                {"step": path.relative_to(folder).as_posix(), "seconds": time.perf_counter() - begun, "kept": kept}
+                {
+                    "step": path.relative_to(folder).as_posix(),
+                    "seconds": time.perf_counter() - begun,
+                    "kept": kept,
+                }
             )
     result = summary(folder, options)
-    files.write_atomically(folder / "claims.json", json.dumps(result, indent=1, sort_keys=True).encode())
+    files.write_atomically(
+        folder / "claims.json", json.dumps(result, indent=1, sort_keys=True).encode()
+    )
     total = sum(step["seconds"] for step in clock)
-    files.write_atomically(folder / "timing.json", json.dumps({"steps": clock, "total": total}, indent=1).encode())
+    files.write_atomically(
+        folder / "timing.json", json.dumps({"steps": clock, "total": total}, indent=1).encode()
+    )
     return result
 
 
@@ -118,7 +167,8 @@ def _file_of(data: xarray.Dataset) -> bytes:
 
 
 def summary(folder: str | Path, options: Options) -> dict[str, Any]:
-    """Judge every claim whose results are in the folder. The outcome depends on the stored results only."""
+    """Judge every claim whose results are in the folder. The outcome depends on the stored results
+    only."""
     folder = Path(folder)
     present = [name for name in EXPERIMENTS if _path(folder, name, 0).exists()]
     results = {name: load(folder, name, options) for name in present}
@@ -127,7 +177,10 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
         "claims": judge(results),
         "open": list(OPEN),
         "options": asdict(options),
-        "versions": {"python": sys.version.split()[0], **{name: version(name) for name in libraries}},
+        "versions": {
+            "python": sys.version.split()[0],
+            **{name: version(name) for name in libraries},
+        },
     }
 
 
@@ -140,9 +193,11 @@ def load(folder: str | Path, name: str, options: Options | None = None) -> list[
 
 
 def _choices(name: str, options: Options) -> Sequence[Any]:
-    return {"toy": toy.CHOICES, "doubly-stochastic": doubly_stochastic.CHOICES, "dispatch": dispatch.CHOICES}.get(
-        name, (None,)
-    )
+    return {
+        "toy": toy.CHOICES,
+        "doubly-stochastic": doubly_stochastic.CHOICES,
+        "dispatch": dispatch.CHOICES,
+    }.get(name, (None,))
 
 
 def _path(folder: Path, name: str, k: int) -> Path:
@@ -171,7 +226,10 @@ def _finished(path: Path, options: Options) -> bool:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as data:
             made = json.loads(data.attrs["options"])
-            return bool(made == json.loads(json.dumps(asdict(options))) and data.attrs["taut"] == version("taut"))
+            return bool(
+                made == json.loads(json.dumps(asdict(options)))
+                and data.attrs["taut"] == version("taut")
+            )
     except (OSError, KeyError, ValueError):
         return False
 
@@ -186,7 +244,12 @@ def _bar(show: bool, jobs: int) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     console = Console(stderr=True)
     with Progress(*columns, transient=True, console=console) as bars:
         bar, begun = bars.add_task("", total=jobs), [False]

@@ -1,4 +1,5 @@
-"""Before a round is played: announced constraints are enforced, and in live use another decision can have been played."""
+"""Before a round is played: announced constraints are enforced, and in live use another decision
+can have been played."""
 
 from __future__ import annotations
 
@@ -23,37 +24,49 @@ from .packing import Packing
 from .step import Remembered, header, with_previous
 
 __all__ = [
-    "announced_needs_data", "check_announced", "check_announced_count", "count_announced", "heeded", "heeded_step",
+    "announced_needs_data",
+    "check_announced",
+    "check_announced_count",
+    "count_announced",
+    "heeded",
+    "heeded_step",
     "moved_step",
-]  # fmt: skip
+]
 
 
 def check_announced(
-    learners: tuple[Learner, ...], problem: Problem, stream: Stream | None = None, feedback: Feedback | None = None
+    learners: tuple[Learner, ...],
+    problem: Problem,
+    stream: Stream | None = None,
+    feedback: Feedback | None = None,
 ) -> None:
-    """Refuse learners that do not look at announced constraints, feedback, and data that cannot be announced."""
+    """Refuse learners that do not look at announced constraints, feedback, and data that cannot be
+    announced."""
     if problem.announced is None:
         return
     if feedback is not None:
         raise ValueError(
-            f"feedback: got {feedback!r} for a problem with announced constraints; expected full information, for which alone "
-            "it is proven what enforcing them does"
+            f"feedback: got {feedback!r} for a problem with announced constraints; expected full "
+            "information, for which alone it is proven what enforcing them does"
         )
     for learner in learners:
         if not learner.heeds_announced:
             raise TypeError(
-                f"learner: {type(learner).__name__} fixes its decision before it sees announced constraints; expected a learner "
-                "that enforces them, such as half-space, or a problem in which they are ordinary constraints"
+                f"learner: {type(learner).__name__} fixes its decision before it sees announced "
+                "constraints; expected a learner that enforces them, such as half-space, or a "
+                "problem in which they are ordinary constraints"
             )
     if stream is not None and stream.reacts and announced_needs_data(problem):
         raise ValueError(
-            "announced: got constraints that depend on the round's data, which an adversary reveals after the decision; expected "
-            "constraints of the decision and the previous one only"
+            "announced: got constraints that depend on the round's data, which an adversary "
+            "reveals after the decision; expected constraints of the decision and the previous "
+            "one only"
         )
 
 
 def announced_needs_data(problem: Problem) -> bool:
-    """Return whether the announced constraints look at the round's data: they do if they cannot be traced without any."""
+    """Return whether the announced constraints look at the round's data: they do if they cannot be
+    traced without any."""
     try:
         _without_data(problem)
     except Exception as error:  # whatever a user's function raises when its data are missing
@@ -75,13 +88,16 @@ def count_announced(problem: Problem, given: int | None) -> int:
     """Return the number of announced constraints, traced if they do not look at data."""
     if problem.announced is None:
         if given is not None:
-            raise ValueError(f"announced_count: got {given}; expected None for a problem without announced constraints")
+            raise ValueError(
+                f"announced_count: got {given}; expected None for a problem without announced "
+                "constraints"
+            )
         return 0
     if announced_needs_data(problem):
         if given is None:
             raise ValueError(
-                "announced_count: got None; expected the number of announced constraints, which depends on the round's data: "
-                "Player(..., announced_count=m)"
+                "announced_count: got None; expected the number of announced constraints, which "
+                "depends on the round's data: Player(..., announced_count=m)"
             )
         return arguments.count("announced_count", given)
     found = int(_without_data(problem).shape[0])
@@ -95,9 +111,13 @@ def check_announced_count(problem: Problem, decision: Any, data: Any, expected: 
     if problem.announced is None:
         return
     given = problem.given(data, decision)
-    found = traced("announced(x, z)", "announced", "z", problem.announced.values, decision, given).shape[0]
+    found = traced(
+        "announced(x, z)", "announced", "z", problem.announced.values, decision, given
+    ).shape[0]
     if found != expected:
-        raise ValueError(f"z: got data with which announced(x, z) returns {found} values; expected {expected}")
+        raise ValueError(
+            f"z: got data with which announced(x, z) returns {found} values; expected {expected}"
+        )
 
 
 def heeded(learner: Learner, state: Any, announced: Constraints, domain: Domain, z: Any) -> Any:
@@ -110,11 +130,14 @@ def _no_loss(x: jax.Array, z: Any) -> Any:
 
 
 def heeded_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, z) -> *state that enforces announced constraints, for live use."""
+    """Return the compiled function (*fixed, *state, z) -> *state that enforces announced
+    constraints, for live use."""
     return programs.compiled(_heeded, fixed, state, header_size)
 
 
-def _heeded(fixed: Packing, packing: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
+def _heeded(
+    fixed: Packing, packing: Packing, header_size: int, *arrays: Any
+) -> tuple[jax.Array, ...]:
     *given, z = arrays
     _, domain, learner, _, announced = fixed.unpack(tuple(given[: fixed.count]))
     state, previous, _ = Remembered.parts(packing.unpack(tuple(given[fixed.count :]), header_size))
@@ -123,17 +146,22 @@ def _heeded(fixed: Packing, packing: Packing, header_size: int, *arrays: Any) ->
 
 
 def moved_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, x) -> *state that puts another decision in the place of the learner's."""
+    """Return the compiled function (*fixed, *state, x) -> *state that puts another decision in the
+    place of the learner's."""
     return programs.compiled(_moved, fixed, state, header_size)
 
 
-def _moved(fixed: Packing, packing: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
+def _moved(
+    fixed: Packing, packing: Packing, header_size: int, *arrays: Any
+) -> tuple[jax.Array, ...]:
     *given, x = arrays
     learner: Learner = fixed.unpack(tuple(given[: fixed.count]))[2]
     state, previous, _ = Remembered.parts(packing.unpack(tuple(given[fixed.count :]), header_size))
     return _again(packing, header_size, learner.moved(state, x), previous)
 
 
-def _again(packing: Packing, header_size: int, state: Any, previous: jax.Array | None) -> tuple[jax.Array, ...]:
+def _again(
+    packing: Packing, header_size: int, state: Any, previous: jax.Array | None
+) -> tuple[jax.Array, ...]:
     nothing = jnp.zeros(header_size - 2 - state.x.size - len(COLUMNS), state.x.dtype)
     return packing.pack_traced(Remembered.around(state, previous), header(0, 0, nothing, state.x))

@@ -1,7 +1,8 @@
 """Host memory for a chunk's data, from which the compiled loop reads without a copy.
 
-XLA uses a NumPy array in place if its address is divisible by 64, as those of JAX's own arrays are. It copies any other
-array into fresh memory, which takes several times longer than NumPy needs to copy it into memory that is in use already.
+XLA uses a NumPy array in place if its address is divisible by 64, as those of JAX's own arrays are.
+It copies any other array into fresh memory, which takes several times longer than NumPy needs to
+copy it into memory that is in use already.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ __all__ = ["BUFFERS", "Staging", "aligned", "is_aligned"]
 
 ALIGNMENT = 64
 KEPT = 64 * 2**20
-"""At most so many bytes are kept between simulations: enough for two chunks in each of four threads."""
+"""At most so many bytes are kept between simulations: enough for two chunks in each of four
+threads."""
 Array = np.ndarray[Any, Any]
 
 
@@ -30,12 +32,15 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
 
 def is_aligned(array: Array) -> bool:
     """Return whether XLA uses the array in place."""
-    address: int = array.__array_interface__["data"][0]  # several times faster than array.ctypes.data
+    address: int = array.__array_interface__["data"][
+        0
+    ]  # several times faster than array.ctypes.data
     return array.flags.c_contiguous and address % ALIGNMENT == 0
 
 
 class Buffers:
-    """Memory for the data of chunks, kept for the next chunk and for the next simulation of any thread.
+    """Memory for the data of chunks, kept for the next chunk and for the next simulation of any
+    thread.
 
     Allocating memory costs more than copying into it, and a new thread would have none of its own.
     """
@@ -53,7 +58,8 @@ class Buffers:
         return aligned((size,), np.uint8)
 
     def give_back(self, memory: Array) -> None:
-        """Keep memory for later. Beyond a limit, what was not used for the longest time is freed."""
+        """Keep memory for later. Beyond a limit, what was not used for the longest time is
+        freed."""
         with self._lock:
             self._free.append(memory)
             while sum(kept.size for kept in self._free) > KEPT:
@@ -64,13 +70,15 @@ BUFFERS = Buffers()
 
 
 class Staging:
-    """The data of one chunk, copied to where the compiled loop reads them in place. `end` it after the chunk has been played."""
+    """The data of one chunk, copied to where the compiled loop reads them in place. `end` it after
+    the chunk has been played."""
 
     def __init__(self) -> None:
         self._taken: list[Array] = []
 
     def copy(self, data: Array, length: int) -> Array:
-        """Return `data`, with axes seed and round, in an array of `length` rounds; the rounds after them are undefined."""
+        """Return `data`, with axes seed and round, in an array of `length` rounds; the rounds after
+        them are undefined."""
         if data.shape[1] == length and is_aligned(data):
             return data
         shape = (data.shape[0], length, *data.shape[2:])
@@ -82,7 +90,8 @@ class Staging:
         return copied
 
     def end(self) -> None:
-        """Let the next chunk use the memory. Without this it is freed, once the loop that reads it has ended."""
+        """Let the next chunk use the memory. Without this it is freed, once the loop that reads it
+        has ended."""
         for memory in self._taken:
             BUFFERS.give_back(memory)
         self._taken = []

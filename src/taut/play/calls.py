@@ -1,7 +1,9 @@
-"""Calls that repeat an earlier one, perhaps with other data of the same shape: what was checked and laid out is used again.
+"""Calls that repeat an earlier one, perhaps with other data of the same shape: what was checked and
+laid out is used again.
 
-Checks and layout depend on objects that do not change (learner, problem, options) and on shapes and types of the data, never on
-the numbers in them. For one round they take several times longer than the round itself.
+Checks and layout depend on objects that do not change (learner, problem, options) and on shapes and
+types of the data, never on the numbers in them. For one round they take several times longer than
+the round itself.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ SMALL = 1024
 
 
 class Prepared(NamedTuple):
-    """What an earlier call prepared, without its data. Problems are weak references, because they own this memory."""
+    """What an earlier call prepared, without its data. Problems are weak references, because they
+    own this memory."""
 
     problem: weakref.ref[Problem]
     score: weakref.ref[Problem] | None
     named: tuple[Any, ...]
-    """Objects that the key names by their identity, which no other object can have while they are kept here."""
+    """Objects that the key names by their identity, which no other object can have while they are
+    kept here."""
     learners: tuple[Learner, ...]
     swept: bool
     every: int
@@ -54,13 +58,29 @@ class Call(NamedTuple):
 
     @classmethod
     def of(
-        cls, learner: Any, problem: Any, stream: Any, x1: Any, record: Any, score: Any, feedback: Any, *others: Hashable
+        cls,
+        learner: Any,
+        problem: Any,
+        stream: Any,
+        x1: Any,
+        record: Any,
+        score: Any,
+        feedback: Any,
+        *others: Hashable,
     ) -> Call | None:
-        """Return the call, or None if an equal one cannot be recognised quickly; `others` are compared by value."""
-        if type(problem) is not Problem or problem.previous or not (score is None or type(score) is Problem):
+        """Return the call, or None if an equal one cannot be recognised quickly; `others` are
+        compared by value."""
+        if (
+            type(problem) is not Problem
+            or problem.previous
+            or not (score is None or type(score) is Problem)
+        ):
             return None  # models written in CVXPY arrange their data
         learners = tuple(learner) if isinstance(learner, (list, tuple)) else (learner,)
-        named = (*(LEARNERS.get(one) if isinstance(one, str) else one for one in learners), feedback)
+        named = (
+            *(LEARNERS.get(one) if isinstance(one, str) else one for one in learners),
+            feedback,
+        )
         shapes, start = _shapes(stream), _start(x1)
         if shapes is None or start is None or not isinstance(record, (tuple, str)):
             return None
@@ -105,9 +125,14 @@ class Call(NamedTuple):
         )
 
     def keep(self, simulation: Simulation) -> None:
-        """Remember how the call was prepared, unless it draws random numbers or its objects can change."""
+        """Remember how the call was prepared, unless it draws random numbers or its objects can
+        change."""
         stream, layout = simulation.stream, simulation.layout
-        if simulation.random_keys is not None or not isinstance(stream, Arrays) or not _is_constant(layout.kept):
+        if (
+            simulation.random_keys is not None
+            or not isinstance(stream, Arrays)
+            or not _is_constant(layout.kept)
+        ):
             return
         self.memory.keep(
             self.key,
@@ -125,7 +150,8 @@ class Call(NamedTuple):
 
 
 def _shapes(stream: Any) -> Hashable | None:
-    """Return the structure of the data and shapes and types of its arrays; None for anything else than arrays."""
+    """Return the structure of the data and shapes and types of its arrays; None for anything else
+    than arrays."""
     if type(stream) is np.ndarray or isinstance(stream, jax.Array):
         return stream.shape, stream.dtype
     if not isinstance(stream, (dict, tuple)):
@@ -137,7 +163,8 @@ def _shapes(stream: Any) -> Hashable | None:
 
 
 def _start(x1: Any) -> Hashable | None:
-    """Return the numbers of a given first decision; None if they are too many or not in an array."""
+    """Return the numbers of a given first decision; None if they are too many or not in an
+    array."""
     if x1 is None:
         return ()
     if type(x1) is not np.ndarray or x1.size > SMALL:

@@ -1,8 +1,10 @@
-"""Checkpoints: after each chunk, all that is needed to continue is written to a folder, in which no file is ever half written.
+"""Checkpoints: after each chunk, all that is needed to continue is written to a folder, in which no
+file is ever half written.
 
-The records of a chunk are written to a file of their own, then the state. Each write is atomic, so whenever the process is
-killed, the state on disk and its records are complete and belong together. That they do is checked: every file names its run
-and its rounds, a record file contains the checksum of the one before it, and the state that of the last one.
+The records of a chunk are written to a file of their own, then the state. Each write is atomic, so
+whenever the process is killed, the state on disk and its records are complete and belong together.
+That they do is checked: every file names its run and its rounds, a record file contains the
+checksum of the one before it, and the state that of the last one.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ STATE = "state.npz"
 
 
 class Checkpoint:
-    """The records of the chunks played so far, in memory and, if there is a folder, on disk together with the state.
+    """The records of the chunks played so far, in memory and, if there is a folder, on disk
+    together with the state.
 
     Use it as a context: while it is open, no other process or thread can open the same folder.
 
@@ -39,7 +42,10 @@ class Checkpoint:
     def __init__(self, folder: str | Path | None, simulation: Simulation) -> None:
         self.folder = None if folder is None else arguments.path("checkpoint", folder)
         if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist yet")
+            raise ValueError(
+                f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist "
+                "yet"
+            )
         self.simulation = simulation
         self.fingerprint = {} if folder is None else fingerprint(simulation)
         self.kept = KeptRecords(simulation.key, simulation.stream.horizon)
@@ -59,12 +65,15 @@ class Checkpoint:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(error.errno, f"checkpoint: {self.folder} cannot be created: {error.strerror}") from error
+            raise OSError(
+                error.errno, f"checkpoint: {self.folder} cannot be created: {error.strerror}"
+            ) from error
         with storage.lock_folder(self.folder, "checkpoint"):
             yield self
 
     def resume(self) -> tuple[Any, int]:
-        """Return the carry and the number of rounds with which the last call stopped, or those before round 1."""
+        """Return the carry and the number of rounds with which the last call stopped, or those
+        before round 1."""
         carry = self.simulation.begin()
         if self.folder is None:
             return carry, 0
@@ -76,24 +85,34 @@ class Checkpoint:
         header, arrays = files.read_arrays(path, "checkpoint")
         self._compare(path, header)
         try:
-            done, self.run, self.ends = int(header["done"]), str(header["run"]), [int(end) for end in header["ends"]]
+            done, self.run, self.ends = (
+                int(header["done"]),
+                str(header["run"]),
+                [int(end) for end in header["ends"]],
+            )
             recorded = bool(self.simulation.key.record)
-            if not 0 < done <= self.simulation.stream.horizon or (self.ends[-1:] if recorded else [done]) != [done]:
+            if not 0 < done <= self.simulation.stream.horizon or (
+                self.ends[-1:] if recorded else [done]
+            ) != [done]:
                 raise ValueError("the numbers of rounds do not fit")
             carry = files.like(carry, arrays)
             self._read_records(header["last"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"checkpoint: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+                f"checkpoint: got {path}, damaged or foreign ({error}); expected a file that taut "
+                "wrote"
             ) from error
         for start in range(0, done, self.simulation.key.length):
-            self._add_data(self.simulation.block(start, min(self.simulation.key.length, done - start)))
+            self._add_data(
+                self.simulation.block(start, min(self.simulation.key.length, done - start))
+            )
         if header["data"] != self.data:
             self._refuse(f"stream, in its first {done} rounds")
         return carry, done
 
     def _read_records(self, last: str) -> None:
-        """Read the records of all chunks, and check that the files belong to this run and to each other."""
+        """Read the records of all chunks, and check that the files belong to this run and to each
+        other."""
         assert self.folder is not None
         begun = 0
         for end in self.ends:
@@ -102,7 +121,10 @@ class Checkpoint:
             expected = {"run": self.run, "begun": begun, "done": end, "previous": self.last}
             if {name: header.get(name) for name in expected} != expected:
                 raise ValueError(f"{path.name} belongs to another run or to other rounds")
-            rows = {name: self.simulation.key.rows(name, end - begun) for name in self.simulation.key.record}
+            rows = {
+                name: self.simulation.key.rows(name, end - begun)
+                for name in self.simulation.key.record
+            }
             if {name: array.shape[ROUND_AXIS] for name, array in arrays.items()} != rows:
                 raise ValueError(f"{path.name} holds other records")
             self.kept.add(arrays, begun, end)
@@ -113,7 +135,9 @@ class Checkpoint:
     def _add_data(self, data: Any) -> None:
         self.data = hashlib.sha256(f"{self.data}{digest_of_tree(data)}".encode()).hexdigest()
 
-    def add(self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int) -> None:
+    def add(
+        self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int
+    ) -> None:
         """Keep the records of rounds begun..done; with a folder, write them and then the state."""
         self.kept.add(records, begun, done)
         if self.folder is None:
@@ -121,7 +145,10 @@ class Checkpoint:
         if records:
             path = self.folder / f"records-{done}.npz"
             files.write_arrays(
-                path, {"run": self.run, "begun": begun, "done": done, "previous": self.last}, records, follow=False
+                path,
+                {"run": self.run, "begun": begun, "done": done, "previous": self.last},
+                records,
+                follow=False,
             )
             self.ends.append(done)
             self.last = storage.digest_of_file(path)
@@ -144,17 +171,20 @@ class Checkpoint:
     def _compare(self, path: Path, header: Mapping[str, Any]) -> None:
         if header.get("format") != FORMAT:
             raise ValueError(
-                f"checkpoint: got {path} in format {header.get('format')!r}; expected format {FORMAT}, that of this version"
+                f"checkpoint: got {path} in format {header.get('format')!r}; expected format "
+                f"{FORMAT}, that of this version"
             )
         found = header.get("fingerprint")
         found = found if isinstance(found, dict) else {}
         names = sorted({*found, *self.fingerprint})
-        other = [name for name in names if not files.same(found.get(name), self.fingerprint.get(name))]
+        other = [
+            name for name in names if not files.same(found.get(name), self.fingerprint.get(name))
+        ]
         if other:
             self._refuse(", ".join(other))
 
     def _refuse(self, what: str) -> NoReturn:
         raise ValueError(
-            f"The checkpoint in {self.folder} belongs to a call with a different {what}. Use another folder, or delete "
-            "this one to start again."
+            f"The checkpoint in {self.folder} belongs to a call with a different {what}. Use "
+            "another folder, or delete this one to start again."
         )

@@ -31,7 +31,8 @@ from .totals import Totals
 __all__ = ["Chunk", "Simulation", "names_of"]
 
 SAME = 2.0**14
-"""Units of rounding by which a decision may differ between two programs that play the same rounds."""
+"""Units of rounding by which a decision may differ between two programs that play the same
+rounds."""
 
 
 class StartedChunk(NamedTuple):
@@ -62,7 +63,8 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation:
-    """A simulation that is ready to be played. `prepare` makes one; `play` and `result` carry it out."""
+    """A simulation that is ready to be played. `prepare` makes one; `play` and `result` carry it
+    out."""
 
     learners: tuple[Learner, ...]
     swept: bool
@@ -94,12 +96,24 @@ class Simulation:
         chunk: int | None,
         saved: bool = False,
     ) -> Simulation:
-        """Check that learners, problem and data fit together, and lay them out for the compiled loop.
+        """Check that learners, problem and data fit together, and lay them out for the compiled
+        loop.
 
-        One that is `saved` between chunks may be continued with data that lie elsewhere, so its chunks do not depend on that.
+        One that is `saved` between chunks may be continued with data that lie elsewhere, so its
+        chunks do not depend on that.
         """
         layout = Layout.of(
-            learners, problem, score, feedback, stream, record, every, first, random_keys, chunk, not saved
+            learners,
+            problem,
+            score,
+            feedback,
+            stream,
+            record,
+            every,
+            first,
+            random_keys,
+            chunk,
+            not saved,
         )
         return cls(
             learners=learners,
@@ -130,18 +144,25 @@ class Simulation:
         return self.layout.key
 
     def by_seed(self) -> list[Simulation]:
-        """Return one simulation per seed if seeds are better played one after the other, otherwise this one."""
+        """Return one simulation per seed if seeds are better played one after the other, otherwise
+        this one."""
         if self.layout.one_seed is None or not isinstance(self.stream, Arrays):
             return [self]
-        streams, layout = (self.stream.of_seed(seed) for seed in range(self.stream.seeds)), self.layout.one_seed
+        streams, layout = (
+            (self.stream.of_seed(seed) for seed in range(self.stream.seeds)),
+            self.layout.one_seed,
+        )
         return [replace(self, stream=stream, layout=layout.for_data(stream)) for stream in streams]
 
     def block(self, start: int, rounds: int) -> Any:
-        """Return the data of a chunk, checked to be like those of the first round; None if they depend on decisions."""
+        """Return the data of a chunk, checked to be like those of the first round; None if they
+        depend on decisions."""
         if self.stream.reacts:
             return None
         data = self.stream.block(start, rounds)
-        if not isinstance(self.stream, Arrays) and _leaf_types(data, 2) != _leaf_types(self.layout.example):
+        if not isinstance(self.stream, Arrays) and _leaf_types(data, 2) != _leaf_types(
+            self.layout.example
+        ):
             raise ValueError(
                 f"stream: got {_described(data, 2)} for a round after round {start}; expected "
                 f"{_described(self.layout.example)}, as for the first"
@@ -149,7 +170,8 @@ class Simulation:
         return data
 
     def begin(self) -> Carry:
-        """Return the carry before round 1. Between chunks the state is packed, and the totals are one float64 vector."""
+        """Return the carry before round 1. Between chunks the state is packed, and the totals are
+        one float64 vector."""
         return Carry(self.layout.placeholder_state, np.zeros(self.key.totals.size))
 
     def in_memory(self) -> Run:
@@ -167,10 +189,12 @@ class Simulation:
         return self.result(carry, kept.records)
 
     def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
-        """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not finite.
+        """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not
+        finite.
 
-        A chunk is started before the results of the one before are looked at, so that Python works while compiled code runs. If
-        the data come from a function of the user, it may overwrite the arrays that it returned before; then nothing overlaps.
+        A chunk is started before the results of the one before are looked at, so that Python works
+        while compiled code runs. If the data come from a function of the user, it may overwrite the
+        arrays that it returned before; then nothing overlaps.
         """
         overlapping = isinstance(self.stream, Arrays) or self.stream.reacts
         running: StartedChunk | None = None
@@ -182,7 +206,9 @@ class Simulation:
                 try:
                     following = self._start(state, self.block(done, rounds), done, rounds)
                     state, done = following.state, done + rounds
-                except BaseException as raised:  # the chunk before comes first, with its errors, and may be saved
+                except (
+                    BaseException
+                ) as raised:  # the chunk before comes first, with its errors, and may be saved
                     if running is None:
                         raise
                     error = raised
@@ -204,29 +230,36 @@ class Simulation:
         return StartedChunk(start, rounds, data, staging, passed, after, records)
 
     def _finish(self, totals: Array, started: StartedChunk) -> tuple[Carry, dict[str, Any]]:
-        """Wait for a chunk. Returns the carry after it and the records, or raises if a number is not finite."""
+        """Wait for a chunk. Returns the carry after it and the records, or raises if a number is
+        not finite."""
         key = self.layout.key
         header = np.asarray(started.state[0])[: key.header]
-        totals = self._added(totals, header[None, 1:] if key.blocks == 1 else started.records.pop(BLOCK_TOTALS))
+        totals = self._added(
+            totals, header[None, 1:] if key.blocks == 1 else started.records.pop(BLOCK_TOTALS)
+        )
         if not header[0] or not np.isfinite(totals).all():
             raise_first_nonfinite(programs_of(self.problem), key, started.passed, started.data)
         started.staging.end()
         trimmed = {
-            name: _first_rows(values, key.rows(name, started.rounds)) for name, values in started.records.items()
+            name: _first_rows(values, key.rows(name, started.rounds))
+            for name, values in started.records.items()
         }
         return Carry(started.state, totals), trimmed
 
     def _added(self, totals: Array, blocks: Any) -> Array:
-        """Return packed totals with those of one block after the other, so that blocks and chunks are added in the same order."""
+        """Return packed totals with those of one block after the other, so that blocks and chunks
+        are added in the same order."""
         rows = np.concatenate((totals[None], blocks), dtype=totals.dtype)
         added: Array = np.add.accumulate(rows)[-1]
         np.copyto(added, np.maximum.reduce(rows), where=self.layout.is_maximum)
         return added
 
     def _stage(self, staging: Staging, data: Any, start: int, rounds: int) -> tuple[Any, int]:
-        """Return a chunk's data in the type and length that are compiled, and how many of its rounds to skip.
+        """Return a chunk's data in the type and length that are compiled, and how many of its
+        rounds to skip.
 
-        Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the rounds before it.
+        Arrays that XLA can use in place are not copied: an incomplete chunk is completed by the
+        rounds before it.
         """
         length, floating = self.layout.key.length, self.first.dtype
         skipped = length - rounds
@@ -238,16 +271,23 @@ class Simulation:
         if usual:  # several times faster than what follows
             return staging.copy(data, length), 0
         leaves, structure = jax.tree.flatten(data)
-        arrays = [leaf if leaf.dtype == floating else cast_data("stream", leaf, floating) for leaf in leaves]
+        arrays = [
+            leaf if leaf.dtype == floating else cast_data("stream", leaf, floating)
+            for leaf in leaves
+        ]
         if longer is not None:
             all_rounds = [np.asarray(leaf) for leaf in jax.tree.leaves(longer)]
-            if all(new.dtype == old.dtype and is_aligned(new) for new, old in zip(all_rounds, arrays, strict=True)):
+            if all(
+                new.dtype == old.dtype and is_aligned(new)
+                for new, old in zip(all_rounds, arrays, strict=True)
+            ):
                 return jax.tree.unflatten(structure, all_rounds), skipped
         copied = [staging.copy(array, length) for array in arrays]
         return jax.tree.unflatten(structure, copied), 0
 
     def is_after(self, carry: Carry, final: Array) -> bool:
-        """Return whether the next decision after a chunk is `final`, (seed, *shape), up to rounding."""
+        """Return whether the next decision after a chunk is `final`, (seed, *shape), up to
+        rounding."""
         x = self.layout.decision.read(np.asarray(carry.state[0]))[0]
         size = float(np.abs(final).max()) + float(self.problem.domain.radius)
         return float(np.abs(x - final).max()) <= SAME * float(np.finfo(final.dtype).eps) * size
@@ -278,7 +318,8 @@ class Simulation:
 
 @lru_cache(16)
 def _first_span(rounds: int) -> jax.Array:
-    """Return the rounds of a first chunk, for `play`, as an array that a compiled function takes without a copy."""
+    """Return the rounds of a first chunk, for `play`, as an array that a compiled function takes
+    without a copy."""
     return jax.device_put(np.array([0, rounds, 0], np.int32))
 
 

@@ -1,4 +1,5 @@
-"""What is compiled into the loop over rounds, and what it is given: hashable descriptions and small tuples, no code."""
+"""What is compiled into the loop over rounds, and what it is given: hashable descriptions and small
+tuples, no code."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ RECORDS = {
     "excess": Record(lambda played, z: jnp.max(played.excess), thinned=False),
     "decisions": Record(lambda played, z: played.state.x, thinned=True),
     "multipliers": Record(
-        lambda played, z: played.learner.multiplier(played.state, played.round).astype(played.state.x.dtype),
+        lambda played, z: played.learner.multiplier(played.state, played.round).astype(
+            played.state.x.dtype
+        ),
         thinned=True,
     ),
     "data": Record(lambda played, z: z, thinned=False),
@@ -40,11 +43,13 @@ RECORDS = {
 
 
 BLOCK_TOTALS = "totals of blocks"
-"""Where a chunk of several blocks returns their totals, beside the records: one row of packed numbers per block."""
+"""Where a chunk of several blocks returns their totals, beside the records: one row of packed
+numbers per block."""
 
 
 class BatchShape(NamedTuple):
-    """How many learners and seeds are played side by side, and how many constraints are played and scored."""
+    """How many learners and seeds are played side by side, and how many constraints are played and
+    scored."""
 
     learners: int
     seeds: int
@@ -66,17 +71,20 @@ class CompileKey(NamedTuple):
     state: Packing
     totals: Packing
     previous: tuple[bool, bool] = (False, False)
-    """Whether the problem that is played, and the one that scores, depend on the previous decision."""
+    """Whether the problem that is played, and the one that scores, depend on the previous
+    decision."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
     whole: bool = False
     """Whether to compile all into one kernel."""
     blocks: int = 1
-    """Parts of a chunk whose totals are returned one by one. They are added like those of shorter chunks then."""
+    """Parts of a chunk whose totals are returned one by one. They are added like those of shorter
+    chunks then."""
 
     @property
     def header(self) -> int:
-        """Entries before the packed state that a chunk returns: whether all is finite, and the totals of the chunk."""
+        """Entries before the packed state that a chunk returns: whether all is finite, and the
+        totals of the chunk."""
         return 1 + self.totals.size
 
     def records(self) -> dict[str, Record]:
@@ -89,7 +97,8 @@ class CompileKey(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What stays the same through a simulation. The learner's parameters have a leading axis `learner`."""
+    """What stays the same through a simulation. The learner's parameters have a leading axis
+    `learner`."""
 
     constraints: Constraints
     scored_constraints: Constraints | None
@@ -105,7 +114,8 @@ class Inputs(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What a round changes: the learner's state (as `Remembered` if more is carried along), and the totals."""
+    """What a round changes: the learner's state (as `Remembered` if more is carried along), and the
+    totals."""
 
     state: Any
     totals: Any

@@ -1,4 +1,5 @@
-"""Structure, shapes and types of the data that a player observes: those of later rounds must be those of the first."""
+"""Structure, shapes and types of the data that a player observes: those of later rounds must be
+those of the first."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class DataTypes:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
-        self._known: tuple[Any, list[LeafType]] | None = None  # structure of the data, then shape and type per leaf
+        self._known: tuple[Any, list[LeafType]] | None = (
+            None  # structure of the data, then shape and type per leaf
+        )
         self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
         self.array: LeafType | None = None
         """Shape and type of the data if they are one array, for a quick comparison."""
@@ -38,7 +41,9 @@ class DataTypes:
         arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
         if self._known is None and self._saved is not None:
             if str(structure) != self._saved[0]:
-                raise ValueError(f"z: got data of structure {structure}; expected {self._saved[0]}, as before")
+                raise ValueError(
+                    f"z: got data of structure {structure}; expected {self._saved[0]}, as before"
+                )
             self._known = structure, self._saved[1]
         if self._known is None:
             return jax.tree.unflatten(structure, arrays), True
@@ -46,11 +51,16 @@ class DataTypes:
         shapes = [shape for shape, _ in types]
         if structure != expected or [array.shape for array in arrays] != shapes:
             came = jax.tree.unflatten(structure, [array.shape for array in arrays])
-            raise ValueError(f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, as before")
+            raise ValueError(
+                f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, "
+                "as before"
+            )
         for array, (_, dtype) in zip(arrays, types, strict=True):
             if array.dtype.kind == "f" and dtype.kind != "f":
                 raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
-        alike = [array.astype(dtype, copy=False) for array, (_, dtype) in zip(arrays, types, strict=True)]
+        alike = [
+            array.astype(dtype, copy=False) for array, (_, dtype) in zip(arrays, types, strict=True)
+        ]
         return jax.tree.unflatten(structure, alike), False
 
     def remember(self, z: Any) -> None:
@@ -63,7 +73,11 @@ class DataTypes:
     def described(self) -> Any:
         """Describe the data of earlier rounds for a file; None before the first."""
         known = self._saved if self._known is None else (str(self._known[0]), self._known[1])
-        return None if known is None else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
+        return (
+            None
+            if known is None
+            else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
+        )
 
     def restore(self, described: Any) -> None:
         """Continue from what `described` returned. Raises ValueError if it is something else."""

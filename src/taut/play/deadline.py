@@ -1,4 +1,5 @@
-"""Deadlines: a simulation that runs inside a deadline ends with an error between two chunks once its time is up."""
+"""Deadlines: a simulation that runs inside a deadline ends with an error between two chunks once
+its time is up."""
 
 from __future__ import annotations
 
@@ -27,4 +28,6 @@ def check_deadline(done: int, horizon: int) -> None:
     """Raise TimeoutError if the time is up, and say how far the simulation came."""
     limit = _limit.get()
     if limit is not None and time.monotonic() > limit[0]:
-        raise TimeoutError(f"The time limit of {limit[1]:g} s ended after {done} of {horizon} rounds.")
+        raise TimeoutError(
+            f"The time limit of {limit[1]:g} s ended after {done} of {horizon} rounds."
+        )

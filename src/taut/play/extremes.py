@@ -1,4 +1,5 @@
-"""The largest gradients, constraint values and loss differences that were seen in all rounds, with their rounds."""
+"""The largest gradients, constraint values and loss differences that were seen in all rounds, with
+their rounds."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ COLUMNS = (*NAMES, "constraint_slope")
 BLOCK = 256
 """Rounds that a player buffers before they are looked at."""
 ALL_ROWS = 256
-"""Entries of a Jacobian up to which the gradients of all constraints are looked at; else that of the largest constraint."""
+"""Entries of a Jacobian up to which the gradients of all constraints are looked at; else that of
+the largest constraint."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,14 @@ class Extremes:
     """What a player has seen since round `since`; entries are None if nothing was seen."""
 
     since: int
-    """The first round that was looked at: 1, or the round at which a file of an earlier version was loaded."""
+    """The first round that was looked at: 1, or the round at which a file of an earlier version was
+    loaded."""
     rounds: int
     loss_lipschitz: Extreme | None
     """The largest |df_t(x_t)|."""
     constraint_lipschitz: Extreme | None
-    """The largest gradient norm of a constraint at x_t; of many constraints, only that of the largest one is looked at."""
+    """The largest gradient norm of a constraint at x_t; of many constraints, only that of the
+    largest one is looked at."""
     constraint_range: Extreme | None
     """The largest |g_i(x_t)|."""
     loss_range: Extreme | None
@@ -66,7 +70,9 @@ class Extremes:
     """|df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
 
 
-def round_extremes(round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Array, centre: jax.Array) -> jax.Array:
+def round_extremes(
+    round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Array, centre: jax.Array
+) -> jax.Array:
     """Return what a round adds, in the order of `COLUMNS`; a value that is not known is NaN."""
     values, pull, _ = round.constraints(x)
     weights = jnp.eye(values.shape[0], dtype=x.dtype)
@@ -78,12 +84,19 @@ def round_extremes(round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Ar
         largest = slope = length(weights[0])
     elif values.size * x.size <= ALL_ROWS:
         lengths = jax.vmap(length)(weights)
-        # Of equal constraints the steepest one counts. This is faster than to look for the place of the largest.
+        # Of equal constraints the steepest one counts. This is faster than to look for the place of
+        # the largest.
         largest, slope = jnp.max(lengths), jnp.max(jnp.where(values == jnp.max(values), lengths, 0))
     else:
         largest = slope = length(weights[jnp.argmax(values)])
-    away = jnp.full((), jnp.nan, x.dtype) if isinstance(round, MeasuredRound) else jnp.abs(loss - round.loss(centre))
-    return jnp.stack([jnp.sqrt(jnp.sum(gradient**2)), largest, jnp.max(jnp.abs(values)), away, slope]).astype(x.dtype)
+    away = (
+        jnp.full((), jnp.nan, x.dtype)
+        if isinstance(round, MeasuredRound)
+        else jnp.abs(loss - round.loss(centre))
+    )
+    return jnp.stack(
+        [jnp.sqrt(jnp.sum(gradient**2)), largest, jnp.max(jnp.abs(values)), away, slope]
+    ).astype(x.dtype)
 
 
 class RunningExtremes:
@@ -97,7 +110,11 @@ class RunningExtremes:
     """
 
     def __init__(
-        self, shape: tuple[int, ...], first: Array | None, rows: int, decision_of: Callable[[int], Array]
+        self,
+        shape: tuple[int, ...],
+        first: Array | None,
+        rows: int,
+        decision_of: Callable[[int], Array],
     ) -> None:
         self._shape, self._decision_of = shape, decision_of
         self._buffer = np.empty((min(rows, BLOCK), len(COLUMNS)))
@@ -127,7 +144,12 @@ class RunningExtremes:
         slope = float(max(self._values[len(NAMES)], 0.0))
         total, first = map(float, self._squares)
         return Extremes(
-            self.since, self._added, **found, constraint_slope=slope, squared_slopes=total, first_squared_slope=first
+            self.since,
+            self._added,
+            **found,
+            constraint_slope=slope,
+            squared_slopes=total,
+            first_squared_slope=first,
         )
 
     def _add_buffer(self) -> None:
@@ -150,7 +172,12 @@ class RunningExtremes:
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
         self._add_buffer()
-        live = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        live = {
+            "values": self._values,
+            "rounds": self._rounds,
+            "decisions": self._decisions,
+            "squares": self._squares,
+        }
         kept = {
             name: array.copy() for name, array in live.items()
         }  # another thread may observe while a file is written
@@ -158,16 +185,25 @@ class RunningExtremes:
         return {"about": np.array([self.since, self._added, self.changed]), **kept, **first}
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
-        """Continue from `to_arrays` after so many rounds; without arrays, nothing is known of the rounds before."""
+        """Continue from `to_arrays` after so many rounds; without arrays, nothing is known of the
+        rounds before."""
         if not arrays:
             self.first, self.since, self._added = None, rounds + 1, rounds
             return
         since, added, changed = map(int, arrays["about"])
         found = {name: arrays[name].copy() for name in ("values", "rounds", "decisions", "squares")}
         first = arrays.get("first")
-        own = {"values": self._values, "rounds": self._rounds, "decisions": self._decisions, "squares": self._squares}
+        own = {
+            "values": self._values,
+            "rounds": self._rounds,
+            "decisions": self._decisions,
+            "squares": self._squares,
+        }
         if (
-            any(found[name].shape != array.shape or found[name].dtype != array.dtype for name, array in own.items())
+            any(
+                found[name].shape != array.shape or found[name].dtype != array.dtype
+                for name, array in own.items()
+            )
             or np.isnan(found["values"]).any()
             or added != rounds
             or not 1 <= since <= rounds + 1
@@ -177,7 +213,10 @@ class RunningExtremes:
             or np.any(found["values"] == np.inf)
             or not np.isfinite(found["decisions"]).all()
             or not np.all(found["squares"] >= 0)
-            or (first is not None and (first.shape != self._decisions.shape[1:] or not np.isfinite(first).all()))
+            or (
+                first is not None
+                and (first.shape != self._decisions.shape[1:] or not np.isfinite(first).all())
+            )
         ):
             raise ValueError("the extremes are not those of this player")
         self.since, self._added, self.changed, self.first = since, added, changed, first

@@ -30,21 +30,29 @@ def run_frame(run: Run, what: str) -> pandas.DataFrame:
     return _framed(run, columns, 1 if what == "rounds" else run.every)
 
 
-def coordinates(run: Run, names: tuple[str, ...] | None, shape: tuple[int, ...], letter: str) -> list[str]:
+def coordinates(
+    run: Run, names: tuple[str, ...] | None, shape: tuple[int, ...], letter: str
+) -> list[str]:
     """Return the names of the entries of an array of this shape, or names made from a letter."""
     size = int(np.prod(shape))
     if names is not None and len(names) == size:
         return list(names)
-    return [f"{letter}[{', '.join(map(str, place))}]" for place in itertools.product(*map(range, shape))]
+    return [
+        f"{letter}[{', '.join(map(str, place))}]" for place in itertools.product(*map(range, shape))
+    ]
 
 
 def _per_round(run: Run) -> dict[str, Array]:
     if run.loss is None and run.excess is None:
         raise ValueError(
-            'what: got "rounds" of a run that recorded neither loss nor excess; expected simulate(..., record=("loss", '
-            '"excess")), or what="totals"'
+            'what: got "rounds" of a run that recorded neither loss nor excess; expected '
+            'simulate(..., record=("loss", "excess")), or what="totals"'
         )
-    found = {name: value for name, value in (("loss", run.loss), ("excess", run.excess)) if value is not None}
+    found = {
+        name: value
+        for name, value in (("loss", run.loss), ("excess", run.excess))
+        if value is not None
+    }
     if run.excess is not None:
         found["violation"] = np.maximum(run.excess, 0)
     return found
@@ -54,7 +62,8 @@ def _kept(run: Run, what: str) -> dict[str, Array]:
     values: Array | None = getattr(run, what)
     if values is None:
         raise ValueError(
-            f'what: got "{what}" of a run that did not record them; expected simulate(..., record=("{what}",))'
+            f'what: got "{what}" of a run that did not record them; expected simulate(..., '
+            f'record=("{what}",))'
         )
     lead = 3 if run.swept else 2
     shape = values.shape[lead:]
@@ -86,5 +95,7 @@ def _totals(run: Run) -> pandas.DataFrame:
     levels: list[Any] = [pd.RangeIndex(run.seeds, name="seed"), pd.Index(names, name="constraint")]
     if run.swept:
         levels.insert(0, pd.RangeIndex(len(run.learner), name="learner"))  # type: ignore[arg-type]
-    values = {name: getattr(totals, name).ravel() for name in ("excess", "violation", "squared", "peak")}
+    values = {
+        name: getattr(totals, name).ravel() for name in ("excess", "violation", "squared", "peak")
+    }
     return pd.DataFrame(values, index=pd.MultiIndex.from_product(levels))

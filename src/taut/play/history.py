@@ -1,4 +1,5 @@
-"""What a live player remembers of its rounds: the last ones all, earlier ones thinned, in bounded memory."""
+"""What a live player remembers of its rounds: the last ones all, earlier ones thinned, in bounded
+memory."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ Array = np.ndarray[Any, Any]
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""
 NUMBERS = 2**19
-"""Numbers that each of the two parts holds at most, so that a player with large decisions stays small."""
+"""Numbers that each of the two parts holds at most, so that a player with large decisions stays
+small."""
 
 
 class History:
     """Loss, constraint values and decision of the last rounds, and of every s-th round before them.
 
-    The spacing s starts at 1. When the earlier rounds fill their buffer, every other one is dropped and s doubles.
+    The spacing s starts at 1. When the earlier rounds fill their buffer, every other one is dropped
+    and s doubles.
 
     >>> history = History(constraints=1, size=1, rows=4)
     >>> for t in range(1, 20):
@@ -33,7 +36,9 @@ class History:
         self._constraints = constraints
         self._recent = np.empty((self._rows, width))
         self._earlier = np.empty((self._rows, width))
-        self._before = 0  # rounds of which nothing is known, played before a file without a history was loaded
+        self._before = (
+            0  # rounds of which nothing is known, played before a file without a history was loaded
+        )
         self._count = 0  # rounds after these
         self._spacing = 1
         self._kept = 0  # rows of `_earlier` in use
@@ -48,7 +53,8 @@ class History:
         self._count += 1
 
     def _retire(self, round: int, row: Array) -> None:
-        """Move the oldest of the recent rounds to the earlier ones, if its number is a multiple of the spacing."""
+        """Move the oldest of the recent rounds to the earlier ones, if its number is a multiple of
+        the spacing."""
         if round % self._spacing:
             return
         if self._kept == self._rows:
@@ -84,7 +90,11 @@ class History:
 
     def _values(self) -> Array:
         count, rows = self._count, self._rows
-        recent = self._recent[:count] if count <= rows else np.roll(self._recent, -(count % rows), axis=0)
+        recent = (
+            self._recent[:count]
+            if count <= rows
+            else np.roll(self._recent, -(count % rows), axis=0)
+        )
         return np.concatenate([self._earlier[: self._kept], recent])
 
     @property
@@ -102,7 +112,8 @@ class History:
         return {"about": about, "values": self._values()}
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
-        """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do not fit.
+        """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do
+        not fit.
 
         Files of the first versions have no history: nothing is known of the rounds before.
         """

@@ -28,13 +28,18 @@ class KeptRecords:
         """Arrays for all rounds; the rounds after the chunks played so far are undefined."""
 
     def add(self, records: Mapping[str, Array], begun: int, done: int) -> None:
-        """Copy the records of rounds begun..done to their place, so that the memory of the chunk can be used again."""
+        """Copy the records of rounds begun..done to their place, so that the memory of the chunk
+        can be used again."""
         if not begun and done == self.horizon:
             self.records = dict(records)
             return
         for name, array in records.items():
             if name not in self.records:
-                shape = (*array.shape[:ROUND_AXIS], self.key.rows(name, self.horizon), *array.shape[ROUND_AXIS + 1 :])
+                shape = (
+                    *array.shape[:ROUND_AXIS],
+                    self.key.rows(name, self.horizon),
+                    *array.shape[ROUND_AXIS + 1 :],
+                )
                 self.records[name] = np.empty(shape, array.dtype)
             start = self.key.rows(name, begun)
             self.records[name][:, :, start : start + array.shape[ROUND_AXIS]] = array

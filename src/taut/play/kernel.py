@@ -1,8 +1,9 @@
 """Compile a whole chunk into one kernel of XLA's CPU backend.
 
-Otherwise the backend runs the loop over rounds as one kernel and each operation before and after it as another. It hands the
-small ones to a pool of threads, although each takes less than a microsecond, and waits for those threads: on a busy machine that
-takes many times longer than the rounds. XLA calls a function that is marked as a small call from a single kernel.
+Otherwise the backend runs the loop over rounds as one kernel and each operation before and after it
+as another. It hands the small ones to a pool of threads, although each takes less than a
+microsecond, and waits for those threads: on a busy machine that takes many times longer than the
+rounds. XLA calls a function that is marked as a small call from a single kernel.
 """
 
 from __future__ import annotations
@@ -17,13 +18,41 @@ from ..jax_internals import ClosedJaxpr, Jaxpr, mark_call
 
 __all__ = ["Separate", "check_for_kernel", "equations", "first_numbers", "in_one_kernel"]
 
-SEPARATE = frozenset((
-    "approx_top_k", "cholesky", "cholesky_update", "conv_general_dilated", "debug_callback", "eig", "eigh", "ffi_call",
-    "fft", "geqp3", "geqrf", "hessenberg", "householder_product", "infeed", "io_callback", "lu",
-    "lu_pivots_to_permutation", "ormqr", "outfeed", "pure_callback", "qr", "schur", "select_and_scatter_add", "sort", "svd",
-    "top_k", "triangular_solve", "tridiagonal", "tridiagonal_solve",
-))  # fmt: skip
-"""Operations that XLA does not compile into the kernel of a loop: they call a library, or start threads. Scatters are others."""
+SEPARATE = frozenset(
+    (
+        "approx_top_k",
+        "cholesky",
+        "cholesky_update",
+        "conv_general_dilated",
+        "debug_callback",
+        "eig",
+        "eigh",
+        "ffi_call",
+        "fft",
+        "geqp3",
+        "geqrf",
+        "hessenberg",
+        "householder_product",
+        "infeed",
+        "io_callback",
+        "lu",
+        "lu_pivots_to_permutation",
+        "ormqr",
+        "outfeed",
+        "pure_callback",
+        "qr",
+        "schur",
+        "select_and_scatter_add",
+        "sort",
+        "svd",
+        "top_k",
+        "triangular_solve",
+        "tridiagonal",
+        "tridiagonal_solve",
+    )
+)
+"""Operations that XLA does not compile into the kernel of a loop: they call a library, or start
+threads. Scatters are others."""
 
 
 class Separate(Exception):
@@ -37,7 +66,8 @@ def check_for_kernel(program: Any) -> None:
 
 
 def first_numbers(arguments: Any, floating: Any) -> jax.Array:
-    """Return the sum of the first numbers of all arrays, which a function that is compiled into one kernel has to return.
+    """Return the sum of the first numbers of all arrays, which a function that is compiled into one
+    kernel has to return.
 
     XLA ends the process if such a function does not use one of its arguments (jaxlib 0.10.2).
     """
@@ -45,14 +75,17 @@ def first_numbers(arguments: Any, floating: Any) -> jax.Array:
         jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a
         for a in jax.tree.leaves(arguments)
     )
-    return sum((jnp.ravel(array)[0].astype(floating) for array in arrays if array.size), jnp.zeros((), floating))
+    return sum(
+        (jnp.ravel(array)[0].astype(floating) for array in arrays if array.size),
+        jnp.zeros((), floating),
+    )
 
 
 def in_one_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return `function(*arguments)` inside compiled code, marked to be one kernel.
 
-    The function has to return the `first_numbers` of its arguments as part of its results. Raises `Separate` if no kernel can
-    contain it.
+    The function has to return the `first_numbers` of its arguments as part of its results. Raises
+    `Separate` if no kernel can contain it.
     """
     leaves, structure = jax.tree.flatten(arguments)
     shapes: list[Any] = []
@@ -89,9 +122,11 @@ def _is_separate(equation: Any) -> bool:
 
 
 def _multiplies_matrices(equation: Any) -> bool:
-    """Return whether both operands of a product have axes of their own in the result, as those of an outer product too."""
+    """Return whether both operands of a product have axes of their own in the result, as those of
+    an outer product too."""
     contracted, batched = equation.params["dimension_numbers"]
     free = (
-        operand.aval.ndim - len(contracted[side]) - len(batched[side]) for side, operand in enumerate(equation.invars)
+        operand.aval.ndim - len(contracted[side]) - len(batched[side])
+        for side, operand in enumerate(equation.invars)
     )
     return all(free)

@@ -1,4 +1,5 @@
-"""Labels of a run: the index of its rounds, and the names of constraints and coordinates, in datasets and in files."""
+"""Labels of a run: the index of its rounds, and the names of constraints and coordinates, in
+datasets and in files."""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ Array = np.ndarray[Any, Any]
 
 
 def add(run: Run, data: xarray.Dataset) -> xarray.Dataset:
-    """Return the dataset with the labels of the run as coordinates. The index is called after its own name."""
+    """Return the dataset with the labels of the run as coordinates. The index is called after its
+    own name."""
     if run.index is not None:
         name = str(run.index.name or "index")
         name = f"{name}_" if name in data.variables or name in data.dims else name
         if "round" in data.dims:
             data = data.assign_coords({name: ("round", run.index)})
         if "kept_round" in data.dims:
-            data = data.assign_coords({f"kept_{name}": ("kept_round", run.index[run.every - 1 :: run.every])})
+            data = data.assign_coords(
+                {f"kept_{name}": ("kept_round", run.index[run.every - 1 :: run.every])}
+            )
     if run.constraint_names is not None:
         data = data.assign_coords(constraint=list(run.constraint_names))
     if run.coordinate_names is not None and "axis_0" in data.dims and "axis_1" not in data.dims:
@@ -42,7 +46,10 @@ def header(run: Run) -> dict[str, Any]:
             found[name] = list(getattr(run, name))
     if run.index is not None:
         index = run.index
-        found["index"] = {"name": None if index.name is None else str(index.name), "dtype": str(index.dtype)}
+        found["index"] = {
+            "name": None if index.name is None else str(index.name),
+            "dtype": str(index.dtype),
+        }
         if not _numeric(index):
             found["index"]["text"] = [str(entry) for entry in index]
         if getattr(index, "tz", None) is not None:
@@ -60,8 +67,11 @@ def write(run: Run, data: xarray.Dataset) -> xarray.Dataset:
     return data.assign({INDEX: ("index", np.asarray(values))})
 
 
-def read(arrays: dict[str, Array], head: dict[str, Any], horizon: int, constraints: int, size: int) -> dict[str, Any]:
-    """Return the labels in a file as arguments of `Run`; ValueError, TypeError or KeyError if they do not fit."""
+def read(
+    arrays: dict[str, Array], head: dict[str, Any], horizon: int, constraints: int, size: int
+) -> dict[str, Any]:
+    """Return the labels in a file as arguments of `Run`; ValueError, TypeError or KeyError if they
+    do not fit."""
     found: dict[str, Any] = {}
     for name, count in (("constraint_names", constraints), ("coordinate_names", size)):
         if name in head:
@@ -83,7 +93,13 @@ def _index(about: dict[str, Any], values: Array | None, horizon: int) -> Any:
         raise ValueError("the index of the rounds is missing")
     kind, _, unit = about["dtype"].partition("[")
     unit = unit.split(",")[0].rstrip("]")
-    if kind not in ("datetime64", "timedelta64", "int64", "float64") or unit not in ("", "s", "ms", "us", "ns"):
+    if kind not in ("datetime64", "timedelta64", "int64", "float64") or unit not in (
+        "",
+        "s",
+        "ms",
+        "us",
+        "ns",
+    ):
         raise ValueError(f"the index of the rounds has the type {about['dtype']!r}")
     index = pd.Index(values.astype(f"{kind}[{unit}]" if unit else kind), name=name)
     if "tz" in about:
@@ -94,7 +110,11 @@ def _index(about: dict[str, Any], values: Array | None, horizon: int) -> Any:
 
 
 def _texts(values: Any, count: int) -> list[str]:
-    if not isinstance(values, list) or len(values) != count or not all(isinstance(one, str) for one in values):
+    if (
+        not isinstance(values, list)
+        or len(values) != count
+        or not all(isinstance(one, str) for one in values)
+    ):
         raise ValueError(f"its labels are not {count} texts")
     return values
 

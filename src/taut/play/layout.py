@@ -1,4 +1,5 @@
-"""How learners, problem and data are laid out for the compiled loop, and how many rounds are played at a time."""
+"""How learners, problem and data are laid out for the compiled loop, and how many rounds are played
+at a time."""
 
 from __future__ import annotations
 
@@ -32,9 +33,11 @@ __all__ = ["Layout", "chunk_of_any_length", "default_chunk_length"]
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10, 2**13
-"""Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in less time."""
+"""Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in
+less time."""
 BLOCKS = 4
-"""Blocks of a long chunk, if data are used in place: the data need no memory then, and each chunk costs time."""
+"""Blocks of a long chunk, if data are used in place: the data need no memory then, and each chunk
+costs time."""
 LARGE = 2**20
 """Bytes of records whose filling takes a noticeable part of a call."""
 
@@ -64,33 +67,49 @@ class Layout(NamedTuple):
     """The layout with long chunks, for data that are used in place."""
 
     def for_data(self, stream: Stream) -> Layout:
-        """Return the layout with long chunks if there is one and all data are used in place, otherwise this one."""
+        """Return the layout with long chunks if there is one and all data are used in place,
+        otherwise this one."""
         if self.long is None or not isinstance(stream, Arrays):
             return self
         in_place = (
-            leaf.dtype == self.key.inputs.floating and is_aligned(leaf) for leaf in jax.tree.leaves(stream.data)
+            leaf.dtype == self.key.inputs.floating and is_aligned(leaf)
+            for leaf in jax.tree.leaves(stream.data)
         )
         return self.long if all(in_place) else self
 
     @classmethod
     def of(
-        cls, learners: tuple[Learner, ...], problem: Problem, score: Problem | None, feedback: Feedback | None,
-        stream: Stream, record: frozenset[str], every: int, first: jax.Array, random_keys: jax.Array | None,
-        chunk: int | None, long: bool = True,
-    ) -> Layout:  # fmt: skip
-        """Check that learners, problem and data fit together, and lay them out; `long` allows long chunks."""
+        cls,
+        learners: tuple[Learner, ...],
+        problem: Problem,
+        score: Problem | None,
+        feedback: Feedback | None,
+        stream: Stream,
+        record: frozenset[str],
+        every: int,
+        first: jax.Array,
+        random_keys: jax.Array | None,
+        chunk: int | None,
+        long: bool = True,
+    ) -> Layout:
+        """Check that learners, problem and data fit together, and lay them out; `long` allows long
+        chunks."""
         programs = programs_of(problem)
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         ready = [as_arrays(through(learner, feedback), first.dtype) for learner in learners]
         count = count_constraints(problem, first, problem.given(example, first), "stream")
         start = shared_start(problem, score, first)
         check_announced(learners, problem, stream, feedback)
-        apart = problem if score is None and problem.announced is not None else score  # scored by other constraints
+        apart = (
+            problem if score is None and problem.announced is not None else score
+        )  # scored by other constraints
         inputs = Inputs(
             constraints=problem.constraints,
             scored_constraints=None if apart is None else apart.scored_constraints,
             domain=problem.domain,
-            learner=jax.tree.map(lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready),
+            learner=jax.tree.map(
+                lambda *leaves: np.stack(leaves) if len(leaves) > 1 else leaves[0][None], *ready
+            ),
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
             adversary=adversary_state(stream, first.dtype),
@@ -105,7 +124,13 @@ class Layout(NamedTuple):
         packing = Packing.of(inputs, np.dtype(first.dtype))
         plan = programs.get((_plan, packing, batch), lambda: _plan(packing, batch))
         thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
-        sizes = {"loss": 1, "excess": 1, "data": _size(example), "decisions": _size(first), "multipliers": count}
+        sizes = {
+            "loss": 1,
+            "excess": 1,
+            "data": _size(example),
+            "decisions": _size(first),
+            "multipliers": count,
+        }
         sizes["proposals"] = sizes["decisions"]
         always = sum(sizes[name] for name in record if not RECORDS[name].thinned)
         thinned = sum(sizes[name] for name in record if RECORDS[name].thinned)
@@ -123,7 +148,8 @@ class Layout(NamedTuple):
             reveal=stream.function if isinstance(stream, Adversary) else None,
             record=record,
             every=thinning,
-            length=-(-length // thinning) * thinning,  # whole groups, so that every-th rounds never straddle chunks
+            length=-(-length // thinning)
+            * thinning,  # whole groups, so that every-th rounds never straddle chunks
             batch=batch,
             inputs=packing,
             state=plan.state,
@@ -136,22 +162,30 @@ class Layout(NamedTuple):
         packed = jax.device_put(packing.pack(inputs))  # otherwise every call would copy them
         lengths = (stream.horizon, stream.seeds, getattr(stream, "seed_axis", False))
         alone = None
-        if isinstance(stream, Arrays) and stream.seed_axis and random_keys is None and plays_alone(batch, _size(first)):
+        if (
+            isinstance(stream, Arrays)
+            and stream.seed_axis
+            and random_keys is None
+            and plays_alone(batch, _size(first))
+        ):
             rest = score, feedback, stream.of_seed(0), record, every, first, None, chunk, long
             alone = cls.of(learners, problem, *rest)
         usual = cls(example, key, packed, *plan[2:], lengths, kept, alone)
         if not long or chunk is not None or not isinstance(stream, Arrays) or stream.seed_axis:
             return usual
         longer = key._replace(length=BLOCKS * key.length, blocks=BLOCKS)
-        fits = longer.length <= min(stream.horizon, default_chunk_length(8 * batch.seeds * recorded))
+        fits = longer.length <= min(
+            stream.horizon, default_chunk_length(8 * batch.seeds * recorded)
+        )
         return usual._replace(long=usual._replace(key=longer)) if fits else usual
 
 
 def default_chunk_length(bytes_per_round: int) -> int:
-    """Return the number of rounds to play at a time, so that data or records of a chunk take about 8 MiB.
+    """Return the number of rounds to play at a time, so that data or records of a chunk take about
+    8 MiB.
 
-    The length is a power of two plus 8. With a power of two, the rows of all seeds would lie that far apart in memory and
-    compete for the same few lines of the processor's cache.
+    The length is a power of two plus 8. With a power of two, the rows of all seeds would lie that
+    far apart in memory and compete for the same few lines of the processor's cache.
 
     >>> default_chunk_length(8), default_chunk_length(2**10), default_chunk_length(2**30)
     (32776, 8200, 16)
@@ -161,10 +195,12 @@ def default_chunk_length(bytes_per_round: int) -> int:
 
 
 def without_waste(length: int, horizon: int, bytes_per_round: int) -> int:
-    """Return the length of the only chunk of a simulation, shorter than `length` if its records are large.
+    """Return the length of the only chunk of a simulation, shorter than `length` if its records are
+    large.
 
-    All of a chunk's records are filled before its rounds are played, and kept with the run. Large ones are therefore at most a
-    quarter longer than the horizon. There are four lengths between two powers of two, so few horizons need another program.
+    All of a chunk's records are filled before its rounds are played, and kept with the run. Large
+    ones are therefore at most a quarter longer than the horizon. There are four lengths between two
+    powers of two, so few horizons need another program.
 
     >>> without_waste(32776, 20_000, 160), without_waste(32776, 20_000, 16)
     (20488, 32776)
@@ -176,7 +212,8 @@ def without_waste(length: int, horizon: int, bytes_per_round: int) -> int:
 
 
 def chunk_of_any_length(horizon: int) -> int | None:
-    """Return the argument `chunk` with which short simulations use the same compiled program as long ones.
+    """Return the argument `chunk` with which short simulations use the same compiled program as
+    long ones.
 
     By default simulations of few rounds have a program of their own, which is compiled in addition.
     """
@@ -205,13 +242,22 @@ def _plan(inputs: Packing, batch: BatchShape) -> Plan:
         fixed: Inputs = jax.tree.unflatten(inputs.structure, leaves)
         return initial_carry(batch, fixed)
 
-    shapes = jax.eval_shape(begun, *(jax.ShapeDtypeStruct(*leaf_type) for leaf_type in inputs.leaf_types))
+    shapes = jax.eval_shape(
+        begun, *(jax.ShapeDtypeStruct(*leaf_type) for leaf_type in inputs.leaf_types)
+    )
     state, totals = (Packing.of(part, inputs.floating) for part in shapes)
     zeros: ChunkTotals = jax.tree.map(lambda a: np.zeros(a.shape), shapes.totals)
     peak: Any = np.ones(shapes.totals.peak.shape)
     (is_maximum,) = totals.pack(zeros._replace(peak=peak))
     header = 1 + totals.size
-    return Plan(state, totals, state.zeros(header + 1), is_maximum > 0, state.where(header).x, totals.where())
+    return Plan(
+        state,
+        totals,
+        state.zeros(header + 1),
+        is_maximum > 0,
+        state.where(header).x,
+        totals.where(),
+    )
 
 
 def _size(tree: Any) -> int:

@@ -1,4 +1,5 @@
-"""Packing a pytree into few arrays, because the overhead of a compiled call grows with its number of arguments and results."""
+"""Packing a pytree into few arrays, because the overhead of a compiled call grows with its number
+of arguments and results."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Packing:
-    """How a pytree is packed: leaves that the float type represents exactly in one vector, each other leaf by itself."""
+    """How a pytree is packed: leaves that the float type represents exactly in one vector, each
+    other leaf by itself."""
 
     structure: Any
     leaf_types: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
@@ -43,17 +45,24 @@ class Packing:
 
     @classmethod
     def of(cls, tree: Any, floating: np.dtype[Any]) -> Packing:
-        """Return the packing for trees like this one. Python floats count as numbers of the type `floating`."""
+        """Return the packing for trees like this one. Python floats count as numbers of the type
+        `floating`."""
         leaves, structure = jax.tree.flatten(tree)
         return cls(structure, tuple(_leaf_type(leaf, floating) for leaf in leaves), floating)
 
     @cached_property
     def places(self) -> tuple[tuple[int | None, tuple[int, ...], np.dtype[Any]], ...]:
-        """For each leaf its number of entries in the vector, None if it does not fit; then its shape and type."""
-        return tuple((math.prod(s) if _fits(d, self.floating) else None, s, d) for s, d in self.leaf_types)
+        """For each leaf its number of entries in the vector, None if it does not fit; then its
+        shape and type."""
+        return tuple(
+            (math.prod(s) if _fits(d, self.floating) else None, s, d) for s, d in self.leaf_types
+        )
 
-    def pack_traced(self, tree: Any, header: jax.Array | None = None, last: jax.Array | None = None) -> Packed:
-        """Pack a tree inside compiled code; `header` comes before its numbers in the vector, the number `last` after them."""
+    def pack_traced(
+        self, tree: Any, header: jax.Array | None = None, last: jax.Array | None = None
+    ) -> Packed:
+        """Pack a tree inside compiled code; `header` comes before its numbers in the vector, the
+        number `last` after them."""
         parts, others = [] if header is None else [header], []
         for leaf, (size, _, _) in zip(jax.tree.leaves(tree), self.places, strict=True):
             if size is None:
@@ -69,12 +78,15 @@ class Packing:
         leaves = list(zip(jax.tree.leaves(tree), self.places, strict=True))
         fitting = [np.ravel(leaf) for leaf, (size, _, _) in leaves if size is not None]
         vector = (
-            np.concatenate(fitting, dtype=self.floating, casting="unsafe") if fitting else np.zeros(0, self.floating)
+            np.concatenate(fitting, dtype=self.floating, casting="unsafe")
+            if fitting
+            else np.zeros(0, self.floating)
         )
         return (vector, *(leaf for leaf, (size, _, _) in leaves if size is None))
 
     def unpack(self, arrays: Packed, skip: int = 0) -> Any:
-        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy and JAX arrays."""
+        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy
+        and JAX arrays."""
         vector, *others = arrays
         leaves = []
         for size, shape, dtype in self.places:
@@ -87,7 +99,8 @@ class Packing:
         return jax.tree.unflatten(self.structure, leaves)
 
     def where(self, skip: int = 0) -> Any:
-        """Return the tree with the place of every leaf in the vector, None for leaves that are not in it."""
+        """Return the tree with the place of every leaf in the vector, None for leaves that are not
+        in it."""
         found: list[Place | None] = []
         for size, shape, _ in self.places:
             found.append(None if size is None else Place(skip, skip + size, shape))
@@ -119,22 +132,31 @@ class Packing:
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Return zeros. JAX would compile a program for each shape, except for random keys, which NumPy does not have."""
-    return jax.device_put(np.zeros(shape, dtype)) if isinstance(dtype, np.dtype) else lax.full(shape, 0, dtype)
+    """Return zeros. JAX would compile a program for each shape, except for random keys, which NumPy
+    does not have."""
+    return (
+        jax.device_put(np.zeros(shape, dtype))
+        if isinstance(dtype, np.dtype)
+        else lax.full(shape, 0, dtype)
+    )
 
 
 def _fits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
     """Return whether the float type represents all numbers of another type exactly."""
     if dtype == floating:
         return True
-    whole = isinstance(dtype, np.dtype) and dtype.kind in "iub"  # random keys have a type of JAX's own
+    whole = (
+        isinstance(dtype, np.dtype) and dtype.kind in "iub"
+    )  # random keys have a type of JAX's own
     return whole and dtype.itemsize <= 4 and floating.itemsize >= 8
 
 
 def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if isinstance(leaf, float):
         return (), floating
-    if isinstance(leaf, np.ndarray) and leaf.dtype == floating:  # the usual case, several times faster
+    if (
+        isinstance(leaf, np.ndarray) and leaf.dtype == floating
+    ):  # the usual case, several times faster
         return leaf.shape, floating
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf.shape, leaf.dtype
@@ -142,17 +164,23 @@ def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.
 
 
 def as_arrays(learner: Learner, floating: Any) -> Learner:
-    """Return the learner with its parameters as arrays of one float type, so that all of them share a compiled program."""
+    """Return the learner with its parameters as arrays of one float type, so that all of them share
+    a compiled program."""
     leaves, structure = jax.tree.flatten(learner)
     if any(leaf is learner for leaf in leaves):
         raise TypeError(
-            f"{type(learner).__name__} is not registered as a JAX pytree. Add the decorator @taut.learner_dataclass to "
-            "the class."
+            f"{type(learner).__name__} is not registered as a JAX pytree. Add the decorator "
+            "@taut.learner_dataclass to the class."
         )
     _refuse_ambiguous(learner)
-    least = np.promote_types(floating, np.float32)  # a domain among the parameters computes in 32 bits at least
+    least = np.promote_types(
+        floating, np.float32
+    )  # a domain among the parameters computes in 32 bits at least
     arrays = (np.asarray(leaf) for leaf in leaves)
-    typed = [a.astype(least if a.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(a.dtype)) for a in arrays]
+    typed = [
+        a.astype(least if a.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(a.dtype))
+        for a in arrays
+    ]
     return jax.tree.unflatten(structure, typed)
 
 
@@ -170,8 +198,9 @@ def _refuse_ambiguous(value: Any) -> None:
             _probe(len(children), len(static))(*children, *static)
         ):
             raise TypeError(
-                f"{kind.__name__} is registered with jax.tree_util.register_dataclass, which lets JAX mistake one class for "
-                f"another that has the same fields. Use the decorator @taut.learner_dataclass instead."
+                f"{kind.__name__} is registered with jax.tree_util.register_dataclass, which lets "
+                "JAX mistake one class for another that has the same fields. Use the decorator "
+                "@taut.learner_dataclass instead."
             )
         _unambiguous.add(kind)
     for child in vars(value).values():
@@ -181,6 +210,7 @@ def _refuse_ambiguous(value: Any) -> None:
 
 @lru_cache
 def _probe(children: int, static: int) -> Any:
-    """Return a class registered by JAX with so many fields; only classes registered the same way can equal it in structure."""
+    """Return a class registered by JAX with so many fields; only classes registered the same way
+    can equal it in structure."""
     data, meta = [f"data{i}" for i in range(children)], [f"meta{i}" for i in range(static)]
     return jax.tree_util.register_dataclass(make_dataclass("Probe", data + meta), data, meta)

@@ -19,12 +19,14 @@ Array = np.ndarray[Any, Any]
 
 
 def number_of_constraints(problem: Problem, given: int | None) -> int:
-    """Return the number of constraints that a learner sees; it must be given if it depends on data."""
+    """Return the number of constraints that a learner sees; it must be given if it depends on
+    data."""
     known = problem.constants.constraint_count
     if given is None:
         if known is None:
             raise ValueError(
-                "count: got None; expected the number of constraints, which depends on the round's data: Player(..., count=m)"
+                "count: got None; expected the number of constraints, which depends on the "
+                "round's data: Player(..., count=m)"
             )
         return known
     count = arguments.count("count", given)
@@ -33,7 +35,9 @@ def number_of_constraints(problem: Problem, given: int | None) -> int:
     return count
 
 
-def checked_data(problem: Problem, types: DataTypes, decision: Array, counts: tuple[int, int], z: Any) -> Any:
+def checked_data(
+    problem: Problem, types: DataTypes, decision: Array, counts: tuple[int, int], z: Any
+) -> Any:
     """Cast the data to the types of earlier rounds, or raise an error if they do not fit.
 
     Arguments:
@@ -47,20 +51,38 @@ def checked_data(problem: Problem, types: DataTypes, decision: Array, counts: tu
     if first:
         found = count_constraints(problem, decision, problem.given(data, decision), "z")
         if found != counts[0]:
-            raise ValueError(f"z: got data with which constraints(x, z) returns {found} values; expected {counts[0]}")
+            raise ValueError(
+                f"z: got data with which constraints(x, z) returns {found} values; expected "
+                f"{counts[0]}"
+            )
         check_announced_count(problem, decision, data, counts[1])
     return data
 
 
 def checked_measurements(
-    gradient: Any, excess: Any, jacobian: Any, loss: Any, *, count: int, shape: tuple[int, ...], dtype: Any
+    gradient: Any,
+    excess: Any,
+    jacobian: Any,
+    loss: Any,
+    *,
+    count: int,
+    shape: tuple[int, ...],
+    dtype: Any,
 ) -> list[Array]:
-    """Return loss, gradient, excess and Jacobian of `count` constraints at a decision of this shape."""
-    wanted = {"gradient": (gradient, shape), "excess": (excess, (count,)), "jacobian": (jacobian, (count, *shape))}
+    """Return loss, gradient, excess and Jacobian of `count` constraints at a decision of this
+    shape."""
+    wanted = {
+        "gradient": (gradient, shape),
+        "excess": (excess, (count,)),
+        "jacobian": (jacobian, (count, *shape)),
+    }
     numbers = [np.asarray(arguments.real("loss", loss), dtype)]
     for name, (value, expected) in wanted.items():
         if value is None:
-            raise TypeError(f"{name}: got None; expected an array of shape {expected} beside the other measurements")
+            raise TypeError(
+                f"{name}: got None; expected an array of shape {expected} beside the other "
+                "measurements"
+            )
         array = arguments.finite(name, value)
         if count == 1 and array.shape == expected[1:] and name != "gradient":
             array = array[None]
@@ -71,7 +93,10 @@ def checked_measurements(
 
 
 def refuse(faults: int, round: int) -> NoReturn:
-    """Raise the error of a round in which something is not finite; `faults` has one bit for each name of `FAULTS`."""
+    """Raise the error of a round in which something is not finite; `faults` has one bit for each
+    name of `FAULTS`."""
     name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
     why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
-    raise ValueError(f"{name}: got a value that is not finite in round {round}; expected finite numbers{why}")
+    raise ValueError(
+        f"{name}: got a value that is not finite in round {round}; expected finite numbers{why}"
+    )

@@ -33,7 +33,8 @@ def unpickled(
     dtype = np.dtype(saved["dtype"])
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ValueError(
-            f'player: got one in {dtype}; expected jax.config.update("jax_enable_x64", True) before it is unpickled, or '
+            f'player: got one in {dtype}; expected jax.config.update("jax_enable_x64", True) '
+            "before it is unpickled, or "
             "JAX_ENABLE_X64=1 in the environment of the process"
         )
     return revived(learner, problem, saved, arrays, feedback)

@@ -50,6 +50,8 @@ def drawn(player: Player, quantity: str | None, ax: Any) -> Any:
     problem, count = player.problem, player.totals.peak.size
     names = {
         "excess": list(problem.constraint_names or (f"g[{i}]" for i in range(count))),
-        "decision": list(problem.coordinate_names or (f"x[{i}]" for i in range(math.prod(problem.domain.shape)))),
+        "decision": list(
+            problem.coordinate_names or (f"x[{i}]" for i in range(math.prod(problem.domain.shape)))
+        ),
     }
     return plot_player(player.history, quantity, ax, names)

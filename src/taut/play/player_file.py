@@ -1,7 +1,7 @@
 """The file of a player: an npz archive with a JSON header, as `taut.storage` writes it.
 
-The header holds learner, domain, feedback and the types of the data; the arrays are those of the learner's state, the totals, the
-history and the extremes, each under the name of its part.
+The header holds learner, domain, feedback and the types of the data; the arrays are those of the
+learner's state, the totals, the history and the extremes, each under the name of its part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ PARTS = ("state", "totals", "history", "extremes")
 
 
 def header(
-    learner: Any, problem: Problem, feedback: Feedback | None, counts: tuple[int, int], dtype: Any, data: Any
+    learner: Any,
+    problem: Problem,
+    feedback: Feedback | None,
+    counts: tuple[int, int],
+    dtype: Any,
+    data: Any,
 ) -> dict[str, Any]:
     """Return the header of a file.
 
@@ -58,7 +63,11 @@ def header(
 
 def as_arrays(parts: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
     """Return the arrays of all parts under one name each."""
-    return {f"{part}/{name}": array for part, entries in parts.items() for name, array in entries.items()}
+    return {
+        f"{part}/{name}": array
+        for part, entries in parts.items()
+        for name, array in entries.items()
+    }
 
 
 def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
@@ -66,17 +75,27 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     parts: dict[str, dict[str, Array]] = {part: {} for part in PARTS}
     for name, array in arrays.items():
         part, _, entry = name.partition("/")
-        parts["totals" if part == "ledger" else part][entry] = array  # in format 1 the totals were called ledger
+        parts["totals" if part == "ledger" else part][entry] = (
+            array  # in format 1 the totals were called ledger
+        )
     return parts
 
 
-def read(path: str | Path, problem: Problem, learner: Any = None) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read a file and check that its header is one of a player for this problem, and by this learner if one is given."""
+def read(
+    path: str | Path, problem: Problem, learner: Any = None
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read a file and check that its header is one of a player for this problem, and by this
+    learner if one is given."""
     saved, arrays = files.read_arrays(arguments.path("path", path))
-    if saved.get("what") != "player" or saved.get("format") not in READABLE or type(saved["format"]) is not int:
+    if (
+        saved.get("what") != "player"
+        or saved.get("format") not in READABLE
+        or type(saved["format"]) is not int
+    ):
         came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
         raise ValueError(
-            f"path: got {path}, with {came}; expected 'player' in format {' or '.join(map(str, READABLE))}"
+            f"path: got {path}, with {came}; expected 'player' in format "
+            f"{' or '.join(map(str, READABLE))}"
         )
     try:
         files.refuse_newer(saved.get("version"))
@@ -88,20 +107,34 @@ def read(path: str | Path, problem: Problem, learner: Any = None) -> tuple[dict[
         if not isinstance(by, Learner):
             raise ValueError(f"learner is {saved['learner']!r}")
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
+        raise ValueError(
+            f"path: got {path}, damaged ({error}); expected a player that taut saved"
+        ) from error
     if learner is not None and not files.same(files.pack(learner), saved["learner"]):
-        raise ValueError(f"learner: got {learner!r}, but {path} is by {by!r}; expected the learner that saved it")
+        raise ValueError(
+            f"learner: got {learner!r}, but {path} is by {by!r}; expected the learner that saved it"
+        )
     if not files.same(problem.domain.to_dict(), saved["domain"]):
-        raise ValueError(f"problem: got the domain {problem.domain!r}; expected that in {path}: {saved['domain']}")
+        raise ValueError(
+            f"problem: got the domain {problem.domain!r}; expected that in {path}: "
+            f"{saved['domain']}"
+        )
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-        raise ValueError(f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it')
+        raise ValueError(
+            f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) '
+            "before it"
+        )
     return saved, arrays
 
 
 def check_size(
-    learner: Any, problem: Problem, saved: Mapping[str, Any], parts: Mapping[str, Mapping[str, Array]]
+    learner: Any,
+    problem: Problem,
+    saved: Mapping[str, Any],
+    parts: Mapping[str, Mapping[str, Array]],
 ) -> None:
-    """Raise ValueError if the learner of a file has another state than the file, before any memory is taken for it.
+    """Raise ValueError if the learner of a file has another state than the file, before any memory
+    is taken for it.
 
     A small file could otherwise name a learner with a memory of 10^9 rounds, or 10^9 constraints.
     """
@@ -114,7 +147,9 @@ def check_size(
     if any(array.dtype.kind == "f" and np.isnan(array).any() for array in parts["state"].values()):
         raise ValueError("the state contains NaN")
     x1 = jax.ShapeDtypeStruct(problem.domain.shape, np.dtype(saved["dtype"]))
-    needed = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda x: learner.init(x, count), x1)))
+    needed = sum(
+        leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda x: learner.init(x, count), x1))
+    )
     if needed > stored:
         raise ValueError(f"its learner has a state of {needed} numbers, but it contains {stored}")
 
@@ -124,11 +159,17 @@ def saved_feedback(path: str | Path, packed: Any, given: Feedback | None) -> Fee
     try:
         found = as_feedback(files.unpack(packed))
     except (KeyError, TypeError, ValueError) as error:
-        if given is None or not files.same(files.pack(given), packed):  # a function of the user is not in the file
-            raise ValueError(f"path: got {path}, damaged ({error}); expected a player that taut saved") from error
+        if given is None or not files.same(
+            files.pack(given), packed
+        ):  # a function of the user is not in the file
+            raise ValueError(
+                f"path: got {path}, damaged ({error}); expected a player that taut saved"
+            ) from error
         return given
     if given is None:
         return found
     if not files.same(files.pack(given), packed):
-        raise ValueError(f"feedback: got {given!r}, but {path} is by {found!r}; expected the same feedback")
+        raise ValueError(
+            f"feedback: got {given!r}, but {path} is by {found!r}; expected the same feedback"
+        )
     return given

@@ -1,4 +1,5 @@
-"""The figures behind `run.plot()` and `player.plot()`. Both return Matplotlib axes and draw on given ones."""
+"""The figures behind `run.plot()` and `player.plot()`. Both return Matplotlib axes and draw on
+given ones."""
 
 from __future__ import annotations
 
@@ -33,11 +34,20 @@ LABELS = {
 
 @styled
 def plot_run(
-    run: Run, quantity: str | None, ax: Any, bound: float | None, line: dict[str, Any], regret: Array | None = None
+    run: Run,
+    quantity: str | None,
+    ax: Any,
+    bound: float | None,
+    line: dict[str, Any],
+    regret: Array | None = None,
 ) -> Any:
-    """Draw what `Run.plot` describes; `regret` after each round, with dims (seed, round), is needed only for "regret"."""
+    """Draw what `Run.plot` describes; `regret` after each round, with dims (seed, round), is needed
+    only for "regret"."""
     if run.swept:
-        raise TypeError("run: got a sweep of learners; expected one run. Select one with run[i], or use taut.compare")
+        raise TypeError(
+            "run: got a sweep of learners; expected one run. Select one with run[i], or use "
+            "taut.compare"
+        )
     if quantity is None:
         panels = axes_for(ax, len(RUN))
         for axes, name in zip(panels, RUN, strict=True):
@@ -49,7 +59,14 @@ def plot_run(
     return axes
 
 
-def _draw(run: Run, quantity: str, axes: Any, bound: float | None, line: dict[str, Any], regret: Array | None) -> None:
+def _draw(
+    run: Run,
+    quantity: str,
+    axes: Any,
+    bound: float | None,
+    line: dict[str, Any],
+    regret: Array | None,
+) -> None:
     if quantity == "decision":
         _decisions(run, axes, line)
     else:
@@ -58,11 +75,19 @@ def _draw(run: Run, quantity: str, axes: Any, bound: float | None, line: dict[st
             values = regret
         else:
             values = _recorded(run, "loss" if quantity == "loss" else "excess")
-            values = np.cumsum(np.maximum(values, 0) if quantity == "violation" else values, axis=-1)
+            values = np.cumsum(
+                np.maximum(values, 0) if quantity == "violation" else values, axis=-1
+            )
         options = {"color": FAMILIES["clipped"], "label": type(run.learner).__name__} | line
         curve(axes, _axis(run)[kept - 1], values[:, kept - 1], **options)
     if bound is not None:
-        axes.axhline(arguments.real("bound", bound), color="#222222", linestyle=BOUND, linewidth=1.2, label="bound")
+        axes.axhline(
+            arguments.real("bound", bound),
+            color="#222222",
+            linestyle=BOUND,
+            linewidth=1.2,
+            label="bound",
+        )
     axes.set(xlabel=_axis_label(run), ylabel=LABELS[quantity])
     _turn_dates(axes, run)
 
@@ -85,12 +110,15 @@ def _decisions(run: Run, axes: Any, line: dict[str, Any]) -> None:
 def _recorded(run: Run, name: str) -> Array:
     value: Array | None = getattr(run, name)
     if value is None:
-        raise ValueError(f'run: got a run without "{name}"; expected simulate(..., record=("loss", "excess"))')
+        raise ValueError(
+            f'run: got a run without "{name}"; expected simulate(..., record=("loss", "excess"))'
+        )
     return value
 
 
 def _axis(run: Run) -> Array:
-    """Return the times of the rounds, or other numbers of the index, or the numbers of the rounds."""
+    """Return the times of the rounds, or other numbers of the index, or the numbers of the
+    rounds."""
     index = run.index
     if index is not None and getattr(index.dtype, "kind", "O") in "iufM":
         naive = index.tz_localize(None) if getattr(index, "tz", None) is not None else index
@@ -116,11 +144,16 @@ PLAYER = ("loss", "excess", "decision")
 
 
 @styled
-def plot_player(history: History, quantity: str | None, ax: Any, names: dict[str, list[str]]) -> Any:
+def plot_player(
+    history: History, quantity: str | None, ax: Any, names: dict[str, list[str]]
+) -> Any:
     """Draw what `Player.plot` describes."""
     wanted = PLAYER if quantity is None else (arguments.one_of("quantity", quantity, PLAYER),)
     panels = axes_for(ax, len(wanted))
-    rounds, series = history.rounds, {"loss": history.loss, "excess": history.excess, "decision": history.decision}
+    rounds, series = (
+        history.rounds,
+        {"loss": history.loss, "excess": history.excess, "decision": history.decision},
+    )
     colours = list(FAMILIES.values())
     for axes, name in zip(panels, wanted, strict=True):
         values = series[name]

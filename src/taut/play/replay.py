@@ -1,4 +1,5 @@
-"""Play a run again, to find what was not recorded: its decisions, or the data that an adversary revealed."""
+"""Play a run again, to find what was not recorded: its decisions, or the data that an adversary
+revealed."""
 
 from __future__ import annotations
 
@@ -20,40 +21,50 @@ from .with_feedback import through
 __all__ = ["replayed", "revealed_data"]
 
 QUICKLY = 2**19
-"""Numbers in the decisions of all seeds and rounds up to which a run is played again by a program that is compiled quickly."""
+"""Numbers in the decisions of all seeds and rounds up to which a run is played again by a program
+that is compiled quickly."""
 
 
 def revealed_data(run: Run) -> Any:
-    """Return the data that the adversary of a run revealed, as a pytree of arrays (seed, round, ...).
+    """Return the data that the adversary of a run revealed, as a pytree of arrays (seed, round,
+    ...).
 
-    The simulation is played again, with the data recorded: learner, first decision and random keys determine it.
+    The simulation is played again, with the data recorded: learner, first decision and random keys
+    determine it.
     """
     if not isinstance(run.stream, Adversary):
         raise ValueError(
-            "run: got a run that has no adversary, or that was loaded from a file; expected the result of "
-            "simulate(learner, problem, reveal)"
+            "run: got a run that has no adversary, or that was loaded from a file; expected the "
+            "result of simulate(learner, problem, reveal)"
         )
     parts = [data for _, data in replayed(run, record=("data",))]
     return jax.tree.map(lambda *arrays: np.concatenate(arrays, axis=1), *parts)
 
 
 def replayed(
-    run: Run, problem: Problem | None = None, stream: Stream | None = None, record: Sequence[str] = ("decisions",)
+    run: Run,
+    problem: Problem | None = None,
+    stream: Stream | None = None,
+    record: Sequence[str] = ("decisions",),
 ) -> Iterator[tuple[Any, Any]]:
-    """Play a run again and yield decisions and data of one chunk after the other, so that memory stays flat.
+    """Play a run again and yield decisions and data of one chunk after the other, so that memory
+    stays flat.
 
     Arguments:
         run: of one learner.
         problem: the problem that was played, for a run that was loaded from a file.
         stream: its data, in the same case, or what an adversary revealed.
-        record: "decisions"; "data" alone for what an adversary revealed; or "proposals" for decisions before announced
-            constraints were enforced.
+        record: "decisions"; "data" alone for what an adversary revealed; or "proposals" for
+            decisions before announced constraints were enforced.
 
-    Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not computed again.
+    Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not
+    computed again.
     """
     learner, problem, stream = run.learner, problem or run.played, stream or run.stream
     if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
-        raise ValueError("run: got a run without its problem or its data; expected both, and one learner")
+        raise ValueError(
+            "run: got a run without its problem or its data; expected both, and one learner"
+        )
     stream = as_stream(stream, horizon=run.horizon)
     kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
     whole = Simulation.prepare(
@@ -69,7 +80,11 @@ def replayed(
         random_keys=_keys_again(run, learner, stream),
         chunk=None,
     )
-    known = run.decisions if run.every == 1 and not stream.reacts and "proposals" not in record else None
+    known = (
+        run.decisions
+        if run.every == 1 and not stream.reacts and "proposals" not in record
+        else None
+    )
     if known is not None:
         for start in range(0, run.horizon, whole.key.length):
             count = min(whole.key.length, run.horizon - start)
@@ -96,5 +111,7 @@ def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:
     if not stream.reacts and not through(learner, run.feedback).random:
         return None
     if run.key is None:
-        raise ValueError("run: got a run without its random keys; expected the run that taut.simulate returned")
+        raise ValueError(
+            "run: got a run without its random keys; expected the run that taut.simulate returned"
+        )
     return run.key

@@ -33,10 +33,12 @@ RECORDS = run_file.RECORDS
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Displayed):
-    """The result of one learner on one problem, for all seeds and rounds, or of all learners of a sweep.
+    """The result of one learner on one problem, for all seeds and rounds, or of all learners of a
+    sweep.
 
-    `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and `multipliers`, if
-    recorded, hold rounds every, 2 every, 3 every, ... In a sweep all of them have a leading dim `learner`.
+    `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and
+    `multipliers`, if recorded, hold rounds every, 2 every, 3 every, ... In a sweep all of them have
+    a leading dim `learner`.
     """
 
     learner: Learner | tuple[Learner, ...]
@@ -66,7 +68,8 @@ class Run(Displayed):
     """The problem that was played, which may be a transform of it."""
     stream: Stream | None = field(default=None, repr=False, compare=False)
     key: jax.Array | None = field(default=None, repr=False, compare=False)
-    """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was drawn."""
+    """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was
+    drawn."""
 
     @property
     def swept(self) -> bool:
@@ -76,15 +79,20 @@ class Run(Displayed):
     def __getitem__(self, index: int) -> Run:
         """Select one learner of a sweep."""
         if not isinstance(self.learner, tuple):
-            raise TypeError("run[i] selects one learner of a sweep, but this run has only one learner.")
+            raise TypeError(
+                "run[i] selects one learner of a sweep, but this run has only one learner."
+            )
         picked: dict[str, Any] = {
-            name: getattr(self, name)[index] for name in (*RECORDS, "final") if getattr(self, name) is not None
+            name: getattr(self, name)[index]
+            for name in (*RECORDS, "final")
+            if getattr(self, name) is not None
         }
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
 
     @staticmethod
     def of_seeds(runs: Sequence[Run], stream: Stream) -> Run:
-        """Return one run of several that differ in the seed only; `stream` has the data of all seeds."""
+        """Return one run of several that differ in the seed only; `stream` has the data of all
+        seeds."""
         first, *others = runs
         if not others:
             return first
@@ -97,29 +105,41 @@ class Run(Displayed):
         return replace(first, seeds=len(runs), totals=totals, stream=stream, **joined)
 
     def bare(self) -> Run:
-        """Return the run without problem, stream and random keys, as it would be loaded from a file.
+        """Return the run without problem, stream and random keys, as it would be loaded from a
+        file.
 
-        A bare run is small and can be pickled, whatever the problem's functions are. It has no certificate.
+        A bare run is small and can be pickled, whatever the problem's functions are. It has no
+        certificate.
         """
         return replace(self, problem=None, played=None, stream=None, key=None)
 
     def certificate(self, **options: Any) -> Certificate:
-        """Measured regret and violations beside the guarantee, and the assumptions checked; see `taut.certify`."""
+        """Measured regret and violations beside the guarantee, and the assumptions checked; see
+        `taut.certify`."""
         from ..judge.certify import certify
 
         return certify(self, **options)
 
     def plot(
-        self, quantity: str | None = None, *, ax: Any = None, bound: float | None = None, best: Any = None, **line: Any
+        self,
+        quantity: str | None = None,
+        *,
+        ax: Any = None,
+        bound: float | None = None,
+        best: Any = None,
+        **line: Any,
     ) -> Any:
         """Draw a quantity over the rounds: the mean over the seeds as a line, their range shaded.
 
         Arguments:
-            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or "regret", the cumulative
-                loss minus that of the best fixed decision of all rounds; by default the first three.
-            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new ones.
+            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or
+                "regret", the cumulative loss minus that of the best fixed decision of all rounds;
+                by default the first three.
+            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
+                ones.
             bound: a number to draw as a dashed line, for example a bound of a certificate.
-            best: for "regret", what `taut.hindsight(problem, stream)` returned; by default it is computed.
+            best: for "regret", what `taut.hindsight(problem, stream)` returned; by default it is
+                computed.
             line: options of the line, such as `color` and `label`.
 
         Returns the axes, or an array of three. Without an index the horizontal axis counts rounds.
@@ -132,16 +152,19 @@ class Run(Displayed):
 
             regret = cumulative_regret(self, best)
         elif best is not None:
-            raise ValueError(f'best: got {type(best).__name__} with quantity={quantity!r}; expected quantity="regret"')
+            raise ValueError(
+                f"best: got {type(best).__name__} with quantity={quantity!r}; expected "
+                'quantity="regret"'
+            )
         return plot_run(self, quantity, ax, bound, line, regret)
 
     def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
         """Return a tidy pandas table.
 
         Arguments:
-            what: "rounds": one row per seed and round with the columns loss, excess and violation, as far as they were
-                recorded; "decisions" or "multipliers": one row per seed and kept round, one column per entry; "totals": one
-                row per seed and constraint.
+            what: "rounds": one row per seed and round with the columns loss, excess and violation,
+                as far as they were recorded; "decisions" or "multipliers": one row per seed and
+                kept round, one column per entry; "totals": one row per seed and constraint.
 
         With one seed and a stream that had an index, the table has the same index.
         """
@@ -150,9 +173,16 @@ class Run(Displayed):
         return run_frame(self, what)
 
     def _summary(self) -> Summary:
-        learner = f"sweep of {len(self.learner)} learners" if isinstance(self.learner, tuple) else brief(self.learner)
+        learner = (
+            f"sweep of {len(self.learner)} learners"
+            if isinstance(self.learner, tuple)
+            else brief(self.learner)
+        )
         recorded = [name for name in RECORDS if getattr(self, name) is not None]
-        facts = [("learner", learner), *([] if self.feedback is None else [("feedback", repr(self.feedback))])]
+        facts = [
+            ("learner", learner),
+            *([] if self.feedback is None else [("feedback", repr(self.feedback))]),
+        ]
         facts += [("recorded", ", ".join(recorded) or "totals only")]
         if self.index is not None:
             facts.append(("index", f"{self.index[0]} to {self.index[-1]}"))
@@ -163,15 +193,22 @@ class Run(Displayed):
             ("peak violation", totals.peak.max(axis=-1)),
             ("signed excess", totals.worst_excess),
         ):
-            rows.append((name, number(np.mean(values)), number(np.min(values)), number(np.max(values))))
-        grid = Grid(("total of all rounds", "mean", "smallest", "largest"), tuple(rows), left=("total of all rounds",))
+            rows.append(
+                (name, number(np.mean(values)), number(np.min(values)), number(np.max(values)))
+            )
+        grid = Grid(
+            ("total of all rounds", "mean", "smallest", "largest"),
+            tuple(rows),
+            left=("total of all rounds",),
+        )
         seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
         return Summary(f"Run: {seeds} x {self.horizon} rounds", facts, (grid,))
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays with labelled dims; `attrs` say what produced them.
 
-        The index of the rounds and the names of constraints and coordinates are coordinates of the dataset.
+        The index of the rounds and the names of constraints and coordinates are coordinates of the
+        dataset.
         """
         return labels.add(self, self._to_xarray())
 
@@ -202,13 +239,15 @@ class Run(Displayed):
         return out
 
     def save(self, path: str | Path) -> None:
-        """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what produced it."""
+        """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what
+        produced it."""
         run_file.write(path, run_file.content(labels.write(self, self._to_xarray())))
 
     @classmethod
     def load(cls, path: str | Path) -> Run:
         """Read a file that `save` wrote. The problem and the stream are not in it.
 
-        Damaged files are refused. Loading a file never runs code from it, nor reads other files (see SECURITY.md).
+        Damaged files are refused. Loading a file never runs code from it, nor reads other files
+        (see SECURITY.md).
         """
         return cls(**run_file.read(path))

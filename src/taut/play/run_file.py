@@ -33,7 +33,8 @@ RECORDS = ("loss", "excess", "decisions", "multipliers")
 
 
 def header(run: Any) -> dict[str, Any]:
-    """Return what a file says of a run: learners, numbers of rounds and seeds, version and labels."""
+    """Return what a file says of a run: learners, numbers of rounds and seeds, version and
+    labels."""
     learners = run.learner if isinstance(run.learner, tuple) else (run.learner,)
     return {
         "format": FORMAT,
@@ -49,7 +50,8 @@ def header(run: Any) -> dict[str, Any]:
 
 
 def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) -> dict[str, Any]:
-    """Return the entries that describe the feedback, and the keys of random numbers that it or the learner drew."""
+    """Return the entries that describe the feedback, and the keys of random numbers that it or the
+    learner drew."""
     found = {} if feedback is None else {"feedback": files.pack(feedback)}
     if key is not None and (learner.random or feedback is not None):
         found["key"] = np.asarray(jax.random.key_data(key)).tolist()
@@ -59,7 +61,8 @@ def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) ->
 def content(data: xarray.Dataset) -> bytes:
     """Return a dataset as a netCDF file.
 
-    It is written without xarray, which would take a lock of the cluster on a Dask worker and fail there.
+    It is written without xarray, which would take a lock of the cluster on a Dask worker and fail
+    there.
     """
     import h5netcdf
 
@@ -73,8 +76,11 @@ def content(data: xarray.Dataset) -> bytes:
 
 
 def write(path: str | Path, content: bytes) -> None:
-    """Write the content of a netCDF file, followed by its checksum, which other readers of netCDF ignore."""
-    files.write_atomically(arguments.path("path", path), content + MARK + hashlib.sha256(content).hexdigest().encode())
+    """Write the content of a netCDF file, followed by its checksum, which other readers of netCDF
+    ignore."""
+    files.write_atomically(
+        arguments.path("path", path), content + MARK + hashlib.sha256(content).hexdigest().encode()
+    )
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -85,7 +91,9 @@ def read(path: str | Path) -> dict[str, Any]:
         header, arrays = _read(content)
         found = header.get("format")
     except Exception as error:  # HDF5 can raise anything for a damaged file
-        raise ValueError(f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved") from error
+        raise ValueError(
+            f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
+        ) from error
     if found not in (1, FORMAT):
         raise ValueError(f"path: got {path} in format {found!r}; expected format 1 or {FORMAT}")
     try:
@@ -94,11 +102,14 @@ def read(path: str | Path) -> dict[str, Any]:
         files.refuse_newer(header.get("version"))
         return run_fields(header, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved") from error
+        raise ValueError(
+            f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
+        ) from error
 
 
 def _has_checksum(content: bytes) -> bool:
-    """Return whether the content ends with a checksum; a wrong one is refused before anything else is read."""
+    """Return whether the content ends with a checksum; a wrong one is refused before anything else
+    is read."""
     end = content[-len(MARK) - 64 :]
     if not end.startswith(MARK):
         return False
@@ -108,10 +119,17 @@ def _has_checksum(content: bytes) -> bool:
 
 
 def _read(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return header and arrays. What could make HDF5 open other files or decompress is refused first."""
+    """Return header and arrays. What could make HDF5 open other files or decompress is refused
+    first."""
     import h5py
 
-    names = {*RECORDS, "first", "final", labels.INDEX, *(f"total_{entry.name}" for entry in fields(Totals))}
+    names = {
+        *RECORDS,
+        "first",
+        "final",
+        labels.INDEX,
+        *(f"total_{entry.name}" for entry in fields(Totals)),
+    }
     with h5py.File(io.BytesIO(content), "r") as file:
         text = file.attrs["taut"]
         if not isinstance(text, str):
@@ -136,7 +154,10 @@ def _array(h5py: Any, name: str, data: Any, most: int) -> Array:
         raise ValueError(f"{name!r} is compressed or virtual")
     if layout.get_external_count():
         raise ValueError(f"{name!r} lies in another file")
-    if data.dtype.kind not in ("if" if name == labels.INDEX else "f") or data.size * data.dtype.itemsize > most:
+    if (
+        data.dtype.kind not in ("if" if name == labels.INDEX else "f")
+        or data.size * data.dtype.itemsize > most
+    ):
         raise ValueError(f"{name!r} is not an array of real numbers, or larger than the file")
     array: Array = data[()]
     return array
@@ -145,7 +166,11 @@ def _array(h5py: Any, name: str, data: Any, most: int) -> Array:
 def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the fields of a run, after checking that header and arrays fit together."""
     horizon, seeds, every = (_whole(header, name) for name in ("horizon", "seeds", "every"))
-    if not isinstance(header["swept"], bool) or not isinstance(header["learners"], list) or not header["learners"]:
+    if (
+        not isinstance(header["swept"], bool)
+        or not isinstance(header["learners"], list)
+        or not header["learners"]
+    ):
         raise ValueError("its header does not describe learners")
     learners = tuple(files.unpack(packed) for packed in header["learners"])
     if not all(isinstance(learner, Learner) for learner in learners):
@@ -158,12 +183,20 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
     constraints = arrays["total_excess"].shape[-1:]
     shapes = {
         labels.INDEX: (horizon,),
-        "final": (*lead, *decision), "first": decision, "loss": (*lead, horizon), "excess": (*lead, horizon),
-        "decisions": (*kept, *decision), "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
-        if "multipliers" in arrays else None,
+        "final": (*lead, *decision),
+        "first": decision,
+        "loss": (*lead, horizon),
+        "excess": (*lead, horizon),
+        "decisions": (*kept, *decision),
+        "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
+        if "multipliers" in arrays
+        else None,
         **{f"total_{entry.name}": lead for entry in fields(Totals)},
-        **{f"total_{name}": (*lead, *constraints) for name in ("excess", "violation", "squared", "peak")},
-    }  # fmt: skip
+        **{
+            f"total_{name}": (*lead, *constraints)
+            for name in ("excess", "violation", "squared", "peak")
+        },
+    }
     for name, array in arrays.items():
         if array.shape != shapes[name]:
             raise ValueError(f"{name!r} has the shape {array.shape}, not {shapes[name]}")
@@ -186,7 +219,9 @@ def _keys(numbers: Any, seeds: int) -> jax.Array | None:
     if numbers is None:
         return None
     shaped = type(numbers) is list and len(numbers) == seeds
-    if not shaped or not all(type(one) is list and [type(word) for word in one] == [int, int] for one in numbers):
+    if not shaped or not all(
+        type(one) is list and [type(word) for word in one] == [int, int] for one in numbers
+    ):
         raise ValueError(f"its random keys are not {seeds} pairs of whole numbers")
     if not all(0 <= word < 2**32 for one in numbers for word in one):
         raise ValueError("its random keys are not numbers of 32 bits")

@@ -1,4 +1,5 @@
-"""Simulate a learner on a problem over a stream: compiled, in chunks that can be checkpointed and resumed."""
+"""Simulate a learner on a problem over a stream: compiled, in chunks that can be checkpointed and
+resumed."""
 
 from __future__ import annotations
 
@@ -54,42 +55,55 @@ def simulate(
     checkpoint: str | Path | None = None,
     progress: bool = False,
 ) -> Run:
-    """Play `problem` with `learner` over `stream`: `simulate(learner, problem, stream)` or `simulate(problem, stream)`.
+    """Play `problem` with `learner` over `stream`: `simulate(learner, problem, stream)` or
+    `simulate(problem, stream)`.
 
     Arguments:
-        learner: one learner, or several of one class with different parameters, which are simulated together; or the name of
-            a method, which is tuned to the problem and the number of rounds. Without it, "half-space" plays.
+        learner: one learner, or several of one class with different parameters, which are simulated
+            together; or the name of a method, which is tuned to the problem and the number of
+            rounds. Without it, "half-space" plays.
         problem: loss, constraints and domain.
-        stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis `round`, or `seed` then
-            `round` if `seeds` is given; a function `chunk(start, length)` that returns such arrays for rounds
-            start..start+length, counted from 0, the same ones however the stream is cut; or an adversary
-            `reveal(round, decision, key)` that sees the decision (rounds counted from 1), written in jax.numpy and
-            compiled like the rest, or with a state of its own, `taut.adversary(reveal, state)`. Tables of pandas, polars and
-            xarray and lists of numbers are taken as arrays; the index of a table is kept in the run.
+        stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis
+            `round`, or `seed` then `round` if `seeds` is given; a function `chunk(start, length)`
+            that returns such arrays for rounds start..start+length, counted from 0, the same ones
+            however the stream is cut; or an adversary `reveal(round, decision, key)` that sees the
+            decision (rounds counted from 1), written in jax.numpy and compiled like the rest, or
+            with a state of its own, `taut.adversary(reveal, state)`. Tables of pandas, polars and
+            xarray and lists of numbers are taken as arrays; the index of a table is kept in the
+            run.
         horizon: number of rounds; needed for functions, at most the length of arrays.
         seeds: number of independent simulations.
-        key: JAX random key for the adversary, the feedback and learners that draw random numbers, split over the seeds; by
-            default `jax.random.key(0)`.
-        x1: first decision; by default the centre of the domain. All computations use its float type.
-        record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers". Totals are always kept.
+        key: JAX random key for the adversary, the feedback and learners that draw random numbers,
+            split over the seeds; by default `jax.random.key(0)`.
+        x1: first decision; by default the centre of the domain. All computations use its float
+            type.
+        record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers".
+            Totals are always kept.
         every: keep decisions and multipliers of rounds every, 2 every, 3 every, ... only.
-        score: another problem whose loss and constraints score the decisions, for example the one before a transform.
-        feedback: what the learner sees of a round: `taut.FullInformation()` (the default), `taut.Noisy(...)` and others, see
-            `docs/feedback.md`. Decisions are always scored with the true loss and constraints. A combination that no guarantee
-            of the learner covers is refused.
-        unproven: play such a combination all the same. The certificate then says that no guarantee covers it.
-        chunk: number of rounds that are played at a time; by default chosen from the size of a round's data. Memory does
-            not depend on the horizon, except for what is recorded.
-        checkpoint: a folder. After each chunk all that is needed to continue is written there. Called again with the same
-            arguments the simulation continues, and its result is bit for bit that of an uninterrupted one. A call with
-            other arguments, functions or data is refused. Not noticed are changes of Python functions that a loss or
-            constraint calls back while it runs (`jax.pure_callback`).
+        score: another problem whose loss and constraints score the decisions, for example the one
+            before a transform.
+        feedback: what the learner sees of a round: `taut.FullInformation()` (the default),
+            `taut.Noisy(...)` and others, see `docs/feedback.md`. Decisions are always scored with
+            the true loss and constraints. A combination that no guarantee of the learner covers is
+            refused.
+        unproven: play such a combination all the same. The certificate then says that no guarantee
+            covers it.
+        chunk: number of rounds that are played at a time; by default chosen from the size of a
+            round's data. Memory does not depend on the horizon, except for what is recorded.
+        checkpoint: a folder. After each chunk all that is needed to continue is written there.
+            Called again with the same arguments the simulation continues, and its result is bit for
+            bit that of an uninterrupted one. A call with other arguments, functions or data is
+            refused. Not noticed are changes of Python functions that a loss or constraint calls
+            back while it runs (`jax.pure_callback`).
         progress: show a progress bar.
 
-    The horizon, parameters and data are traced: only a new problem, learner class or shape compiles again.
+    The horizon, parameters and data are traced: only a new problem, learner class or shape compiles
+    again.
 
     >>> import jax.numpy as jnp, numpy as np, taut
-    >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
     >>> run = taut.simulate(taut.ClippedOGD(eta=0.1, sigma=4.0), toy, np.tile([1.0, 0.0], (5, 1)))
     >>> run.loss.round(3).tolist()
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
@@ -110,7 +124,12 @@ def simulate(
         simulation = simulation.placed()
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
-        LOG.info("simulating %d rounds, %d seed(s), with %s", source.horizon, source.seeds, _shown(learners))
+        LOG.info(
+            "simulating %d rounds, %d seed(s), with %s",
+            source.horizon,
+            source.seeds,
+            _shown(learners),
+        )
     parts = simulation.by_seed() if checkpoint is None else [simulation]
     if checkpoint is None and not progress:
         runs = [part.in_memory() for part in parts]
@@ -122,7 +141,9 @@ def simulate(
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
-def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Callable[[int], None]) -> Run:
+def _played(
+    simulation: Simulation, checkpoint: str | Path | None, advance: Callable[[int], None]
+) -> Run:
     """Play all chunks of a simulation; `advance` is told how many rounds were played."""
     horizon = simulation.stream.horizon
     with Checkpoint(checkpoint, simulation).open() as saved:
@@ -141,19 +162,32 @@ def _played(simulation: Simulation, checkpoint: str | Path | None, advance: Call
 
 
 def _prepared(
-    learner: Any, problem: Any, stream: Any, key: Any, x1: Any, record: Any, score: Any, feedback: Any, horizon: int | None,
-    seeds: int | None, every: Any, unproven: bool, chunk: int | None, saved: bool,
-) -> Simulation:  # fmt: skip
+    learner: Any,
+    problem: Any,
+    stream: Any,
+    key: Any,
+    x1: Any,
+    record: Any,
+    score: Any,
+    feedback: Any,
+    horizon: int | None,
+    seeds: int | None,
+    every: Any,
+    unproven: bool,
+    chunk: int | None,
+    saved: bool,
+) -> Simulation:
     """Check the arguments of `simulate` and lay them out."""
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):
             raise TypeError(
-                f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is simulate(learner, problem, stream)"
+                f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is "
+                "simulate(learner, problem, stream)"
             )
     if score is not None and score.domain.shape != problem.domain.shape:
         raise ValueError(
-            f"score: got a problem with decisions of shape {score.domain.shape}; expected {problem.domain.shape}, the "
-            "shape of the problem that is played"
+            f"score: got a problem with decisions of shape {score.domain.shape}; expected "
+            f"{problem.domain.shape}, the shape of the problem that is played"
         )
     problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
@@ -192,37 +226,52 @@ def _learners(learner: Any, problem: Problem, horizon: int) -> tuple[tuple[Learn
     learner = as_learner(learner, problem, horizon)
     if isinstance(learner, Learner):
         return (learner,), False
-    if not isinstance(learner, Sequence) or not learner or not all(isinstance(one, Learner) for one in learner):
+    if (
+        not isinstance(learner, Sequence)
+        or not learner
+        or not all(isinstance(one, Learner) for one in learner)
+    ):
         raise TypeError(
-            f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, or several learners, for example "
-            'taut.learner("clipped-ogd", problem, horizon=1000). The order is simulate(learner, problem, stream)'
+            f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, "
+            "or several learners, for example "
+            'taut.learner("clipped-ogd", problem, horizon=1000). The order is simulate(learner, '
+            "problem, stream)"
         )
-    shapes = {(jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner}
+    shapes = {
+        (jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner
+    }
     if len(shapes) > 1:
         kinds = " and ".join(sorted({type(one).__name__ for one in learner}))
         kinds = kinds if " and " in kinds else f"{len(shapes)} different structures of {kinds}"
         raise TypeError(
-            f"learner: all learners of a sweep need the same class, schedules and flags, and parameters of the same shapes; "
-            f"got {kinds}. Use taut.simulate_all for different methods."
+            "learner: all learners of a sweep need the same class, schedules and flags, and "
+            f"parameters of the same shapes; got {kinds}. Use taut.simulate_all for different "
+            "methods."
         )
     return tuple(learner), True
 
 
 def _shown(learners: Sequence[Learner]) -> str:
     return (
-        repr(learners[0]) if len(learners) == 1 else f"{len(learners)} learners of class {type(learners[0]).__name__}"
+        repr(learners[0])
+        if len(learners) == 1
+        else f"{len(learners)} learners of class {type(learners[0]).__name__}"
     )
 
 
 def _record(record: Any) -> frozenset[str]:
     if not isinstance(record, Iterable) or isinstance(record, jax.Array):
-        raise TypeError(f"record: got {record!r}; expected names among {', '.join(map(repr, RECORDS))}, or () for none")
+        raise TypeError(
+            f"record: got {record!r}; expected names among {', '.join(map(repr, RECORDS))}, or () "
+            "for none"
+        )
     names = (record,) if isinstance(record, str) else tuple(record)
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 
 def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | None:
-    """Return one random key per seed. Making a key takes time, so none is made where nothing is drawn.
+    """Return one random key per seed. Making a key takes time, so none is made where nothing is
+    drawn.
 
     Arguments:
         key: the user's key, or None.
@@ -238,12 +287,21 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
 
 @contextmanager
 def _bar(show: bool, rounds: int) -> Iterator[Callable[..., None]]:
-    """Yield a function that is told how many rounds were played, of one of `share` parts of the simulation."""
+    """Yield a function that is told how many rounds were played, of one of `share` parts of the
+    simulation."""
     if not show:
         yield lambda count, share: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    with Progress(TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bars:
+    with Progress(
+        TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    ) as bars:
         bar = bars.add_task("rounds", total=rounds)
         yield lambda count, share: bars.advance(bar, count / share)

@@ -24,12 +24,24 @@ from .wide_rounds import HUGE, WIDE, is_wide
 from .xla import computed_once
 
 __all__ = [
-    "FAULTS", "CheckedRound", "PlayedRound", "Remembered", "StepCheckedRound", "all_finite", "header", "measured_step",
-    "nan_unless_finite", "play_checked", "play_round", "revealed_step", "with_previous",
-]  # fmt: skip
+    "FAULTS",
+    "CheckedRound",
+    "PlayedRound",
+    "Remembered",
+    "StepCheckedRound",
+    "all_finite",
+    "header",
+    "measured_step",
+    "nan_unless_finite",
+    "play_checked",
+    "play_round",
+    "revealed_step",
+    "with_previous",
+]
 
 KEEP_NAN = (Ball, Box)
-"""Domains whose projections leave a NaN where it is; their subclasses may have projections of their own."""
+"""Domains whose projections leave a NaN where it is; their subclasses may have projections of their
+own."""
 FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 """The quantities of a live round that may not be finite, in the order of the bits in its header."""
 
@@ -37,8 +49,8 @@ FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
 class CheckedRound(FullInformation):
     """A revealed round in which gradients that are not finite become NaN.
 
-    A projection could turn an infinite value into a finite one, for example onto a box, and the error would stay unnoticed.
-    No projection removes a NaN.
+    A projection could turn an infinite value into a finite one, for example onto a box, and the
+    error would stay unnoticed. No projection removes a NaN.
     """
 
     def gradient(self, x: jax.Array) -> jax.Array:
@@ -48,17 +60,23 @@ class CheckedRound(FullInformation):
     def linearised(self, x: jax.Array) -> Linearisation:
         """Return g_t(x) with its Jacobian products."""
         values, pull, push = super().linearised(x)
-        return Linearisation(computed_once(values), lambda weights: _nan_if_infinite(pull(weights)), push)
+        return Linearisation(
+            computed_once(values), lambda weights: _nan_if_infinite(pull(weights)), push
+        )
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
-        return super().project(computed_once(x))  # used twice: for its norm and for the projection itself
+        return super().project(
+            computed_once(x)
+        )  # used twice: for its norm and for the projection itself
 
 
 class StepCheckedRound(FullInformation):
-    """A revealed round in which a step that is not finite becomes NaN before it is projected, for learners that show infinity.
+    """A revealed round in which a step that is not finite becomes NaN before it is projected, for
+    learners that show infinity.
 
-    One check of the step takes less time than a check of each gradient. Data of its shape are checked with it, if it is short.
+    One check of the step takes less time than a check of each gradient. Data of its shape are
+    checked with it, if it is short.
     """
 
     @staticmethod
@@ -74,9 +92,13 @@ class StepCheckedRound(FullInformation):
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
         data, size = data_of(self.data), x.size
-        step = x if type(self.domain) is Ball else _nan_if_infinite(x)  # a ball finds it when it adds the squares
+        step = (
+            x if type(self.domain) is Ball else _nan_if_infinite(x)
+        )  # a ball finds it when it adds the squares
         step = computed_once(_marked(step, data) if size > HUGE else step)
-        scaled = Scaled(step, self.domain.scale(step)) if projects_by_scaling(self.domain, x) else None
+        scaled = (
+            Scaled(step, self.domain.scale(step)) if projects_by_scaling(self.domain, x) else None
+        )
         projected = super().project(step) if scaled is None else step * scaled.scale
         projected = _marked(projected, data) if size < WIDE else projected
         self._cache["projected", id(projected)] = (projected, scaled)
@@ -87,7 +109,8 @@ class StepCheckedRound(FullInformation):
         return ("projected", id(x)) in self._cache
 
     def scaled(self, x: jax.Array) -> Scaled | None:
-        """Return the step and the number whose product `project` returned as x, if it was a product."""
+        """Return the step and the number whose product `project` returned as x, if it was a
+        product."""
         found: Scaled | None = self._cache["projected", id(x)][1]
         return found
 
@@ -114,7 +137,8 @@ class Remembered(NamedTuple):
 
     @classmethod
     def around(cls, state: Any, previous: jax.Array | None, adversary: Any = None) -> Any:
-        """Return the learner's state with what else is to be remembered, or the state itself if there is nothing."""
+        """Return the learner's state with what else is to be remembered, or the state itself if
+        there is nothing."""
         return state if previous is None and adversary is None else cls(state, previous, adversary)
 
     @classmethod
@@ -144,10 +168,13 @@ class PlayedRound(NamedTuple):
     """The decision before announced constraints were enforced, if there are any."""
 
 
-def play_round(learner: Learner, state: Any, round: Round, scored: Round | None = None) -> PlayedRound:
+def play_round(
+    learner: Learner, state: Any, round: Round, scored: Round | None = None
+) -> PlayedRound:
     """Reveal a round to the learner, and score the decision that the learner had chosen before.
 
-    A learner with `request_first = True` sees the round before its decision; no other learner is asked to decide here.
+    A learner with `request_first = True` sees the round before its decision; no other learner is
+    asked to decide here.
 
     Arguments:
         learner: the method.
@@ -172,12 +199,14 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round | None 
 def play_checked(
     learner: Learner, state: Any, reveal: Callable[[type[Any]], Any], scored: Round | None
 ) -> tuple[PlayedRound, list[jax.Array]]:
-    """Play a round whose data and gradients are checked: what is not finite makes the next decision NaN.
+    """Play a round whose data and gradients are checked: what is not finite makes the next decision
+    NaN.
 
-    Loss and gradients need not show that data are not finite (a maximum may hide it), so every number of the data is
-    subtracted from itself and added to something that is checked: to the decision if the shapes agree, because that needs no
-    sum, which would cost as much as the loss itself (to the step before it, if they are huge and may have left the cache by then).
-    For wide decisions a sum costs less: it is formed together with others.
+    Loss and gradients need not show that data are not finite (a maximum may hide it), so every
+    number of the data is subtracted from itself and added to something that is checked: to the
+    decision if the shapes agree, because that needs no sum, which would cost as much as the loss
+    itself (to the step before it, if they are huge and may have left the cache by then). For wide
+    decisions a sum costs less: it is formed together with others.
 
     Arguments:
         learner: the method.
@@ -222,22 +251,34 @@ def nan_unless_finite(arrays: list[jax.Array], dtype: Any) -> jax.Array:
 
 def all_finite(*arrays: jax.Array) -> jax.Array:
     """Return whether every number is finite."""
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays])) if arrays else jnp.asarray(True)
+    return (
+        jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays]))
+        if arrays
+        else jnp.asarray(True)
+    )
 
 
-# The live step, compiled for short calls. Parameters are packed into one vector, once. The state is another vector, whose
-# first entries (the header) hold all that the player reads: each further array would cost as much as the step.
+# The live step, compiled for short calls. Parameters are packed into one vector, once. The state is
+# another vector, whose first entries (the header) hold all that the player reads: each further
+# array would cost as much as the step.
 
 
-def header(faults: Any, loss: Any, excess: jax.Array, decision: jax.Array, extremes: Any = None) -> jax.Array:
-    """Return the first entries of the state vector: error flags, loss, constraint values, next decision, extremes."""
+def header(
+    faults: Any, loss: Any, excess: jax.Array, decision: jax.Array, extremes: Any = None
+) -> jax.Array:
+    """Return the first entries of the state vector: error flags, loss, constraint values, next
+    decision, extremes."""
     extremes = jnp.zeros(len(COLUMNS), decision.dtype) if extremes is None else extremes
     start = jnp.stack([jnp.asarray(number, decision.dtype) for number in (faults, loss)])
     return jnp.concatenate([start, excess, decision.ravel(), extremes])
 
 
 def revealed_step(
-    programs: Programs, loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int
+    programs: Programs,
+    loss: Callable[[jax.Array, Any], Any],
+    fixed: Packing,
+    state: Packing,
+    header_size: int,
 ) -> Any:
     """Return the compiled function (*fixed, *state, z) -> *state, for data z that are revealed."""
 
@@ -245,31 +286,50 @@ def revealed_step(
 
 
 def _revealed(
-    loss: Callable[[jax.Array, Any], Any], fixed: Packing, state: Packing, header_size: int, *arrays: Any
+    loss: Callable[[jax.Array, Any], Any],
+    fixed: Packing,
+    state: Packing,
+    header_size: int,
+    *arrays: Any,
 ) -> tuple[jax.Array, ...]:
     *given, z = arrays
     (constraints, domain, learner, scored, _), before = _unpacked(fixed, state, header_size, given)
     floats = _floats(z)
     z = with_previous(z, Remembered.parts(before).previous)
     whole = None if scored is None else CheckedRound(loss, scored, domain, z)
-    return _live(learner, before, CheckedRound(loss, constraints, domain, z), domain, all_finite(*floats), state, whole)
+    return _live(
+        learner,
+        before,
+        CheckedRound(loss, constraints, domain, z),
+        domain,
+        all_finite(*floats),
+        state,
+        whole,
+    )
 
 
 def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state, for measurements."""
+    """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state,
+    for measurements."""
 
     return programs.compiled(_measured, fixed, state, header_size)
 
 
-def _measured(fixed: Packing, state: Packing, header_size: int, *arrays: Any) -> tuple[jax.Array, ...]:
+def _measured(
+    fixed: Packing, state: Packing, header_size: int, *arrays: Any
+) -> tuple[jax.Array, ...]:
     *given, loss, gradient, excess, jacobian = arrays
     (_, domain, learner, _, _), before = _unpacked(fixed, state, header_size, given)
     round = MeasuredRound(loss, gradient, excess, jacobian, domain)
     return _live(learner, before, round, domain, jnp.asarray(True), state)
 
 
-def _unpacked(fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]) -> tuple[Any, Any]:
-    return fixed.unpack(tuple(arrays[: fixed.count])), state.unpack(tuple(arrays[fixed.count :]), header_size)
+def _unpacked(
+    fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]
+) -> tuple[Any, Any]:
+    return fixed.unpack(tuple(arrays[: fixed.count])), state.unpack(
+        tuple(arrays[fixed.count :]), header_size
+    )
 
 
 def _live(
@@ -288,5 +348,9 @@ def _live(
     faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
     remembered = Remembered.around(after, None if previous is None else played.state.x)
     x = played.state.x
-    extremes = round_extremes(round, x, played.loss, round.gradient(x), jnp.asarray(domain.centre, x.dtype))
-    return packing.pack_traced(remembered, header(faults, played.loss, played.excess, after.x, extremes))
+    extremes = round_extremes(
+        round, x, played.loss, round.gradient(x), jnp.asarray(domain.centre, x.dtype)
+    )
+    return packing.pack_traced(
+        remembered, header(faults, played.loss, played.excess, after.x, extremes)
+    )

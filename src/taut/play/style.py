@@ -1,6 +1,7 @@
 """The style of all figures: style sheet, palette, and helpers for panels, curves and legends.
 
-The colours are those of Okabe and Ito (and a dark one of Tol's), which colour-blind readers can distinguish.
+The colours are those of Okabe and Ito (and a dark one of Tol's), which colour-blind readers can
+distinguish.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BOUND", "FAMILIES", "axes_for", "curve", "label_panels", "legend_below", "log_axis", "new_figure", "styled",
-]  # fmt: skip
+    "BOUND",
+    "FAMILIES",
+    "axes_for",
+    "curve",
+    "label_panels",
+    "legend_below",
+    "log_axis",
+    "new_figure",
+    "styled",
+]
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
@@ -80,8 +89,11 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
     def inner(*args: P.args, **options: P.kwargs) -> R:
         import matplotlib as mpl
 
-        # Matplotlib's defaults, whatever the user's settings; not the backend, which would be looked for and loaded.
-        defaults = {name: mpl.rcParamsDefault[name] for name in mpl.rcParamsDefault if "backend" not in name}
+        # Matplotlib's defaults, whatever the user's settings; not the backend, which would be
+        # looked for and loaded.
+        defaults = {
+            name: mpl.rcParamsDefault[name] for name in mpl.rcParamsDefault if "backend" not in name
+        }
         with mpl.rc_context({**defaults, **SHEET}):
             return draw(*args, **options)
 
@@ -89,9 +101,15 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 
 def new_figure(
-    count: int, narrow: bool, width: float = 3.3, height: float = 2.75, columns: int | None = None, **options: Any
+    count: int,
+    narrow: bool,
+    width: float = 3.3,
+    height: float = 2.75,
+    columns: int | None = None,
+    **options: Any,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels side by side (or in `columns`); one below the other if it is to be `narrow`.
+    """A figure with `count` panels side by side (or in `columns`); one below the other if it is to
+    be `narrow`.
 
     It has a canvas of its own that draws to memory; no global state, no window.
     """
@@ -111,7 +129,8 @@ def new_figure(
 
 
 def axes_for(ax: Any, count: int = 1) -> list[Axes]:
-    """Return the axes that a user gave, checked, or those of a new figure of pyplot, which notebooks show by themselves."""
+    """Return the axes that a user gave, checked, or those of a new figure of pyplot, which
+    notebooks show by themselves."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -119,13 +138,22 @@ def axes_for(ax: Any, count: int = 1) -> list[Axes]:
         _, made = plt.subplots(1, count, figsize=size, squeeze=False, layout="constrained")
         return list(made.ravel())
     given = list(np.ravel(np.asarray(ax, dtype=object)))
-    if len(given) != count or not all(hasattr(one, "plot") and hasattr(one, "figure") for one in given):
+    if len(given) != count or not all(
+        hasattr(one, "plot") and hasattr(one, "figure") for one in given
+    ):
         wanted = "Matplotlib axes" if count == 1 else f"{count} Matplotlib axes"
         raise TypeError(f"ax: got {ax!r}; expected {wanted}, as made by matplotlib.pyplot.subplots")
     return given
 
 
-def curve(axes: Axes, x: Any, values: Any, label: str | None = None, positive: bool = False, **options: Any) -> None:
+def curve(
+    axes: Axes,
+    x: Any,
+    values: Any,
+    label: str | None = None,
+    positive: bool = False,
+    **options: Any,
+) -> None:
     """The mean over the leading axis as a line, the range between smallest and largest shaded.
 
     `positive` leaves out what a logarithmic axis cannot show.
@@ -140,7 +168,8 @@ def curve(axes: Axes, x: Any, values: Any, label: str | None = None, positive: b
 
 
 def log_axis(axis: Axis, ticks: Any = None) -> None:
-    """Plain ticks on a logarithmic axis: those given, otherwise powers of ten; no minor ones, which say little."""
+    """Plain ticks on a logarithmic axis: those given, otherwise powers of ten; no minor ones, which
+    say little."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_minor_locator(NullLocator())
@@ -155,7 +184,9 @@ def label_panels(panels: Sequence[Axes], titles: Sequence[str], letters: str = "
         axes.set_title(f"({letter}) {title}")
 
 
-def legend_below(figure: Figure, sources: Sequence[Axes], narrow: bool, extra: Sequence[Any] = ()) -> None:
+def legend_below(
+    figure: Figure, sources: Sequence[Axes], narrow: bool, extra: Sequence[Any] = ()
+) -> None:
     """One legend for the whole figure, below it, in as few rows as its width allows."""
     handles: dict[str, Any] = {}
     for axes in sources:
@@ -163,6 +194,10 @@ def legend_below(figure: Figure, sources: Sequence[Axes], narrow: bool, extra: S
             handles.setdefault(label, handle)
     handles |= {str(one.get_label()): one for one in extra}
     wide = [0.55 + 0.06 * len(label) for label in handles]  # inches an entry takes, about
-    rows = -(-sum(wide) // figure.get_figwidth()) if not narrow else -(-len(wide) // max(1, int(4.1 / max(wide))))
+    rows = (
+        -(-sum(wide) // figure.get_figwidth())
+        if not narrow
+        else -(-len(wide) // max(1, int(4.1 / max(wide))))
+    )
     columns = -(-len(handles) // max(1, int(rows)))
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)

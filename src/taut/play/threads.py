@@ -20,12 +20,14 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
     """The results of `jobs`, in their order; the first error among them is raised.
 
     Arguments:
-        jobs: functions without arguments, for example `functools.partial(taut.simulate, learner, problem, stream)`.
-        threads: how many run at a time; by default two per core that this process may use, because a simulation has moments
-            in which its core has nothing to do.
+        jobs: functions without arguments, for example `functools.partial(taut.simulate, learner,
+            problem, stream)`.
+        threads: how many run at a time; by default two per core that this process may use, because
+            a simulation has moments in which its core has nothing to do.
 
-    Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one. Threads are for
-    simulations that differ in more than data or parameters, and for more seeds than one core should compute.
+    Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one.
+    Threads are for simulations that differ in more than data or parameters, and for more seeds than
+    one core should compute.
 
     >>> simulate_all([lambda: 1, lambda: 2], threads=2)
     [1, 2]
@@ -35,7 +37,10 @@ def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = Non
     jobs = list(jobs)
     for job in jobs:
         if not callable(job):
-            raise TypeError(f"jobs: got {job!r}; expected functions without arguments, as functools.partial makes them")
+            raise TypeError(
+                f"jobs: got {job!r}; expected functions without arguments, as functools.partial "
+                "makes them"
+            )
     workers = 2 * cores() if threads is None else arguments.count("threads", threads)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]

@@ -33,7 +33,8 @@ class Terms(NamedTuple):
 
 
 def round_terms(xp: Any, loss: Any, excess: Any) -> Terms:
-    """Return the terms of a round, or of a block of rounds, with functions of `xp`: `numpy` or `jax.numpy`."""
+    """Return the terms of a round, or of a block of rounds, with functions of `xp`: `numpy` or
+    `jax.numpy`."""
     violation = xp.maximum(excess, 0)
     worst = xp.max(excess, axis=-1)
     clipped = xp.maximum(worst, 0)
@@ -41,7 +42,8 @@ def round_terms(xp: Any, loss: Any, excess: Any) -> Terms:
 
 
 class Sum(NamedTuple):
-    """A running sum. In 32 bits the rounding error is carried along, so that the sum of 1e7 rounds is accurate."""
+    """A running sum. In 32 bits the rounding error is carried along, so that the sum of 1e7 rounds
+    is accurate."""
 
     value: jax.Array
     error: jax.Array | None
@@ -49,7 +51,9 @@ class Sum(NamedTuple):
     @classmethod
     def zero(cls, shape: tuple[int, ...], dtype: Any) -> Sum:
         """Return an empty sum."""
-        return cls(jnp.zeros(shape, dtype), None if dtype.itemsize >= 8 else jnp.zeros(shape, dtype))
+        return cls(
+            jnp.zeros(shape, dtype), None if dtype.itemsize >= 8 else jnp.zeros(shape, dtype)
+        )
 
     def add(self, term: jax.Array) -> Sum:
         """Return the sum with one more term (Knuth's two-sum if the error is carried along)."""
@@ -78,7 +82,8 @@ def _wide(a: jax.Array) -> jax.Array:
 
 
 class ChunkTotals(NamedTuple):
-    """Totals of a chunk: of each constraint, and of the largest constraint of each round, which is not a sum of those."""
+    """Totals of a chunk: of each constraint, and of the largest constraint of each round, which is
+    not a sum of those."""
 
     loss: Sum
     excess: Sum
@@ -96,7 +101,8 @@ class ChunkTotals(NamedTuple):
         return cls(one, each, each, each, jnp.zeros((constraints,), dtype), one, one, one)
 
     def widened(self) -> ChunkTotals:
-        """Return the totals with sums in 64 bits, which is faster than to carry rounding errors along."""
+        """Return the totals with sums in 64 bits, which is faster than to carry rounding errors
+        along."""
         return self.map(Sum.widened)
 
     def narrowed(self, dtype: Any) -> ChunkTotals:
@@ -105,11 +111,14 @@ class ChunkTotals(NamedTuple):
 
     def map(self, change: Callable[[Sum], Sum]) -> ChunkTotals:
         """Return the totals with all sums changed."""
-        changed: dict[str, Any] = {name: change(sum) for name, sum in self._asdict().items() if name != "peak"}
+        changed: dict[str, Any] = {
+            name: change(sum) for name, sum in self._asdict().items() if name != "peak"
+        }
         return self._replace(**changed)
 
     def add(self, terms: Terms) -> ChunkTotals:
-        """Return the totals with one more round. With a single constraint, those of the largest are left at zero."""
+        """Return the totals with one more round. With a single constraint, those of the largest are
+        left at zero."""
         single = terms.excess.shape[-1] == 1
         return ChunkTotals(
             self.loss.add(terms.loss),
@@ -130,7 +139,8 @@ _WORST = {f"worst_{name}": name for name in ("excess", "violation", "squared")}
 class Totals:
     """Sums over all rounds, in 64 bits.
 
-    Dims: `seed`, or `learner`, `seed`, or none for those of a player; then `constraint` where it says so.
+    Dims: `seed`, or `learner`, `seed`, or none for those of a player; then `constraint` where it
+    says so.
     """
 
     loss: Array
@@ -143,7 +153,8 @@ class Totals:
     peak: Array
     """Largest clipped value of any round, by constraint."""
     worst_excess: Array
-    """Signed, of the largest constraint of each round. It is not determined by the sums over single constraints."""
+    """Signed, of the largest constraint of each round. It is not determined by the sums over single
+    constraints."""
     worst_violation: Array
     """Clipped, of the largest constraint of each round."""
     worst_squared: Array
@@ -167,17 +178,25 @@ class Totals:
                 found[name] = place.read(vector)[index]
             else:
                 value = place.value.read(vector)[index]
-                found[name] = value if place.error is None else value + place.error.read(vector)[index]
+                found[name] = (
+                    value if place.error is None else value + place.error.read(vector)[index]
+                )
         return cls(**found)
 
     @classmethod
     def of_seeds(cls, parts: Sequence[Totals], axis: int) -> Totals:
         """Join the totals of several simulations along the axis of the seeds."""
         names = [entry.name for entry in fields(cls)]
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in names})
+        return cls(
+            **{
+                name: np.concatenate([getattr(part, name) for part in parts], axis=axis)
+                for name in names
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is `None`."""
+        """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is
+        `None`."""
         return {entry.name: _json(getattr(self, entry.name).tolist()) for entry in fields(self)}
 
     def __getitem__(self, index: Any) -> Totals:
@@ -194,7 +213,8 @@ def _json(value: Any) -> Any:
 class RunningTotals:
     """Totals of a live player, in float64. Rounds are buffered and added in blocks of 256.
 
-    The terms are added in the order of the rounds, so that the result does not depend on when the totals are read.
+    The terms are added in the order of the rounds, so that the result does not depend on when the
+    totals are read.
     """
 
     def __init__(self, constraints: int) -> None:
@@ -220,7 +240,9 @@ class RunningTotals:
     def totals(self) -> Totals:
         """The totals of all rounds so far."""
         self._add_buffer()
-        return Totals(**{entry.name: getattr(self._totals, entry.name).copy() for entry in fields(Totals)})
+        return Totals(
+            **{entry.name: getattr(self._totals, entry.name).copy() for entry in fields(Totals)}
+        )
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `from_arrays` needs."""
@@ -246,7 +268,9 @@ class RunningTotals:
         if not all(np.isfinite(array).all() for name, array in found.items() if name != "loss"):
             raise ValueError("the totals contain a number that is not finite")
         clipped = ("violation", "squared", "peak", "worst_violation", "worst_squared")
-        if any(np.any(found[name] < 0) for name in clipped) or np.any(found["peak"] > found["violation"] * (1 + 1e-9)):
+        if any(np.any(found[name] < 0) for name in clipped) or np.any(
+            found["peak"] > found["violation"] * (1 + 1e-9)
+        ):
             raise ValueError("the totals contain a negative violation, or a peak above the total")
         running._added, running._totals = int(rounds), Totals(**found)
         return running
@@ -262,7 +286,9 @@ class RunningTotals:
             for name, term in terms._asdict().items()
         }
         peak = np.maximum(self._totals.peak, terms.violation.max(axis=0))
-        self._totals = Totals(peak=peak, **{name: np.asarray(value) for name, value in sums.items()})
+        self._totals = Totals(
+            peak=peak, **{name: np.asarray(value) for name, value in sums.items()}
+        )
         self._added, self._buffered = self.rounds, 0
 
 

@@ -1,8 +1,11 @@
-"""Rewrite rounds with long decisions, in which passes over memory and operations per number take most of the time.
+"""Rewrite rounds with long decisions, in which passes over memory and operations per number take
+most of the time.
 
-- XLA's CPU backend reads a decision once for each sum over it, for example once for the loss and once for a constraint. An
-  operation that reduces several arrays at once becomes a single loop. So sums that do not depend on each other are formed together.
-- A gradient is often a number times an array, and a step length multiplies that. The two numbers are multiplied first.
+- XLA's CPU backend reads a decision once for each sum over it, for example once for the loss and
+  once for a constraint. An operation that reduces several arrays at once becomes a single loop. So
+  sums that do not depend on each other are formed together.
+- A gradient is often a number times an array, and a step length multiplies that. The two numbers
+  are multiplied first.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ from ..jax_internals import Literal, bind
 __all__ = ["HUGE", "WIDE", "evaluate", "is_wide"]
 
 WIDE, HUGE = 128, 2**17
-"""Numbers of a decision from which on a pass over its memory takes a noticeable time; and up to which a chunk is compiled into one
-kernel. With more, XLA uses several threads for a single operation, but not for a sum of several arrays."""
+"""Numbers of a decision from which on a pass over its memory takes a noticeable time; and up to
+which a chunk is compiled into one kernel. With more, XLA uses several threads for a single
+operation, but not for a sum of several arrays."""
 LONG_ROW = 16
-"""Numbers of a row from which on a sum over everything is formed row by row, if there are sums of rows too."""
+"""Numbers of a row from which on a sum over everything is formed row by row, if there are sums of
+rows too."""
 
 
 def is_wide(shape: tuple[int, ...]) -> bool:
-    """Return whether rounds with decisions of this shape are played with fewer passes over memory."""
+    """Return whether rounds with decisions of this shape are played with fewer passes over
+    memory."""
     return WIDE <= math.prod(shape) <= HUGE
 
 
@@ -40,7 +46,8 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, equation: Any) -> Sums | None:
-        """Return what an equation of a traced program adds up, if that is a wide array of floats."""
+        """Return what an equation of a traced program adds up, if that is a wide array of
+        floats."""
         if equation.primitive.name != "reduce_sum":
             return None
         operand = equation.invars[0].aval
@@ -54,8 +61,15 @@ class Sums(NamedTuple):
 
     def can_be_part_of(self, rows: Sums) -> bool:
         """Return whether these sums over everything can be formed row by row."""
-        by_row = not rows.whole and rows.axes == (len(rows.shape) - 1,) and rows.shape[-1] >= LONG_ROW
-        return self.whole and by_row and self.dtype == rows.dtype and math.prod(self.shape) == math.prod(rows.shape)
+        by_row = (
+            not rows.whole and rows.axes == (len(rows.shape) - 1,) and rows.shape[-1] >= LONG_ROW
+        )
+        return (
+            self.whole
+            and by_row
+            and self.dtype == rows.dtype
+            and math.prod(self.shape) == math.prod(rows.shape)
+        )
 
     def form(self, arrays: Sequence[jax.Array], scalars: Sequence[bool]) -> list[jax.Array]:
         """Return the sums of all arrays; where `scalars` says so, the sum over everything."""
@@ -64,12 +78,17 @@ class Sums(NamedTuple):
             return tuple(map(lax.add, left, right))
 
         zeros = tuple(jnp.zeros((), self.dtype) for _ in arrays)
-        sums = lax.reduce(tuple(jnp.reshape(array, self.shape) for array in arrays), zeros, add, self.axes)
-        return [jnp.sum(added) if scalar else added for added, scalar in zip(sums, scalars, strict=True)]
+        sums = lax.reduce(
+            tuple(jnp.reshape(array, self.shape) for array in arrays), zeros, add, self.axes
+        )
+        return [
+            jnp.sum(added) if scalar else added for added, scalar in zip(sums, scalars, strict=True)
+        ]
 
 
 class Products:
-    """Products of a number and a wide array. If another number multiplies one, the two numbers are multiplied first."""
+    """Products of a number and a wide array. If another number multiplies one, the two numbers are
+    multiplied first."""
 
     def __init__(self) -> None:
         self._factors: dict[int, tuple[Any, Any, Any]] = {}
@@ -91,14 +110,21 @@ class Products:
     @staticmethod
     def _number_and_array(equation: Any, operands: Sequence[Any]) -> tuple[Any, Any] | None:
         name = equation.primitive.name
-        outer = name == "dot_general" and equation.params["dimension_numbers"] == (((), ()), ((), ()))
+        outer = name == "dot_general" and equation.params["dimension_numbers"] == (
+            ((), ()),
+            ((), ()),
+        )
         if name != "mul" and not outer:
             return None
         number, array = sorted(operands, key=jnp.ndim)
         result = equation.outvars[0].aval
         floats = jnp.issubdtype(result.dtype, jnp.floating)
         alike = floats and result.dtype == jnp.result_type(number) == jnp.result_type(array)
-        return (number, array) if alike and not jnp.ndim(number) and is_wide(jnp.shape(array)) else None
+        return (
+            (number, array)
+            if alike and not jnp.ndim(number) and is_wide(jnp.shape(array))
+            else None
+        )
 
 
 def evaluate(program: Any, arguments: Sequence[Any]) -> list[Any]:
@@ -121,20 +147,30 @@ def evaluate(program: Any, arguments: Sequence[Any]) -> list[Any]:
                 for equation in group
                 for output in products.of(equation, [value(atom) for atom in equation.invars])
             ]
-        known.update(zip((variable for equation in group for variable in equation.outvars), outputs, strict=True))
+        known.update(
+            zip(
+                (variable for equation in group for variable in equation.outvars),
+                outputs,
+                strict=True,
+            )
+        )
     return [value(atom) for atom in jaxpr.outvars]
 
 
 def _groups(equations: Sequence[Any]) -> Iterator[tuple[Sums | None, list[Any]]]:
-    """Yield all equations in an order in which they can be evaluated, and those of long sums together.
+    """Yield all equations in an order in which they can be evaluated, and those of long sums
+    together.
 
-    The stage of an equation is the largest number of long sums that have to be formed one after the other before it. Sums of the
-    same stage do not depend on each other.
+    The stage of an equation is the largest number of long sums that have to be formed one after the
+    other before it. Sums of the same stage do not depend on each other.
     """
     ready: dict[Any, int] = {}  # the stage from which on a value is known
     stages: dict[int, dict[Sums | None, list[Any]]] = {}
     for equation in equations:
-        stage = max((ready.get(atom, 0) for atom in equation.invars if not isinstance(atom, Literal)), default=0)
+        stage = max(
+            (ready.get(atom, 0) for atom in equation.invars if not isinstance(atom, Literal)),
+            default=0,
+        )
         sums = Sums.of(equation)
         stages.setdefault(stage, {None: []}).setdefault(sums, []).append(equation)
         ready.update(dict.fromkeys(equation.outvars, stage + (sums is not None)))
@@ -146,7 +182,8 @@ def _groups(equations: Sequence[Any]) -> Iterator[tuple[Sums | None, list[Any]]]
 
 
 def _by_row(groups: dict[Any, list[Any]]) -> dict[Sums, list[Any]]:
-    """Return the groups of a stage, in which sums over everything are added to sums of rows of as many numbers."""
+    """Return the groups of a stage, in which sums over everything are added to sums of rows of as
+    many numbers."""
     joined: dict[Sums, list[Any]] = {}
     for sums, group in sorted(groups.items(), key=lambda item: item[0].whole):  # rows first
         into = next((rows for rows in joined if sums.can_be_part_of(rows)), sums)

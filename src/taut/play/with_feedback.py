@@ -1,4 +1,5 @@
-"""A learner that sees rounds through feedback. It is a learner itself, so simulations and players need not know of it."""
+"""A learner that sees rounds through feedback. It is a learner itself, so simulations and players
+need not know of it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ..problem.rounds import Round
 __all__ = ["FeedbackState", "WithFeedback", "check_covered", "through"]
 
 LEARNER, FEEDBACK = 2**31 - 1, 2**31 - 2
-"""Folded into the key of a seed, so that learner and feedback do not share random numbers with the adversary."""
+"""Folded into the key of a seed, so that learner and feedback do not share random numbers with the
+adversary."""
 
 
 class FeedbackState(NamedTuple):
@@ -66,7 +68,9 @@ class WithFeedback(Learner):
     def step(self, state: FeedbackState, round: Round) -> FeedbackState:
         """Let the learner take its steps with what the feedback shows of the round."""
         key = jax.random.fold_in(wrapped_key(state.key), state.t)
-        inner, memory = self.feedback.deliver(self.learner, self._playing(state), state.memory, round, key, state.t)
+        inner, memory = self.feedback.deliver(
+            self.learner, self._playing(state), state.memory, round, key, state.t
+        )
         return FeedbackState(inner.x, state.t + 1, inner, memory, state.key)
 
     def moved(self, state: FeedbackState, x: jax.Array) -> FeedbackState:
@@ -82,11 +86,13 @@ class WithFeedback(Learner):
         return self.learner.multiplier(self._playing(state), round)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
-        """Yield the guarantees of the learner; the certificate knows whether they cover the feedback."""
+        """Yield the guarantees of the learner; the certificate knows whether they cover the
+        feedback."""
         return self.learner.guarantees(setting, horizon)
 
     def _playing(self, state: FeedbackState) -> Any:
-        """The learner's state, its decision being the very array that is played: the round is then asked about it once."""
+        """The learner's state, its decision being the very array that is played: the round is then
+        asked about it once."""
         return state.inner._replace(x=state.x)
 
 
@@ -101,12 +107,12 @@ def check_covered(learner: Learner, feedback: Feedback | None, unproven: bool) -
         return
     if learner.request_first:
         raise ValueError(
-            f"feedback: got {feedback!r}; expected full information, because {type(learner).__name__} sees a round before "
-            "its decision"
+            f"feedback: got {feedback!r}; expected full information, because "
+            f"{type(learner).__name__} sees a round before its decision"
         )
     why = "" if unproven else learner.uncovered(feedback)
     if why:
         raise ValueError(
-            f"feedback: {why}; got {feedback!r}. Use a learner whose card names this feedback (see docs/feedback.md), or pass "
-            "unproven=True to play without a guarantee"
+            f"feedback: {why}; got {feedback!r}. Use a learner whose card names this feedback "
+            "(see docs/feedback.md), or pass unproven=True to play without a guarantee"
         )

@@ -1,12 +1,14 @@
-"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same, up to rounding.
+"""Rewrite a round so that XLA's CPU backend compiles it well. The numbers stay the same, up to
+rounding.
 
-The backend compiles three patterns badly. They are rewritten before compilation, by tracing the round and evaluating the
-traced program again:
+The backend compiles three patterns badly. They are rewritten before compilation, by tracing the
+round and evaluating the traced program again:
 
-- A sum or maximum over several axes becomes nested scalar loops; one over a single axis becomes vector instructions, which
-  is eight times faster for a 10 x 10 matrix. So the axes of a reduction are merged. XLA would undo that without a barrier.
-- An array that two operations use is computed twice if it looks cheap. A value marked by `computed_once` becomes a result
-  of the loop body, which has to be stored, so it is computed once.
+- A sum or maximum over several axes becomes nested scalar loops; one over a single axis becomes
+  vector instructions, which is eight times faster for a 10 x 10 matrix. So the axes of a reduction
+  are merged. XLA would undo that without a barrier.
+- An array that two operations use is computed twice if it looks cheap. A value marked by
+  `computed_once` becomes a result of the loop body, which has to be stored, so it is computed once.
 - Each sum over a long decision passes over memory once more. `wide_rounds` forms several at once.
 
 `separate_zeros` and `hidden_zero` work around others.
@@ -29,7 +31,9 @@ from . import wide_rounds
 __all__ = ["computed_once", "hidden_zero", "rewritten", "separate_zeros"]
 
 _ONCE = "taut: computed once"
-_REDUCTIONS = frozenset(("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"))
+_REDUCTIONS = frozenset(
+    ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or")
+)
 _CALLS = frozenset(("jit", "pjit"))
 
 
@@ -39,7 +43,9 @@ def computed_once(x: jax.Array) -> jax.Array:
     return named
 
 
-def separate_zeros(shape: tuple[int, ...], dtype: Any, number: int, counter: jax.Array) -> jax.Array:
+def separate_zeros(
+    shape: tuple[int, ...], dtype: Any, number: int, counter: jax.Array
+) -> jax.Array:
     """Return zeros that XLA does not recognise as equal to other zeros.
 
     XLA merges equal constants into one array and would then copy it for every record of the loop.
@@ -55,7 +61,8 @@ def separate_zeros(shape: tuple[int, ...], dtype: Any, number: int, counter: jax
 def hidden_zero(counter: jax.Array) -> jax.Array:
     """Return -0.0, which changes no number that it is added to, without XLA knowing.
 
-    A product that is added to it is rounded. XLA may otherwise compute the product and the sum that follows with one rounding.
+    A product that is added to it is rounded. XLA may otherwise compute the product and the sum that
+    follows with one rounding.
 
     Arguments:
         counter: a traced number that is never negative.
@@ -64,7 +71,8 @@ def hidden_zero(counter: jax.Array) -> jax.Array:
 
 
 def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax.Array]]]:
-    """Rewrite `function`. The result returns the same values, and a list of those marked by `computed_once`.
+    """Rewrite `function`. The result returns the same values, and a list of those marked by
+    `computed_once`.
 
     Values that are marked inside a loop or a branch are not in the list.
 
@@ -79,10 +87,16 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., tuple[Any, list[jax
         traced, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
         try:
             outputs, stored = _rewritten(traced, jax.tree.leaves(args))
-        except Exception:  # a version of JAX whose traced programs are different: slower, but the same numbers
+        except (
+            Exception
+        ):  # a version of JAX whose traced programs are different: slower, but the same numbers
             return function(*args), []
-        kept = {id(output) for output in outputs}  # values that are returned anyway need no second place
-        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), [x for x in stored if id(x) not in kept]
+        kept = {
+            id(output) for output in outputs
+        }  # values that are returned anyway need no second place
+        return jax.tree.unflatten(jax.tree.structure(shapes), outputs), [
+            x for x in stored if id(x) not in kept
+        ]
 
     return evaluated
 
@@ -92,15 +106,21 @@ def _rewritten(traced: Any, arguments: Sequence[Any]) -> tuple[list[Any], list[j
         stored: list[jax.Array] = []
         return _evaluate(traced.jaxpr, traced.consts, arguments, stored), stored
 
-    if traced.effects or not any(wide_rounds.is_wide(jnp.shape(argument)) for argument in arguments):
+    if traced.effects or not any(
+        wide_rounds.is_wide(jnp.shape(argument)) for argument in arguments
+    ):
         return without_calls(*arguments)
     program, shapes = jax.make_jaxpr(without_calls, return_shape=True)(*arguments)
     outputs: tuple[list[Any], list[jax.Array]]
-    outputs = jax.tree.unflatten(jax.tree.structure(shapes), wide_rounds.evaluate(program, arguments))
+    outputs = jax.tree.unflatten(
+        jax.tree.structure(shapes), wide_rounds.evaluate(program, arguments)
+    )
     return outputs
 
 
-def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], stored: list[jax.Array]) -> list[Any]:
+def _evaluate(
+    jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], stored: list[jax.Array]
+) -> list[Any]:
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -125,7 +145,8 @@ def _evaluate(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any], st
 
 
 def _merged(equation: Any, operand: jax.Array) -> Any:
-    """Reduce over one axis that has the entries of all axes of the reduction, which are adjacent."""
+    """Reduce over one axis that has the entries of all axes of the reduction, which are
+    adjacent."""
     first, last = equation.params["axes"][0], equation.params["axes"][-1] + 1
     before, reduced, after = operand.shape[:first], operand.shape[first:last], operand.shape[last:]
     flat = lax.optimization_barrier(jnp.reshape(operand, (*before, math.prod(reduced), *after)))
@@ -137,9 +158,14 @@ def _adjacent(axes: Sequence[int]) -> bool:
 
 
 def _is_inner_product(equation: Any, operands: Sequence[Any]) -> bool:
-    """Whether a product is an inner product of vectors of one float type, and not, for example, an outer product."""
+    """Whether a product is an inner product of vectors of one float type, and not, for example, an
+    outer product."""
     left, right = operands
     (contracted, _), _ = equation.params["dimension_numbers"]
     if len(contracted) != 1:
         return False
-    return jnp.ndim(left) == 1 == jnp.ndim(right) and left.dtype == right.dtype and left.dtype.kind == "f"
+    return (
+        jnp.ndim(left) == 1 == jnp.ndim(right)
+        and left.dtype == right.dtype
+        and left.dtype.kind == "f"
+    )

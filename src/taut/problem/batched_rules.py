@@ -1,7 +1,9 @@
-"""Primitive operations of JAX in NumPy for many values at once: every array has the same number of leading axes.
+"""Primitive operations of JAX in NumPy for many values at once: every array has the same number of
+leading axes.
 
-A leading axis has length 1 in arrays that do not depend on it, and operations broadcast over it. `batched(equation, lead, fixed)`
-returns the operation of an equation as a function of such arrays, or raises `Unbatched`.
+A leading axis has length 1 in arrays that do not depend on it, and operations broadcast over it.
+`batched(equation, lead, fixed)` returns the operation of an equation as a function of such arrays,
+or raises `Unbatched`.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ class Unbatched(Exception):
 
 
 def batched(equation: Any, lead: int, fixed: Sequence[bool]) -> Operation:
-    """Return the operation on arrays with `lead` leading axes; a list of arrays if the primitive has several results.
+    """Return the operation on arrays with `lead` leading axes; a list of arrays if the primitive
+    has several results.
 
-    `fixed` says which operands are constants. Those that say where to read, to write or to pad must be.
+    `fixed` says which operands are constants. Those that say where to read, to write or to pad must
+    be.
     """
     name = equation.primitive.name
     places = _PLACES.get(name)
@@ -51,7 +55,9 @@ def _elementwise(function: Operation, equation: Any, lead: int) -> Operation:
         return function
 
     def widened(x: Array, own: int) -> Array:
-        return x if own == rank else x.reshape(x.shape + (1,) * (rank - own))  # a number among arrays
+        return (
+            x if own == rank else x.reshape(x.shape + (1,) * (rank - own))
+        )  # a number among arrays
 
     return lambda *operands: function(*map(widened, operands, ranks))
 
@@ -118,7 +124,9 @@ def _joined(name: str, join: Callable[..., Array]) -> Callable[[Any, int], Opera
 
         def operation(*parts: Array) -> Array:
             shape = np.broadcast_shapes(*(part.shape[:lead] for part in parts))
-            return join([np.broadcast_to(part, shape + part.shape[lead:]) for part in parts], axis=axis)
+            return join(
+                [np.broadcast_to(part, shape + part.shape[lead:]) for part in parts], axis=axis
+            )
 
         return operation
 
@@ -156,10 +164,16 @@ def _dot_general(equation: Any, lead: int) -> Operation:
     spec = f"...{''.join(first)},...{''.join(second)}->...{''.join(out)}"
     axes = [lead + axis for axis in left]
     turned = [lead + axis for axis in right]
-    swap = (*range(lead), *range(lead + len(others), lead + len(out)), *range(lead, lead + len(others)))
+    swap = (
+        *range(lead),
+        *range(lead + len(others), lead + len(out)),
+        *range(lead, lead + len(others)),
+    )
 
     def operation(a: Array, b: Array) -> Array:
-        if not left_batch and math.prod(b.shape[:lead]) == 1:  # one matrix for all: a product of BLAS
+        if (
+            not left_batch and math.prod(b.shape[:lead]) == 1
+        ):  # one matrix for all: a product of BLAS
             return np.tensordot(a, b.reshape(b.shape[lead:]), (axes, right))
         if not left_batch and math.prod(a.shape[:lead]) == 1:
             return np.tensordot(b, a.reshape(a.shape[lead:]), (turned, left)).transpose(swap)
@@ -173,7 +187,9 @@ def _sort(equation: Any, lead: int) -> Operation:
 
     def operation(*operands: Array) -> list[Array]:
         shape = np.broadcast_shapes(*(one.shape for one in operands))
-        found: list[Array] = INDEXING["sort"](*(np.broadcast_to(one, shape) for one in operands), dimension=axis)
+        found: list[Array] = INDEXING["sort"](
+            *(np.broadcast_to(one, shape) for one in operands), dimension=axis
+        )
         return found
 
     return operation
@@ -200,7 +216,10 @@ def _dynamic_update_slice(equation: Any, lead: int) -> Operation:
 
 def _span(shape: tuple[int, ...], starts: Sequence[Array], sizes: Sequence[int]) -> Any:
     where = [int(start.item()) for start in starts]
-    first = [min(max(start, 0), length - size) for start, size, length in zip(where, sizes, shape, strict=True)]
+    first = [
+        min(max(start, 0), length - size)
+        for start, size, length in zip(where, sizes, shape, strict=True)
+    ]
     return (..., *(slice(start, start + size) for start, size in zip(first, sizes, strict=True)))
 
 
@@ -215,8 +234,9 @@ def _gather(equation: Any, lead: int) -> Operation:
 
     params["dimension_numbers"] = numbers._replace(
         offset_dims=(*range(lead), *shifted(numbers.offset_dims)),
-        collapsed_slice_dims=shifted(numbers.collapsed_slice_dims), start_index_map=shifted(numbers.start_index_map),
-    )  # fmt: skip
+        collapsed_slice_dims=shifted(numbers.collapsed_slice_dims),
+        start_index_map=shifted(numbers.start_index_map),
+    )
     own = params["slice_sizes"]
 
     def operation(x: Array, indices: Array) -> Any:
@@ -231,21 +251,33 @@ _PLACES = {"dynamic_slice": 1, "dynamic_update_slice": 2, "gather": 1, "pad": 1}
 _UNARY = frozenset(("convert_element_type", "integer_pow", "eigh"))
 """Operations that are the same with leading axes."""
 _MAKERS: dict[str, Callable[[Any, int], Operation]] = {
-    "argmax": _extreme_place, "argmin": _extreme_place,
+    "argmax": _extreme_place,
+    "argmin": _extreme_place,
     "broadcast_in_dim": _broadcast,
-    "concatenate": _joined("dimension", np.concatenate), "stack": _joined("axis", np.stack), "unstack": _unstack,
-    "cummax": _cumulative, "cummin": _cumulative, "cumsum": _cumulative,
+    "concatenate": _joined("dimension", np.concatenate),
+    "stack": _joined("axis", np.stack),
+    "unstack": _unstack,
+    "cummax": _cumulative,
+    "cummin": _cumulative,
+    "cumsum": _cumulative,
     "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice, "dynamic_update_slice": _dynamic_update_slice,
-    "expand_dims": _reshape, "reshape": _reshape, "squeeze": _reshape,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "expand_dims": _reshape,
+    "reshape": _reshape,
+    "squeeze": _reshape,
     "gather": _gather,
     "iota": _iota,
     "pad": _pad,
-    "reduce_and": _reduction(np.all), "reduce_max": _reduction(np.max), "reduce_min": _reduction(np.min),
-    "reduce_or": _reduction(np.any), "reduce_prod": _reduction(np.prod), "reduce_sum": _reduction(np.sum),
+    "reduce_and": _reduction(np.all),
+    "reduce_max": _reduction(np.max),
+    "reduce_min": _reduction(np.min),
+    "reduce_or": _reduction(np.any),
+    "reduce_prod": _reduction(np.prod),
+    "reduce_sum": _reduction(np.sum),
     "rev": _rev,
     "slice": _slice,
     "sort": _sort,
     "split": _split,
     "transpose": _transpose,
-}  # fmt: skip
+}

@@ -1,4 +1,5 @@
-"""Checks before the first round: the first decision is in the domain, and the functions fit it and the data."""
+"""Checks before the first round: the first decision is in the domain, and the functions fit it and
+the data."""
 
 from __future__ import annotations
 
@@ -38,13 +39,18 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
         return known[dtype]
     given = arguments.finite("x1", problem.assemble(x1))
     if given.shape != problem.domain.shape:
-        raise ValueError(f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain")
+        raise ValueError(
+            f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain"
+        )
     floating = np.issubdtype(given.dtype, np.floating)
-    first = jnp.asarray(given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float())
+    first = jnp.asarray(
+        given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float()
+    )
     if not np.asarray(_contains(problem.domain, first)):  # several times faster than bool(...)
         came = np.array2string(given, threshold=8)
         raise ValueError(
-            f"x1: got {came}, outside the domain; expected a point inside, for example problem.domain.project(x1)"
+            f"x1: got {came}, outside the domain; expected a point inside, for example "
+            "problem.domain.project(x1)"
         )
     return first
 
@@ -54,29 +60,37 @@ def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
     if isinstance(stream, Adversary):
         first = jnp.asarray(1, jnp.int32)
         if stream.state is None:
-            data = traced("reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key)
+            data = traced(
+                "reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key
+            )
         else:
             data = _stateful_shapes(stream, first, x, key)
         axes = 0
     else:
         data, axes = stream.block(0, 1), 2
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _data_type(a.dtype, x.dtype)), data)
+    return jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape[axes:], _data_type(a.dtype, x.dtype)), data
+    )
 
 
 def adversary_state(stream: Stream, floating: Any) -> Any:
-    """Return the adversary's state before round 1, with floats in the type of the decision; None if there is none."""
+    """Return the adversary's state before round 1, with floats in the type of the decision; None if
+    there is none."""
     if not isinstance(stream, Adversary) or stream.state is None:
         return None
     return jax.tree.map(lambda a: cast_data("state", a, floating), stream.state)
 
 
-def _stateful_shapes(stream: Adversary, first: jax.Array, x: jax.Array, key: jax.Array | None) -> Any:
+def _stateful_shapes(
+    stream: Adversary, first: jax.Array, x: jax.Array, key: jax.Array | None
+) -> Any:
     """Return shapes and types of the data, after checking that the state keeps its own."""
     state, called = adversary_state(stream, x.dtype), "reveal(state, round, decision, key)"
     found = traced(called, "stream", "stream", stream.function, state, first, x, key)
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
-            f"stream: {called} returned {arguments.shown(found)}; expected two things, the next state and z"
+            f"stream: {called} returned {arguments.shown(found)}; expected two things, the next "
+            "state and z"
         )
 
     def described(tree: Any) -> Any:
@@ -84,18 +98,22 @@ def _stateful_shapes(stream: Adversary, first: jax.Array, x: jax.Array, key: jax
 
     if described(found[0]) != described(state):
         raise ValueError(
-            f"stream: {called} returned a state with {described(found[0])}; expected {described(state)}, as before round 1"
+            f"stream: {called} returned a state with {described(found[0])}; expected "
+            f"{described(state)}, as before round 1"
         )
     return found[1]
 
 
 def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
     native = np.dtype(given).newbyteorder("=")
-    return np.dtype(floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(native))
+    return np.dtype(
+        floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(native)
+    )
 
 
 def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
-    """Cast data to the type in which they are used. Whole numbers that do not fit are refused, not wrapped around."""
+    """Cast data to the type in which they are used. Whole numbers that do not fit are refused, not
+    wrapped around."""
     array = arguments.as_array(name, data)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name}: got values of type {array.dtype}; expected real numbers")
@@ -106,7 +124,8 @@ def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
         cast = array.astype(dtype)
     if dtype.kind != "f" and not np.array_equal(cast, array):
         raise ValueError(
-            f"{name}: got whole numbers beyond {dtype}; expected smaller ones, or 64 bits switched on with "
+            f"{name}: got whole numbers beyond {dtype}; expected smaller ones, or 64 bits "
+            "switched on with "
             'jax.config.update("jax_enable_x64", True)'
         )
     return cast
@@ -116,12 +135,14 @@ _counts: weakref.WeakKeyDictionary[Problem, dict[Any, int]] = weakref.WeakKeyDic
 
 
 def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
-    """Return the number of constraints, after checking that loss and constraints fit the decision and the data.
+    """Return the number of constraints, after checking that loss and constraints fit the decision
+    and the data.
 
     Arguments:
         problem: the problem.
         x: a decision, or its shape and type.
-        z: one round's data, or their shapes and types; for a problem with memory, with the previous decision.
+        z: one round's data, or their shapes and types; for a problem with memory, with the previous
+            decision.
         name: what the user calls the data, for error messages.
     """
     known = _counts.setdefault(problem, {})  # because tracing takes longer than a short simulation
@@ -132,14 +153,20 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
         loss = traced(f"loss(x, z{previous})", "loss", name, problem.loss, x, z, after=scalar)
         if loss.shape != ():
             raise ValueError(
-                f"loss: got an array of shape {loss.shape} for one round's data; expected a scalar, for example "
-                f"jnp.sum(...). If the leading axis of {name} is the seed, say how many with seeds=..."
+                f"loss: got an array of shape {loss.shape} for one round's data; expected a "
+                f"scalar, for example jnp.sum(...). If the leading axis of {name} is the seed, "
+                "say how many with seeds=..."
             )
-        if not (jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)):
+        if not (
+            jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)
+        ):
             raise TypeError(
-                f"loss: got a value of type {loss.dtype}; expected a real number that is small where x is good"
+                f"loss: got a value of type {loss.dtype}; expected a real number that is small "
+                "where x is good"
             )
-        called = f"constraints(x, z{previous})" if problem.constraints.takes_data else "constraints(x)"
+        called = (
+            f"constraints(x, z{previous})" if problem.constraints.takes_data else "constraints(x)"
+        )
         values = traced(called, "constraints", name, problem.constraints.values, x, z)
         known[shapes] = int(values.shape[0])
     return known[shapes]

@@ -4,9 +4,10 @@ This is the only module that calls Clarabel. A program is
 
     minimise 1/2 v'Pv + q'v   subject to   matrix @ v + s = offsets,  s in a product of cones.
 
-`conic_form` asks CVXPY for matrix, offsets and cones. `Solver` keeps Clarabel's set-up while only P, q and the offsets
-change. `ConicSet` is a set of CVXPY variables over which convex quadratics are minimised, with lower bounds proven by dual
-variables. CVXPY, Clarabel and SciPy are imported when they are first needed, because they are slow to import.
+`conic_form` asks CVXPY for matrix, offsets and cones. `Solver` keeps Clarabel's set-up while only
+P, q and the offsets change. `ConicSet` is a set of CVXPY variables over which convex quadratics are
+minimised, with lower bounds proven by dual variables. CVXPY, Clarabel and SciPy are imported when
+they are first needed, because they are slow to import.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from .sparse import Entries
 __all__ = ["ConicForm", "ConicSet", "Solution", "Solver", "backend", "conic_form"]
 
 ACCURACY = 1e-12
-"""Clarabel's tolerances on feasibility and gap: as good as 64 bits allow, because results are certified to 1e-8."""
+"""Clarabel's tolerances on feasibility and gap: as good as 64 bits allow, because results are
+certified to 1e-8."""
 ATTEMPTS: tuple[dict[str, float], ...] = (
-    # Clarabel's own regularisation (1e-8) stops it short of 1e-8 on weakly active rows, so less is tried first.
+    # Clarabel's own regularisation (1e-8) stops it short of 1e-8 on weakly active rows, so less is
+    # tried first.
     {"static_regularization_constant": 1e-12},
     # Shorter steps help with semidefinite and exponential cones.
     {"static_regularization_constant": 1e-10, "max_step_fraction": 0.9},
@@ -37,18 +40,22 @@ ATTEMPTS: tuple[dict[str, float], ...] = (
 GOOD = 1e-9
 """A solution whose optimality conditions fail by less than this needs no second attempt."""
 DIVERGED = 1e15
-"""Dual variables of a scaled program beyond this do not exist: no point satisfies the constraints with slack."""
+"""Dual variables of a scaled program beyond this do not exist: no point satisfies the constraints
+with slack."""
 STATUS = {
-    "PrimalInfeasible": "infeasible", "AlmostPrimalInfeasible": "infeasible",
-    "DualInfeasible": "unbounded", "AlmostDualInfeasible": "unbounded",
-}  # fmt: skip
+    "PrimalInfeasible": "infeasible",
+    "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "AlmostDualInfeasible": "unbounded",
+}
 
 
 def backend(program: Any) -> str | None:
-    """The `canon_backend` that can state the program; None, which is CVXPY's own choice, if that can.
+    """The `canon_backend` that can state the program; None, which is CVXPY's own choice, if that
+    can.
 
-    CVXPY's own choice warns before it falls back for expressions of more than two axes and for some atoms, such as
-    broadcasting.
+    CVXPY's own choice warns before it falls back for expressions of more than two axes and for some
+    atoms, such as broadcasting.
     """
     if program._max_ndim() <= 2 and program._supports_cpp():
         return None
@@ -59,9 +66,11 @@ def backend(program: Any) -> str | None:
 
 @dataclass(frozen=True)
 class ConicForm:
-    """Constraints as matrix @ v + s = offsets with s in `cones`; v holds the wanted variables and auxiliary ones.
+    """Constraints as matrix @ v + s = offsets with s in `cones`; v holds the wanted variables and
+    auxiliary ones.
 
-    The first `zero` entries of s are zero, the next `positive` ones are not negative; other cones follow.
+    The first `zero` entries of s are zero, the next `positive` ones are not negative; other cones
+    follow.
     """
 
     matrix: Any
@@ -70,13 +79,15 @@ class ConicForm:
     columns: Array
     """Where the wanted variables are in v."""
     dual_rows: list[Array]
-    """For each tracked constraint its rows, counted from 1; negative where CVXPY's dual value has the other sign."""
+    """For each tracked constraint its rows, counted from 1; negative where CVXPY's dual value has
+    the other sign."""
     zero: int
     positive: int
 
 
 def conic_form(program: Any, variables: list[Any], tracked: list[Any] | None = None) -> ConicForm:
-    """The constraints of a CVXPY program as it states them for Clarabel, with the values that parameters have now.
+    """The constraints of a CVXPY program as it states them for Clarabel, with the values that
+    parameters have now.
 
     Arguments:
         program: the `cvxpy.Problem`.
@@ -86,7 +97,9 @@ def conic_form(program: Any, variables: list[Any], tracked: list[Any] | None = N
     import cvxpy as cp
     from scipy import sparse
 
-    data, chain, inverse = program.get_problem_data(cp.CLARABEL, canon_backend=backend(program), solver_opts={})
+    data, chain, inverse = program.get_problem_data(
+        cp.CLARABEL, canon_backend=backend(program), solver_opts={}
+    )
     first = data["param_prob"].var_id_to_col
     columns = np.concatenate([np.arange(first[v.id], first[v.id] + v.size) for v in variables])
     dual_rows: list[Array] = []
@@ -94,14 +107,27 @@ def conic_form(program: Any, variables: list[Any], tracked: list[Any] | None = N
         # Row numbers in place of dual variables come back where CVXPY would report those.
         rows, width = data["A"].shape
         numbers = np.arange(1.0, rows + 1)
-        answer = {"status": "Solved", "obj_val": 0.0, "obj_val_dual": 0.0, "solve_time": 0.0, "iterations": 0}
-        program.unpack_results(SimpleNamespace(x=np.zeros(width), z=numbers, s=numbers, **answer), chain, inverse)
+        answer = {
+            "status": "Solved",
+            "obj_val": 0.0,
+            "obj_val_dual": 0.0,
+            "solve_time": 0.0,
+            "iterations": 0,
+        }
+        program.unpack_results(
+            SimpleNamespace(x=np.zeros(width), z=numbers, s=numbers, **answer), chain, inverse
+        )
         dual_rows = [np.ravel(np.asarray(one.dual_value, float)).astype(int) for one in tracked]
     dims = data["dims"]
     return ConicForm(
-        sparse.csc_matrix(data["A"]), np.asarray(data["b"], float), linear_cones(dims.zero, dims.nonneg) + _other_cones(dims),
-        columns, dual_rows, int(dims.zero), int(dims.nonneg),
-    )  # fmt: skip
+        sparse.csc_matrix(data["A"]),
+        np.asarray(data["b"], float),
+        linear_cones(dims.zero, dims.nonneg) + _other_cones(dims),
+        columns,
+        dual_rows,
+        int(dims.zero),
+        int(dims.nonneg),
+    )
 
 
 def linear_cones(zero: int, positive: int) -> list[Any]:
@@ -109,8 +135,9 @@ def linear_cones(zero: int, positive: int) -> list[Any]:
     import clarabel
 
     return [
-        *([clarabel.ZeroConeT(zero)] if zero else []), *([clarabel.NonnegativeConeT(positive)] if positive else []),
-    ]  # fmt: skip
+        *([clarabel.ZeroConeT(zero)] if zero else []),
+        *([clarabel.NonnegativeConeT(positive)] if positive else []),
+    ]
 
 
 def second_order_cone(size: int) -> Any:
@@ -125,10 +152,12 @@ def _other_cones(dims: Any) -> list[Any]:
     import clarabel
 
     return [
-        *map(clarabel.SecondOrderConeT, dims.soc), *map(clarabel.PSDTriangleConeT, dims.psd),
-        *(clarabel.ExponentialConeT() for _ in range(dims.exp)), *map(clarabel.PowerConeT, dims.p3d),
+        *map(clarabel.SecondOrderConeT, dims.soc),
+        *map(clarabel.PSDTriangleConeT, dims.psd),
+        *(clarabel.ExponentialConeT() for _ in range(dims.exp)),
+        *map(clarabel.PowerConeT, dims.p3d),
         *(clarabel.GenPowerConeT(list(powers), 1) for powers in getattr(dims, "pnd", ())),
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True)
@@ -163,10 +192,16 @@ class Solver:
         self._set_up: dict[int, tuple[Curvature, Any]] = {}
 
     def solutions(self, curvature: Curvature, slope: Array, offsets: Array) -> Iterator[Solution]:
-        """The solutions of one attempt after another. Objectives are scaled to size 1 before they are solved."""
-        size = max(float(np.abs(curvature.values).max(initial=0)), float(np.abs(slope).max(initial=0))) or 1.0
+        """The solutions of one attempt after another. Objectives are scaled to size 1 before they
+        are solved."""
+        size = (
+            max(float(np.abs(curvature.values).max(initial=0)), float(np.abs(slope).max(initial=0)))
+            or 1.0
+        )
         for attempt in range(len(ATTEMPTS)):
-            raw = self._solved(attempt, curvature._replace(values=curvature.values / size), slope / size, offsets)
+            raw = self._solved(
+                attempt, curvature._replace(values=curvature.values / size), slope / size, offsets
+            )
             detail, v, z = str(raw.status), np.asarray(raw.x), np.asarray(raw.z)
             gap = abs(raw.obj_val - raw.obj_val_dual) / max(1.0, abs(raw.obj_val))
             error = float(max(raw.r_prim, raw.r_dual, gap))
@@ -185,14 +220,19 @@ class Solver:
             solver.update(P=curvature.values, q=slope, b=offsets)
         else:
             width = self.matrix.shape[1]
-            P = Entries(curvature.rows, curvature.columns, curvature.values, (width, width)).compressed()
-            solver = clarabel.DefaultSolver(P, slope, self.matrix, offsets, self.cones, _settings(ATTEMPTS[attempt]))
+            P = Entries(
+                curvature.rows, curvature.columns, curvature.values, (width, width)
+            ).compressed()
+            solver = clarabel.DefaultSolver(
+                P, slope, self.matrix, offsets, self.cones, _settings(ATTEMPTS[attempt])
+            )
             self._set_up[attempt] = curvature, solver
         return solver.solve()
 
 
 def upper_triangle(matrix: Array | None, columns: Array) -> Curvature:
-    """The symmetric `matrix` over the variables at `columns`, which are ascending; zeros are left out."""
+    """The symmetric `matrix` over the variables at `columns`, which are ascending; zeros are left
+    out."""
     if matrix is None or not np.any(matrix):
         none = np.zeros(0, int)
         return Curvature(none, none, np.zeros(0))
@@ -219,18 +259,24 @@ def _settings(options: dict[str, float]) -> Any:
 
 @dataclass
 class ConicSet:
-    """A convex set over which quadratics of the wanted variables, plus fixed costs of all variables, are minimised."""
+    """A convex set over which quadratics of the wanted variables, plus fixed costs of all
+    variables, are minimised."""
 
     form: ConicForm
     costs: Array | None = None
     _solver: Solver | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, variables: list[Any], constraints: list[Any], tracked: list[Any] | None = None) -> ConicSet:
-        """The set {variables : constraints}; `tracked` are those among them whose dual values will be asked for."""
+    def of(
+        cls, variables: list[Any], constraints: list[Any], tracked: list[Any] | None = None
+    ) -> ConicSet:
+        """The set {variables : constraints}; `tracked` are those among them whose dual values will
+        be asked for."""
         import cvxpy as cp
 
-        program = cp.Problem(cp.Minimize(sum(cp.sum(variable) for variable in variables)), constraints)
+        program = cp.Problem(
+            cp.Minimize(sum(cp.sum(variable) for variable in variables)), constraints
+        )
         return cls(conic_form(program, variables, tracked))
 
     @property
@@ -248,13 +294,18 @@ class ConicSet:
         for solution in self.solutions(slope, curvature):
             if best is None or solution.error < best.error:
                 best = solution
-            if solution.status in ("infeasible", "unbounded") or solution.detail == "Solved" or best.error < GOOD:
+            if (
+                solution.status in ("infeasible", "unbounded")
+                or solution.detail == "Solved"
+                or best.error < GOOD
+            ):
                 break
         assert best is not None  # there is at least one attempt
         return best
 
     def solutions(self, slope: Array, curvature: Array | None = None) -> Iterator[Solution]:
-        """The solutions of one attempt after another, for callers that can tell good ones from bad ones."""
+        """The solutions of one attempt after another, for callers that can tell good ones from bad
+        ones."""
         if self._solver is None:
             self._solver = Solver(self.form.matrix, self.form.cones)
         return self._solver.solutions(
@@ -267,11 +318,15 @@ class ConicSet:
         bent = 0.0 if curvature is None else float(x @ curvature @ x) / 2
         return float(self._slope(slope) @ solution.v) + bent
 
-    def bound(self, solution: Solution, slope: Array, curvature: Array | None = None) -> tuple[Array, float]:
-        r"""r and c such that the objective is at least <r, x> + c on the whole set, proven by the dual variables.
+    def bound(
+        self, solution: Solution, slope: Array, curvature: Array | None = None
+    ) -> tuple[Array, float]:
+        r"""r and c such that the objective is at least <r, x> + c on the whole set, proven by the
+        dual variables.
 
-        Any z in the dual cones gives z'(Av - b) <= 0 there. Added to the objective's tangent at the solution, it cancels
-        the auxiliary variables up to the solver's error, which is charged as if they could double.
+        Any z in the dual cones gives z'(Av - b) <= 0 there. Added to the objective's tangent at the
+        solution, it cancels the auxiliary variables up to the solver's error, which is charged as
+        if they could double.
         """
         columns = self.form.columns
         x = self.wanted(solution)
@@ -281,7 +336,9 @@ class ConicSet:
         rest = np.ones(len(total), bool)
         rest[columns] = False
         error = float(np.abs(total[rest]) @ (1 + 2 * np.abs(solution.v[rest])))
-        return total[columns], -float(x @ hessian_x) / 2 - float(self.form.offsets @ solution.z) - error
+        return total[columns], -float(x @ hessian_x) / 2 - float(
+            self.form.offsets @ solution.z
+        ) - error
 
     def duals(self, solution: Solution) -> list[Array]:
         """The dual values of the tracked constraints."""

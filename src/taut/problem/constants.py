@@ -1,4 +1,5 @@
-"""Constants: the numbers that a problem's guarantees are made of, each given, exact or marked as estimated."""
+"""Constants: the numbers that a problem's guarantees are made of, each given, exact or marked as
+estimated."""
 
 from __future__ import annotations
 
@@ -30,21 +31,26 @@ class Constants:
     r"""What is known of a problem, over its whole domain B; `None` means unknown.
 
     Arguments:
-        radius: R, the largest distance from the first decision (the domain's centre) to a point of the domain.
+        radius: R, the largest distance from the first decision (the domain's centre) to a point of
+            the domain.
         loss_lipschitz: G_f, a bound on the norm of every loss gradient.
-        constraint_lipschitz: G_g, a bound on the norm of every constraint gradient. Kept apart from G_f: merging
-            them into one G, as the paper does, makes steps useless when the two differ.
+        constraint_lipschitz: G_g, a bound on the norm of every constraint gradient. Kept apart from
+            G_f: merging them into one G, as the paper does, makes steps useless when the two
+            differ.
         loss_range: F, a bound on |f_t(x) - f_t(y)|. At most `loss_lipschitz` times the diameter.
-        constraint_range: D, a bound on |g_i(x)|, absolute value (the paper writes max g_i, which is too small).
+        constraint_range: D, a bound on |g_i(x)|, absolute value (the paper writes max g_i, which is
+            too small).
         strong_convexity: H, a modulus that every loss has; 0 for losses that are only convex.
-        constraint_smoothness: L, a Lipschitz constant of every constraint gradient; `None` where not smooth.
+        constraint_smoothness: L, a Lipschitz constant of every constraint gradient; `None` where
+            not smooth.
         constraint_count: m.
         slater: epsilon > 0 such that some decision has g_i <= -epsilon for all i.
         error_bound: kappa > 0 such that max_i [g_i(x)]_+ >= kappa * distance(x, feasible set).
         gap: how far a smooth approximation from above lies over the constraint it stands for.
-        estimated: names of the entries that come from sampling: lower bounds on the truth, not proofs.
-        exact: names of the entries that were computed from structure, not typed by the user: the number itself, or a
-            bound that is never exceeded.
+        estimated: names of the entries that come from sampling: lower bounds on the truth, not
+            proofs.
+        exact: names of the entries that were computed from structure, not typed by the user: the
+            number itself, or a bound that is never exceeded.
         basis: what the estimated entries were sampled from, and how sure they are.
     """
 
@@ -68,16 +74,20 @@ class Constants:
         if positional:
             came = ", ".join(map(arguments.shown, positional))
             raise TypeError(
-                f"Constants: got {came} without a name; expected names, as in taut.Constants(loss_lipschitz=1.0)"
+                f"Constants: got {came} without a name; expected names, as in "
+                "taut.Constants(loss_lipschitz=1.0)"
             )
         known = tuple(field.name for field in dataclasses.fields(cls))
         for name in values:
             if name not in known:
                 symbols = {symbol.lower(): constant for constant, symbol in SYMBOLS.items()}
                 meant = symbols.get(name.lower())
-                hint = f". Did you mean {meant!r}?" if meant else arguments.did_you_mean(name, known)
+                hint = (
+                    f". Did you mean {meant!r}?" if meant else arguments.did_you_mean(name, known)
+                )
                 raise TypeError(
-                    f"{name}: got a constant that does not exist; expected one of {', '.join(SYMBOLS)}{hint}"
+                    f"{name}: got a constant that does not exist; expected one of "
+                    f"{', '.join(SYMBOLS)}{hint}"
                 )
         return super().__new__(cls)
 
@@ -87,33 +97,53 @@ class Constants:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, arguments.positive(name, getattr(self, name)))
         for name in (
-            "loss_lipschitz", "constraint_lipschitz", "loss_range", "constraint_range",
-            "strong_convexity", "constraint_smoothness", "gap",
-        ):  # fmt: skip
+            "loss_lipschitz",
+            "constraint_lipschitz",
+            "loss_range",
+            "constraint_range",
+            "strong_convexity",
+            "constraint_smoothness",
+            "gap",
+        ):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, arguments.non_negative(name, getattr(self, name)))
         for name in ("estimated", "exact"):
             marked = getattr(self, name)
-            if isinstance(marked, str) or not isinstance(marked, Iterable) or not set(marked) <= set(SYMBOLS):
-                raise ValueError(f"{name}: got {marked!r}; expected names among {', '.join(SYMBOLS)}")
+            if (
+                isinstance(marked, str)
+                or not isinstance(marked, Iterable)
+                or not set(marked) <= set(SYMBOLS)
+            ):
+                raise ValueError(
+                    f"{name}: got {marked!r}; expected names among {', '.join(SYMBOLS)}"
+                )
             object.__setattr__(self, name, frozenset(marked))
         if self.constraint_count is not None:
-            object.__setattr__(self, "constraint_count", arguments.count("constraint_count", self.constraint_count))
+            object.__setattr__(
+                self, "constraint_count", arguments.count("constraint_count", self.constraint_count)
+            )
 
     def need(self, *names: str) -> tuple[Any, ...]:
         """The named entries, or an error that says which are missing and how to get them."""
         unknown = {n for n in names if getattr(self, n) is None}
-        missing = [n for n in names if n in unknown or (n == "strong_convexity" and self.strong_convexity == 0)]
+        missing = [
+            n
+            for n in names
+            if n in unknown or (n == "strong_convexity" and self.strong_convexity == 0)
+        ]
         if missing:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             raise ValueError(
-                f"constants: {listed} unknown; expected a number for each: give it in taut.Constants(...) or let "
-                "problem.estimate_constants(stream, key) sample it"
+                f"constants: {listed} unknown; expected a number for each: give it in "
+                "taut.Constants(...) or let problem.estimate_constants(stream, key) sample it"
             )
         return tuple(getattr(self, n) for n in names)
 
-    def with_values(self, *, estimated: bool = False, exact: bool = False, **values: Any) -> Constants:
-        """A copy with some entries replaced, marked as estimated or exact, or unmarked if they are given."""
+    def with_values(
+        self, *, estimated: bool = False, exact: bool = False, **values: Any
+    ) -> Constants:
+        """A copy with some entries replaced, marked as estimated or exact, or unmarked if they are
+        given."""
         names = frozenset(values)
         return dataclasses.replace(
             self,
@@ -155,17 +185,24 @@ class Constants:
             if value is None or (name in ("gap", "strong_convexity") and value == 0):
                 continue
             mark = " (estimated)" if name in self.estimated else ""
-            parts.append(f"{name}={value:.6g}{mark}" if isinstance(value, float) else f"{name}={value}{mark}")
+            parts.append(
+                f"{name}={value:.6g}{mark}" if isinstance(value, float) else f"{name}={value}{mark}"
+            )
         return f"Constants({', '.join(parts)})"
 
 
 def _to_file(constants: Constants) -> dict[str, Any]:
     plain = {f.name: getattr(constants, f.name) for f in dataclasses.fields(constants)}
-    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in plain.items()}
+    return {
+        name: sorted(value) if isinstance(value, frozenset) else value
+        for name, value in plain.items()
+    }
 
 
 def _from_file(entries: dict[str, Any]) -> Constants:
-    read: dict[str, Any] = {name: frozenset(v) if isinstance(v, list) else v for name, v in entries.items()}
+    read: dict[str, Any] = {
+        name: frozenset(v) if isinstance(v, list) else v for name, v in entries.items()
+    }
     return Constants(**read)
 
 

@@ -1,6 +1,7 @@
 """Constraints g_1..g_m: their values at a decision, and the products with their Jacobian.
 
-`UserConstraints` wraps the user's function. The transforms in `transforms.py` wrap other constraints.
+`UserConstraints` wraps the user's function. The transforms in `transforms.py` wrap other
+constraints.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from ..engine import register_dataclass
 from .constants import Constants
 from .round_data import data_of
 
-__all__ = ["Constraints", "JoinedConstraints", "Linearisation", "Parts", "UserConstraints", "active_rows"]
+__all__ = [
+    "Constraints",
+    "JoinedConstraints",
+    "Linearisation",
+    "Parts",
+    "UserConstraints",
+    "active_rows",
+]
 
 
 class Linearisation(NamedTuple):
@@ -51,7 +59,8 @@ class Constraints:
         raise TypeError("abstract")
 
     def linearise(self, x: jax.Array, z: Any) -> Linearisation:
-        """Return values and Jacobian products at `x`, by automatic differentiation unless a subclass overrides it."""
+        """Return values and Jacobian products at `x`, by automatic differentiation unless a
+        subclass overrides it."""
         values, pull = jax.vjp(lambda y: self.values(y, z), x)
 
         def push(direction: jax.Array) -> jax.Array:
@@ -61,9 +70,12 @@ class Constraints:
         return Linearisation(values, lambda weights: pull(weights)[0], push)
 
     def in_parts(self, x: jax.Array, z: Any) -> Parts:
-        """Return the same with each array of constraints by itself, because joining arrays takes longer than evaluating them."""
+        """Return the same with each array of constraints by itself, because joining arrays takes
+        longer than evaluating them."""
         values, pull, push = self.linearise(x, z)
-        return Parts([values], lambda weights: pull(weights[0]), lambda direction: [push(direction)])
+        return Parts(
+            [values], lambda weights: pull(weights[0]), lambda direction: [push(direction)]
+        )
 
     def constants(self, base: Constants) -> Constants:
         """Return the constants after this transform, given those of the constraints it wraps."""
@@ -71,10 +83,11 @@ class Constraints:
 
 
 def active_rows(values: jax.Array, largest: jax.Array) -> jax.Array:
-    """Return weights (m,) whose pull-back is the mean of the gradients of the rows that attain the `largest` value.
+    """Return weights (m,) whose pull-back is the mean of the gradients of the rows that attain the
+    `largest` value.
 
-    The first largest row always counts. A compiler that computes the values twice, with other rounding, could otherwise find
-    no row that equals the largest, and the mean of no rows is NaN.
+    The first largest row always counts. A compiler that computes the values twice, with other
+    rounding, could otherwise find no row that equals the largest, and the mean of no rows is NaN.
     """
     first = jax.lax.argmax(values, 0, jnp.int32)
     active = (values == largest) | (jax.lax.iota(jnp.int32, values.shape[0]) == first)
@@ -85,7 +98,8 @@ def active_rows(values: jax.Array, largest: jax.Array) -> jax.Array:
 @register_dataclass
 @dataclass(frozen=True)
 class UserConstraints(Constraints):
-    """Constraints defined by a user's function of x, or of x and z, that returns a scalar or arrays.
+    """Constraints defined by a user's function of x, or of x and z, that returns a scalar or
+    arrays.
 
     In a problem with memory the function may also take the previous decision.
     """
@@ -98,8 +112,11 @@ class UserConstraints(Constraints):
     """The argument of `taut.Problem` that the function was, for error messages."""
 
     @classmethod
-    def of(cls, function: Any, previous: bool = False, name: str = "constraints") -> UserConstraints:
-        """Wrap a user's function; its signature says whether it takes the round's data, and the previous decision."""
+    def of(
+        cls, function: Any, previous: bool = False, name: str = "constraints"
+    ) -> UserConstraints:
+        """Wrap a user's function; its signature says whether it takes the round's data, and the
+        previous decision."""
         count = _argument_count(function, 3 if previous else 2, name)
         return cls(function, count >= 2, count == 3, name)
 
@@ -127,13 +144,14 @@ class UserConstraints(Constraints):
             raise TypeError(f"{self.name}: got complex values; expected real numbers")
         if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
             raise TypeError(
-                f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x is feasible. Write "
-                "jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
+                f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x "
+                "is feasible. Write jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
             )
         arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
         if sum(array.size for array in arrays) == 0:
             raise ValueError(
-                f"{self.name}: got a function that returns no number; expected a scalar or a vector. Is the `return` missing?"
+                f"{self.name}: got a function that returns no number; expected a scalar or a "
+                "vector. Is the `return` missing?"
             )
         return [array for array in arrays if array.size]
 
@@ -163,16 +181,29 @@ def _argument_count(function: Any, most: int, name: str) -> int:
         parts = function if isinstance(function, (list, tuple)) else [function]
         if any(type(part).__module__.startswith("cvxpy") for part in parts):
             mend = ". CVXPY constraints become a problem with taut.from_cvxpy(loss, constraints)"
-        raise TypeError(f"{name}: got {arguments.shown(function)}; expected a function of x, or of x and z{mend}")
+        raise TypeError(
+            f"{name}: got {arguments.shown(function)}; expected a function of x, or of x and "
+            f"z{mend}"
+        )
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: got a function whose signature cannot be read; wrap it in a lambda") from None
+        raise TypeError(
+            f"{name}: got a function whose signature cannot be read; wrap it in a lambda"
+        ) from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     named = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
     if 1 <= len(required) <= most and not named:
         return len(required)
-    expected = "one (x) or two (x, z)" if most == 2 else "one (x), two (x, z) or three (x, z, previous)"
-    mend = f". With previous=True {name} may take (x, z, previous)" if len(required) == 3 and not named else ""
-    raise TypeError(f"{name}: got a function with {len(required)} required arguments; expected {expected}{mend}")
+    expected = (
+        "one (x) or two (x, z)" if most == 2 else "one (x), two (x, z) or three (x, z, previous)"
+    )
+    mend = (
+        f". With previous=True {name} may take (x, z, previous)"
+        if len(required) == 3 and not named
+        else ""
+    )
+    raise TypeError(
+        f"{name}: got a function with {len(required)} required arguments; expected {expected}{mend}"
+    )

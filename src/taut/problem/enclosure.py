@@ -1,11 +1,15 @@
-"""Proven bounds on a function over a domain, by interval and slope arithmetic on its traced program.
+"""Proven bounds on a function over a domain, by interval and slope arithmetic on its traced
+program.
 
-Every intermediate value v of the program is enclosed in two ways. Its interval contains v(x) for all decisions x of the domain.
-Its slopes are intervals that contain, for every x, a vector s with v(x) = v(c) + <s, x - c>, where c is the centre of the domain:
-this keeps what intervals forget, that entries of a decision are not all at their limits at once. For an affine function the slopes
-are exact numbers, and so are the bounds. Data may be intervals as well; bounds then hold for all data in them.
+Every intermediate value v of the program is enclosed in two ways. Its interval contains v(x) for
+all decisions x of the domain. Its slopes are intervals that contain, for every x, a vector s with
+v(x) = v(c) + <s, x - c>, where c is the centre of the domain: this keeps what intervals forget,
+that entries of a decision are not all at their limits at once. For an affine function the slopes
+are exact numbers, and so are the bounds. Data may be intervals as well; bounds then hold for all
+data in them.
 
-The rules for single operations are in `enclosure_rules.py`. An operation without a rule raises `Unknown`.
+The rules for single operations are in `enclosure_rules.py`. An operation without a rule raises
+`Unknown`.
 """
 
 from __future__ import annotations
@@ -71,8 +75,11 @@ class Enclosure:
         return tuple(self.low.shape)
 
     def values(self, function: Callable[[Array], Array]) -> tuple[Array, Array, Array, Array]:
-        """A function of the bounds: of the lowest and the largest value, and of both at the centre."""
-        low, high, centre_low, centre_high = map(function, (self.low, self.high, self.centre_low, self.centre_high))
+        """A function of the bounds: of the lowest and the largest value, and of both at the
+        centre."""
+        low, high, centre_low, centre_high = map(
+            function, (self.low, self.high, self.centre_low, self.centre_high)
+        )
         return low, high, centre_low, centre_high
 
     def slopes(self, space: Space) -> tuple[Array, Array] | None:
@@ -94,7 +101,9 @@ class Space:
         self.steep = self.has_room(domain.shape)
         """Whether slopes are computed."""
         if type(domain) is Box:
-            self.low, self.high = (np.asarray(edge, float).ravel() for edge in (domain.lower, domain.upper))
+            self.low, self.high = (
+                np.asarray(edge, float).ravel() for edge in (domain.lower, domain.upper)
+            )
         elif self.exact and (self.steep or domain._edges() is not None):
             self.low, self.high = bounding_box(domain)
         else:
@@ -111,8 +120,12 @@ class Space:
 
     def note(self, values: Iterable[Enclosure]) -> None:
         """Remember the largest number among values, which rounding depends on."""
-        for edge in (edge for one in values for edge in (one.low, one.high) if edge.dtype.kind == "f"):
-            self.largest = max(self.largest, float(np.max(np.abs(edge), initial=0, where=np.isfinite(edge))))
+        for edge in (
+            edge for one in values for edge in (one.low, one.high) if edge.dtype.kind == "f"
+        ):
+            self.largest = max(
+                self.largest, float(np.max(np.abs(edge), initial=0, where=np.isfinite(edge)))
+            )
 
     def decision(self) -> Enclosure:
         """The decision itself."""
@@ -124,7 +137,8 @@ class Space:
         return Enclosure(low, high, centre, centre, eye, eye, True)
 
     def reach(self, down: Array, up: Array) -> Array:
-        """An upper bound on <s, x - c> for all x of the domain and all s between `down` and `up`, (size, k) -> (k,)."""
+        """An upper bound on <s, x - c> for all x of the domain and all s between `down` and `up`,
+        (size, k) -> (k,)."""
         middle, spread = (down + up).T / 2, (up - down).T / 2
         exact = not spread.any()
         along = self.support(middle)
@@ -134,17 +148,25 @@ class Space:
         largest = np.maximum(np.abs(down), np.abs(up)).T
         whole = np.minimum(np.linalg.norm(largest, axis=1) * self.radius, largest @ self.half)
         if self.signs:
-            away, whole = np.minimum(away, self.support(spread)), np.minimum(whole, self.support(largest))
+            away, whole = (
+                np.minimum(away, self.support(spread)),
+                np.minimum(whole, self.support(largest)),
+            )
         return np.minimum(along + away, whole)
 
     def support(self, directions: Array) -> Array:
         """The largest <direction, x - c> over the domain, or an upper bound on it, for each row."""
         if self.exact:
-            return -least_change(self.domain, -directions, np.broadcast_to(self.centre, directions.shape))
-        return np.minimum(np.linalg.norm(directions, axis=1) * self.radius, np.abs(directions) @ self.half)
+            return -least_change(
+                self.domain, -directions, np.broadcast_to(self.centre, directions.shape)
+            )
+        return np.minimum(
+            np.linalg.norm(directions, axis=1) * self.radius, np.abs(directions) @ self.half
+        )
 
     def improved(self, value: Enclosure, lipschitz: float | None = None) -> Enclosure:
-        """The enclosure with an interval that makes use of slopes, and of a Lipschitz constant if there is one."""
+        """The enclosure with an interval that makes use of slopes, and of a Lipschitz constant if
+        there is one."""
         if not value.moves:
             return value
         low, high, slopes = value.low, value.high, value.slopes(self)
@@ -159,9 +181,14 @@ class Space:
 
 
 def enclosed(
-    function: Callable[..., Any], space: Space, low: Any = None, high: Any = None, lipschitz: float | None = None
+    function: Callable[..., Any],
+    space: Space,
+    low: Any = None,
+    high: Any = None,
+    lipschitz: float | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Bounds from below and from above on all outputs of `function(x, z)` over a domain, and those from above at its centre.
+    """Bounds from below and from above on all outputs of `function(x, z)` over a domain, and those
+    from above at its centre.
 
     Arguments:
         function: of a decision and data; it returns one array.
@@ -186,7 +213,8 @@ def enclosed(
 
 
 def work(function: Callable[..., Any], space: Space, data: Any) -> int:
-    """The number of slopes, or of values if there are no slopes, that are computed for these data."""
+    """The number of slopes, or of values if there are no slopes, that are computed for these
+    data."""
     return (space.size if space.steep else 1) * _entries(_traced(function, space, data).jaxpr)
 
 
@@ -200,7 +228,9 @@ def _entries(jaxpr: Any) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = bodies(equation)
-        total += sum(_entries(body.jaxpr) for body in inner) + sum(math.prod(v.aval.shape) for v in equation.outvars)
+        total += sum(_entries(body.jaxpr) for body in inner) + sum(
+            math.prod(v.aval.shape) for v in equation.outvars
+        )
     return total
 
 
@@ -213,7 +243,13 @@ def _run(closed: Any, inputs: Sequence[Enclosure], space: Space) -> list[Enclosu
 
     jaxpr = closed.jaxpr
     constants = [np.asarray(value) for value in closed.consts]
-    values = dict(zip(jaxpr.constvars, (Enclosure.fixed(_double(a), _double(a)) for a in constants), strict=True))
+    values = dict(
+        zip(
+            jaxpr.constvars,
+            (Enclosure.fixed(_double(a), _double(a)) for a in constants),
+            strict=True,
+        )
+    )
     values.update(zip(jaxpr.invars, inputs, strict=True))
     space.note(values.values())
 

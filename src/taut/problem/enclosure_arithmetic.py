@@ -1,7 +1,7 @@
 """Sums and products of enclosures.
 
-u, v are operands, c marks values at the centre of the domain, and S_u are slopes of u: u = u_c + <s, x - c> for some s in S_u.
-Intervals of products are computed from midpoints and half widths.
+u, v are operands, c marks values at the centre of the domain, and S_u are slopes of u: u = u_c +
+<s, x - c> for some s in S_u. Intervals of products are computed from midpoints and half widths.
 """
 
 from __future__ import annotations
@@ -15,12 +15,26 @@ import numpy as np
 from ..engine import Array
 from .enclosure import Enclosure, Space, Unknown
 
-__all__ = ["Interval", "add", "at_centre", "dot", "interval", "lead", "made", "mul", "neg", "product", "total"]
+__all__ = [
+    "Interval",
+    "add",
+    "at_centre",
+    "dot",
+    "interval",
+    "lead",
+    "made",
+    "mul",
+    "neg",
+    "product",
+    "total",
+]
 
 Interval = tuple[Array, Array]
 
 
-def product(a: Interval, b: Interval, times: Callable[[Array, Array], Array] = np.multiply) -> Interval:
+def product(
+    a: Interval, b: Interval, times: Callable[[Array, Array], Array] = np.multiply
+) -> Interval:
     """The interval of a product that is linear in both factors."""
     (a_mid, a_half), (b_mid, b_half) = _halves(a), _halves(b)
     middle, half = times(a_mid, b_mid), np.zeros(())
@@ -59,8 +73,11 @@ def lead(slopes: Interval, ndim: int) -> Interval:
     return tuple(part.reshape(len(part), *(1,) * missing, *part.shape[1:]) for part in slopes)  # type: ignore[return-value]
 
 
-def made(space: Space, value: Interval, centre: Interval, slopes: Interval | None, *of: Enclosure) -> Enclosure:
-    """The enclosure of a result, which depends on the decision if an operand does; slopes that are not finite are left out."""
+def made(
+    space: Space, value: Interval, centre: Interval, slopes: Interval | None, *of: Enclosure
+) -> Enclosure:
+    """The enclosure of a result, which depends on the decision if an operand does; slopes that are
+    not finite are left out."""
     if not any(one.moves for one in of):
         return Enclosure(*value, *centre)
     if (
@@ -74,7 +91,8 @@ def made(space: Space, value: Interval, centre: Interval, slopes: Interval | Non
     return Enclosure(*value, *centre, down, up, True)
 
 
-# -- Sums and products --------------------------------------------------------------------------------------------------
+# -- Sums and products
+# --------------------------------------------------------------------------------------------------
 
 
 def add(space: Space, u: Enclosure, v: Enclosure, **_: Any) -> Enclosure:
@@ -105,15 +123,24 @@ def mul(space: Space, u: Enclosure, v: Enclosure, **_: Any) -> Enclosure:
     return _bilinear(space, u, v, np.multiply, np.multiply, np.multiply)
 
 
-def _bilinear(space: Space, u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any) -> Enclosure:
+def _bilinear(
+    space: Space, u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any
+) -> Enclosure:
     """A product: u v - u_c v_c = u (v - v_c) + v_c (u - u_c), or with u and v exchanged.
 
     `with_left` multiplies slopes of u by values of v, and `with_right` values of u by slopes of v.
     """
-    value, centre = product(interval(u), interval(v), times), product(at_centre(u), at_centre(v), times)
+    value, centre = (
+        product(interval(u), interval(v), times),
+        product(at_centre(u), at_centre(v), times),
+    )
     ndim = np.ndim(value[0]) if times is np.multiply else 0
     of_u, of_v = u.slopes(space) if u.moves else None, v.slopes(space) if v.moves else None
-    if (u.moves and of_u is None) or (v.moves and of_v is None) or not space.has_room(np.shape(value[0])):
+    if (
+        (u.moves and of_u is None)
+        or (v.moves and of_v is None)
+        or not space.has_room(np.shape(value[0]))
+    ):
         return made(space, value, centre, None, u, v)
 
     def left(other: Interval) -> Interval:
@@ -129,7 +156,10 @@ def _bilinear(space: Space, u: Enclosure, v: Enclosure, times: Any, with_left: A
     elif not u.moves:
         slopes = right(interval(u))
     else:
-        ways = [_plus(right(interval(u)), left(at_centre(v))), _plus(right(at_centre(u)), left(interval(v)))]
+        ways = [
+            _plus(right(interval(u)), left(at_centre(v))),
+            _plus(right(at_centre(u)), left(interval(v))),
+        ]
         slopes = min(ways, key=lambda way: float(np.sum(way[1] - way[0])))
     result = made(space, value, centre, slopes, u, v)
     return result if times is np.multiply else space.improved(result)
@@ -157,9 +187,13 @@ def dot(space: Space, u: Enclosure, v: Enclosure, *, dimension_numbers: Any, **_
         return lambda a, b: np.asarray(np.einsum(formula, a, b, optimize=True))
 
     return _bilinear(
-        space, u, v, product(f"{one},{two}->{result}"), product(f"Z{one},{two}->Z{result}"),
+        space,
+        u,
+        v,
+        product(f"{one},{two}->{result}"),
+        product(f"Z{one},{two}->Z{result}"),
         product(f"{one},Z{two}->Z{result}"),
-    )  # fmt: skip
+    )
 
 
 def total(u: Enclosure, axes: tuple[int, ...], space: Space) -> Enclosure:
@@ -177,7 +211,8 @@ def total(u: Enclosure, axes: tuple[int, ...], space: Space) -> Enclosure:
 
 
 def _sum_of_squares(u: Enclosure, axes: tuple[int, ...], space: Space) -> Array:
-    """An upper bound on |u|^2, along axes: |u| <= |u_c| + |S| R, where |S|^2 is at most the product of two sums of |S|."""
+    """An upper bound on |u|^2, along axes: |u| <= |u_c| + |S| R, where |S|^2 is at most the product
+    of two sums of |S|."""
     if u.down is None or u.up is None:
         return np.full(np.delete(np.array(u.shape), list(axes)), np.inf)
     size = np.maximum(np.abs(u.down), np.abs(u.up))
@@ -185,4 +220,6 @@ def _sum_of_squares(u: Enclosure, axes: tuple[int, ...], space: Space) -> Array:
     by_row = size.sum(axis=behind).max(axis=0)
     by_column = size.sum(axis=0).max(axis=axes)
     largest = np.maximum(np.abs(u.centre_low), np.abs(u.centre_high))
-    return np.asarray((np.sqrt((largest**2).sum(axis=axes)) + np.sqrt(by_row * by_column) * space.radius) ** 2)
+    return np.asarray(
+        (np.sqrt((largest**2).sum(axis=axes)) + np.sqrt(by_row * by_column) * space.radius) ** 2
+    )

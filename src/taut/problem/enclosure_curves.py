@@ -1,4 +1,5 @@
-"""Enclosures of functions of one number, such as the exponential function, applied to every entry."""
+"""Enclosures of functions of one number, such as the exponential function, applied to every
+entry."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .enclosure_arithmetic import Interval, made, mul, neg, product
 __all__ = ["CURVES", "SQUARE", "curve_rule", "div", "elementwise", "gradual", "power", "power_of"]
 
 NEAR = 1e-5
-"""Points this close count as equal when the slope of a chord is computed: derivatives at both bound it."""
+"""Points this close count as equal when the slope of a chord is computed: derivatives at both bound
+it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ _INVERSE = _Curve(lambda u: 1 / u, lambda u: -1 / u**2, start=0.0)
 
 
 def elementwise(curve: _Curve, u: Enclosure, space: Space) -> Enclosure:
-    """phi(u) - phi(u_c) = k (u - u_c), where the slope k of the chord grows with both ends if phi is convex."""
+    """phi(u) - phi(u_c) = k (u - u_c), where the slope k of the chord grows with both ends if phi
+    is convex."""
     if np.any(u.high < curve.start):
         raise Unknown("a function is evaluated where it is not defined")
     low, centre_low = np.maximum(u.low, curve.start), np.maximum(u.centre_low, curve.start)
@@ -74,7 +77,8 @@ def _image(curve: _Curve, low: Array, high: Array) -> Interval:
 
 
 def _chord(curve: _Curve, a: Array, b: Array, side: int) -> Array:
-    """The slope between a and b, or a bound on it: from below for side -1 of a convex function, from above for side 1."""
+    """The slope between a and b, or a bound on it: from below for side -1 of a convex function,
+    from above for side 1."""
     near = np.abs(a - b) <= NEAR * (1 + np.abs(a))
     chord = (curve.function(a) - curve.function(b)) / np.where(near, 1, a - b)
     end = np.minimum(a, b) if side < 0 else np.maximum(a, b)
@@ -115,9 +119,12 @@ def power(space: Space, u: Enclosure, exponent: float) -> Enclosure:
     if exponent < 0 and not np.all(u.low > 0):
         raise Unknown("a division by a number that may be 0 has no bound")
     curve = _Curve(
-        lambda a: a**exponent, lambda a: exponent * a ** (exponent - 1), convex=not 0 < exponent < 1,
-        lowest=0.0 if even else None, start=-math.inf if even else 0.0,
-    )  # fmt: skip
+        lambda a: a**exponent,
+        lambda a: exponent * a ** (exponent - 1),
+        convex=not 0 < exponent < 1,
+        lowest=0.0 if even else None,
+        start=-math.inf if even else 0.0,
+    )
     return elementwise(curve, u, space)
 
 

@@ -1,4 +1,5 @@
-"""How bounds on the operands of one operation give bounds on its result, for `enclosure`: one rule per primitive of JAX."""
+"""How bounds on the operands of one operation give bounds on its result, for `enclosure`: one rule
+per primitive of JAX."""
 
 from __future__ import annotations
 
@@ -10,16 +11,39 @@ import numpy as np
 
 from ..engine import Array
 from .enclosure import Enclosure, Space, Unknown
-from .enclosure_arithmetic import Interval, add, at_centre, dot, interval, lead, made, mul, neg, total
+from .enclosure_arithmetic import (
+    Interval,
+    add,
+    at_centre,
+    dot,
+    interval,
+    lead,
+    made,
+    mul,
+    neg,
+    total,
+)
 from .enclosure_curves import CURVES, SQUARE, curve_rule, div, elementwise, gradual, power, power_of
 from .numpy_rules import RULES, usual
 
 __all__ = ["apply"]
 
 MOVES = frozenset(
-    ("broadcast_in_dim", "copy", "copy_p", "dynamic_slice", "expand_dims", "reshape", "rev", "slice", "split", "squeeze",
-     "transpose", "unstack")
-)  # fmt: skip
+    (
+        "broadcast_in_dim",
+        "copy",
+        "copy_p",
+        "dynamic_slice",
+        "expand_dims",
+        "reshape",
+        "rev",
+        "slice",
+        "split",
+        "squeeze",
+        "transpose",
+        "unstack",
+    )
+)
 """Operations that only move or repeat entries of their first operand."""
 ORDERS: dict[str, Callable[[Interval, Interval], tuple[Any, Any]]] = {
     "gt": lambda a, b: (a[0] > b[1], a[1] > b[0]),
@@ -50,7 +74,9 @@ def apply(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[En
         return [total(square, tuple(left), space)]
     if name == "ne" and equation.invars[0] is equation.invars[1]:  # "is not a number"
         none = ~(np.isfinite(operands[0].low) & np.isfinite(operands[0].high))
-        return [Enclosure(np.zeros_like(none), none, np.zeros_like(none), none, moves=bool(none.any()))]
+        return [
+            Enclosure(np.zeros_like(none), none, np.zeros_like(none), none, moves=bool(none.any()))
+        ]
     rule = _RULES.get(name)
     if rule is None:
         raise Unknown(f"the operation {name} has no bound")
@@ -63,7 +89,10 @@ def _moved(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[E
         raise Unknown(f"the operation {name} at a place that depends on the decision has no bound")
     places = np.arange(math.prod(u.shape)).reshape(u.shape)
     results = RULES[name](places, *(one.low for one in others), **equation.params)
-    return [_taken(space, u, np.asarray(at)) for at in (results if equation.primitive.multiple_results else [results])]
+    return [
+        _taken(space, u, np.asarray(at))
+        for at in (results if equation.primitive.multiple_results else [results])
+    ]
 
 
 def _taken(space: Space, u: Enclosure, at: Array) -> Enclosure:
@@ -71,7 +100,11 @@ def _taken(space: Space, u: Enclosure, at: Array) -> Enclosure:
         return np.asarray(part.ravel()[at])
 
     def slopes(part: Array | None) -> Array | None:
-        return None if part is None or not space.has_room(at.shape) else part.reshape(len(part), -1)[:, at]
+        return (
+            None
+            if part is None or not space.has_room(at.shape)
+            else part.reshape(len(part), -1)[:, at]
+        )
 
     root = None if u.root is None else _taken(space, u.root, at)
     return Enclosure(*u.values(values), slopes(u.down), slopes(u.up), u.moves, root)
@@ -79,7 +112,11 @@ def _taken(space: Space, u: Enclosure, at: Array) -> Enclosure:
 
 def _cumsum(space: Space, u: Enclosure, *, axis: int, reverse: bool) -> Enclosure:
     def add_up(part: Array, axis: int) -> Array:
-        return np.flip(np.cumsum(np.flip(part, axis), axis), axis) if reverse else np.cumsum(part, axis)
+        return (
+            np.flip(np.cumsum(np.flip(part, axis), axis), axis)
+            if reverse
+            else np.cumsum(part, axis)
+        )
 
     values = [add_up(part, axis) for part in (u.low, u.high, u.centre_low, u.centre_high)]
     slopes = u.slopes(space) if u.moves else None
@@ -88,8 +125,13 @@ def _cumsum(space: Space, u: Enclosure, *, axis: int, reverse: bool) -> Enclosur
     return space.improved(made(space, (values[0], values[1]), (values[2], values[3]), slopes, u))
 
 
-def _joined(space: Space, parts: Sequence[Enclosure], join: Callable[[list[Array], int], Array]) -> Enclosure:
-    values = [join([getattr(one, name) for one in parts], 0) for name in ("low", "high", "centre_low", "centre_high")]
+def _joined(
+    space: Space, parts: Sequence[Enclosure], join: Callable[[list[Array], int], Array]
+) -> Enclosure:
+    values = [
+        join([getattr(one, name) for one in parts], 0)
+        for name in ("low", "high", "centre_low", "centre_high")
+    ]
     slopes: Interval | None = None
     each = [one.slopes(space) for one in parts]
     if any(one.moves for one in parts) and all(one is not None for one in each):
@@ -111,16 +153,20 @@ def _pad(space: Space, u: Enclosure, value: Enclosure, *, padding_config: Any) -
     widths = [(low, high) for low, high, _ in padding_config]
 
     def join(arrays: list[Array], lead: int) -> Array:
-        return np.pad(arrays[0], [(0, 0)] * lead + widths, constant_values=0.0 if lead else float(value.low))
+        return np.pad(
+            arrays[0], [(0, 0)] * lead + widths, constant_values=0.0 if lead else float(value.low)
+        )
 
     return _joined(space, [u], join)
 
 
-# -- Maxima and selections ----------------------------------------------------------------------------------------------
+# -- Maxima and selections
+# ----------------------------------------------------------------------------------------------
 
 
 def _max(space: Space, u: Enclosure, v: Enclosure, **_: Any) -> Enclosure:
-    """max(u, v) - max(u_c, v_c) lies between u - u_c and v - v_c, so its slopes lie between theirs."""
+    """max(u, v) - max(u_c, v_c) lies between u - u_c and v - v_c, so its slopes lie between
+    theirs."""
     value = np.maximum(u.low, v.low), np.maximum(u.high, v.high)
     centre = np.maximum(u.centre_low, v.centre_low), np.maximum(u.centre_high, v.centre_high)
     first, second = u.slopes(space), v.slopes(space)
@@ -158,10 +204,15 @@ def _reduce_min(space: Space, u: Enclosure, *, axes: Any, **_: Any) -> Enclosure
 
 def _sort(space: Space, u: Enclosure, *, dimension: int, **_: Any) -> Enclosure:
     """The k-th largest entry is made of maxima and minima of all entries."""
-    values = [np.sort(part, axis=dimension) for part in (u.low, u.high, u.centre_low, u.centre_high)]
+    values = [
+        np.sort(part, axis=dimension) for part in (u.low, u.high, u.centre_low, u.centre_high)
+    ]
     slopes = u.slopes(space)
     if slopes is not None:
-        slopes = slopes[0].min(axis=dimension + 1, keepdims=True), slopes[1].max(axis=dimension + 1, keepdims=True)
+        slopes = (
+            slopes[0].min(axis=dimension + 1, keepdims=True),
+            slopes[1].max(axis=dimension + 1, keepdims=True),
+        )
     return made(space, (values[0], values[1]), (values[2], values[3]), slopes, u)
 
 
@@ -178,7 +229,8 @@ def _compared(name: str) -> Callable[..., Enclosure]:
 
 
 def _select(space: Space, which: Enclosure, *cases: Enclosure) -> Enclosure:
-    """Cases that are certain are taken; otherwise all are possible, and a jump between them has no slope."""
+    """Cases that are certain are taken; otherwise all are possible, and a jump between them has no
+    slope."""
     if len(cases) != 2 or which.low.dtype != bool:
         raise Unknown("a selection among more than two cases has no bound")
     no, yes = cases

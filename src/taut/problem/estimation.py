@@ -20,11 +20,13 @@ from .streams import Stream
 __all__ = ["estimate"]
 
 ROUNDS = 64
-"""Rounds that are evaluated at every sampled decision, fewer if decisions and constraints are many."""
+"""Rounds that are evaluated at every sampled decision, fewer if decisions and constraints are
+many."""
 ENTRIES = 50_000_000
 """The number of entries of gradients that are computed for all these pairs."""
 ALONG = 16
-"""Rounds along whose loss gradients further decisions are added: those with the largest gradients."""
+"""Rounds along whose loss gradients further decisions are added: those with the largest
+gradients."""
 SCAN_POINTS = 4
 """Decisions at which the gradient of the loss is computed in every round of the stream,"""
 SCANNED = 100_000_000
@@ -36,12 +38,15 @@ DENSE = 200
 def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> Constants:
     """All constants that sampling can estimate, marked as estimated; `basis` says from what.
 
-    Rounds with large data and rounds drawn at random are evaluated at all sampled decisions. Gradients of the loss are also
-    evaluated in every round of the stream, at a few decisions, unless that would take long.
+    Rounds with large data and rounds drawn at random are evaluated at all sampled decisions.
+    Gradients of the loss are also evaluated in every round of the stream, at a few decisions,
+    unless that would take long.
     """
     where, when = jax.random.split(key)
     centre = jnp.asarray(problem.domain.centre)
-    count = count_constraints(problem, centre, problem.given(round_shapes(stream, centre, key), centre), "stream")
+    count = count_constraints(
+        problem, centre, problem.given(round_shapes(stream, centre, key), centre), "stream"
+    )
     size = int(np.prod(problem.domain.shape)) * (1 + count)
     points = sample_decisions(
         problem.domain, where, int(np.clip(ENTRIES // (ROUNDS * size), min(samples, 32), samples))
@@ -55,10 +60,17 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
         data = RoundData(data, _previous_decisions(points, when, jax.tree.leaves(data)[0].shape[0]))
     points = np.concatenate([points, _along_gradients(problem, data)])
     losses, loss_slopes, reach, slopes, values = _first_order(problem, points, data)
-    seen = {"loss": losses, "loss gradient": loss_slopes, "constraints": reach, "constraint gradient": slopes}
+    seen = {
+        "loss": losses,
+        "loss gradient": loss_slopes,
+        "constraints": reach,
+        "constraint gradient": slopes,
+    }
     for name, numbers in seen.items():
         if not np.all(np.isfinite(numbers)):
-            raise ValueError(f"{name}: got a value that is not finite inside the domain; expected finite numbers")
+            raise ValueError(
+                f"{name}: got a value that is not finite inside the domain; expected finite numbers"
+            )
     steepest, scanned = _steepest_of_all(problem, points, loss_slopes, stream)
     known: dict[str, Any] = {
         "loss_lipschitz": max(steepest, float(loss_slopes.max())),
@@ -68,41 +80,50 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
     }
     if known["loss_lipschitz"] == 0 and problem.constants.loss_lipschitz is None:
         raise ValueError(
-            f"loss: the gradient is zero in all of {len(losses)} sampled rounds at {len(points)} decisions, so that "
-            "loss_lipschitz cannot be estimated. Check that the loss depends on the decision and that the stream is the one "
-            "to be played, or give loss_lipschitz in taut.Constants(...)"
+            f"loss: the gradient is zero in all of {len(losses)} sampled rounds at {len(points)} "
+            "decisions, so that loss_lipschitz cannot be estimated. Check that the loss depends "
+            "on the decision and that the stream is the one to be played, or give loss_lipschitz "
+            "in taut.Constants(...)"
         )
     # At the sampled decision that satisfies all constraints by most in every round.
     deepest = float(values.max(axis=(0, 2)).min())
     if deepest < 0:
         known["slater"] = -deepest
     few = points[:: max(1, len(points) // 16)]
-    known |= _second_order(problem, jnp.asarray(few), jax.tree.map(lambda a: jnp.asarray(a[:8]), data))
+    known |= _second_order(
+        problem, jnp.asarray(few), jax.tree.map(lambda a: jnp.asarray(a[:8]), data)
+    )
     basis = f"{len(points)} decisions x {len(losses)} rounds"
     if scanned:
         basis += f", loss gradients in all {scanned:,} rounds at {SCAN_POINTS} decisions"
     elif read:
         basis += f" chosen by the size of their data among {read:,}"
     halves = min(float(part.max()) for part in (loss_slopes[:, ::2], loss_slopes[:, 1::2]))
-    basis += f"; half of the decisions reach {halves / max(float(loss_slopes.max()), 1e-300):.0%} of the largest loss gradient"
+    basis += (
+        f"; half of the decisions reach {halves / max(float(loss_slopes.max()), 1e-300):.0%} of "
+        "the largest loss gradient"
+    )
     sampled = Constants(basis=basis).with_values(estimated=True, **known)
     return sampled.with_values(exact=True, constraint_count=count)
 
 
 def _previous_decisions(points: Array, key: jax.Array, count: int) -> Array:
-    """Previous decisions for so many rounds: any decision of the domain may have been played before."""
+    """Previous decisions for so many rounds: any decision of the domain may have been played
+    before."""
     return points[generator(key).integers(0, len(points), size=count)]
 
 
 def _along_gradients(problem: Problem, data: Any) -> Array:
-    """The decisions that lie furthest along, and against, the steepest loss gradients at the centre.
+    """The decisions that lie furthest along, and against, the steepest loss gradients at the
+    centre.
 
     Affine losses attain their range there, and quadratic ones often their largest gradient.
     """
     domain = problem.domain
     centre, given = jnp.asarray(domain.centre), jax.tree.map(jnp.asarray, data)
     gradients = np.asarray(
-        jax.jit(lambda data: jax.lax.map(lambda z: problem.round(z).gradient(centre), data))(given), float
+        jax.jit(lambda data: jax.lax.map(lambda z: problem.round(z).gradient(centre), data))(given),
+        float,
     )
     directions = gradients.reshape(len(gradients), -1)
     directions = directions[np.isfinite(directions).all(axis=1)]
@@ -113,25 +134,35 @@ def _along_gradients(problem: Problem, data: Any) -> Array:
 
 
 def _first_order(problem: Problem, points: Array, data: Any) -> tuple[Array, ...]:
-    """Loss, norm of its gradient, largest |g_i|, largest norm of a constraint gradient, and g: rounds x decisions."""
+    """Loss, norm of its gradient, largest |g_i|, largest norm of a constraint gradient, and g:
+    rounds x decisions."""
 
     def first_order(x: jax.Array, z: Any) -> tuple[jax.Array, ...]:
         round = problem.round(z)
         values, pull, _ = round.constraints(x)
         # One gradient per constraint: pull every unit vector back.
-        slopes = jax.vmap(lambda w: jnp.sqrt(jnp.sum(pull(w) ** 2)))(jnp.eye(values.shape[0], dtype=values.dtype))
+        slopes = jax.vmap(lambda w: jnp.sqrt(jnp.sum(pull(w) ** 2)))(
+            jnp.eye(values.shape[0], dtype=values.dtype)
+        )
         loss_slope = jnp.sqrt(jnp.sum(round.gradient(x) ** 2))
         return round.loss(x), loss_slope, jnp.max(jnp.abs(values)), jnp.max(slopes), values
 
     # One round after the other, so that memory holds the gradients of one round only.
     everywhere = jax.jit(
-        lambda points, data: jax.lax.map(lambda z: jax.vmap(lambda x: first_order(x, z))(points), data)
+        lambda points, data: jax.lax.map(
+            lambda z: jax.vmap(lambda x: first_order(x, z))(points), data
+        )
     )
-    return tuple(np.asarray(a) for a in everywhere(jnp.asarray(points), jax.tree.map(jnp.asarray, data)))
+    return tuple(
+        np.asarray(a) for a in everywhere(jnp.asarray(points), jax.tree.map(jnp.asarray, data))
+    )
 
 
-def _steepest_of_all(problem: Problem, points: Array, slopes: Array, stream: Stream) -> tuple[float, int]:
-    """The largest loss gradient of any round at the steepest sampled decisions, and the number of rounds; 0 if too many."""
+def _steepest_of_all(
+    problem: Problem, points: Array, slopes: Array, stream: Stream
+) -> tuple[float, int]:
+    """The largest loss gradient of any round at the steepest sampled decisions, and the number of
+    rounds; 0 if too many."""
     rounds = stream.horizon * stream.seeds
     if stream.reacts or rounds * int(np.prod(problem.domain.shape)) * SCAN_POINTS > SCANNED:
         return 0.0, 0
@@ -147,14 +178,21 @@ def _steepest_of_all(problem: Problem, points: Array, slopes: Array, stream: Str
 
     found = 0.0
     for start in range(0, stream.horizon, block):
-        at = min(start, stream.horizon - block)  # the last block overlaps, so that all have one length
+        at = min(
+            start, stream.horizon - block
+        )  # the last block overlaps, so that all have one length
         data = jax.tree.map(jnp.asarray, stream.block(at, block))
         if problem.previous:
             drawn = _previous_decisions(points, jax.random.key(at), stream.seeds * block)
-            data = RoundData(data, jnp.asarray(drawn.reshape(stream.seeds, block, *problem.domain.shape)))
+            data = RoundData(
+                data, jnp.asarray(drawn.reshape(stream.seeds, block, *problem.domain.shape))
+            )
         largest = float(steepest(data))
         if not np.isfinite(largest):
-            raise ValueError("loss gradient: got a value that is not finite inside the domain; expected finite numbers")
+            raise ValueError(
+                "loss gradient: got a value that is not finite inside the domain; expected "
+                "finite numbers"
+            )
         found = max(found, largest)
     return found, rounds
 
@@ -173,20 +211,26 @@ def _second_order(problem: Problem, points: jax.Array, data: Any) -> dict[str, f
             return problem.constraints.values(v.reshape(problem.domain.shape), z)
 
         bends = jax.hessian(values)(x)
-        return jnp.linalg.eigvalsh(jax.hessian(loss)(x))[0], jnp.max(jnp.abs(jnp.linalg.eigvalsh(bends)))
+        return jnp.linalg.eigvalsh(jax.hessian(loss)(x))[0], jnp.max(
+            jnp.abs(jnp.linalg.eigvalsh(bends))
+        )
 
-    lowest, highest = jax.jit(jax.vmap(jax.vmap(curvature, in_axes=(0, None)), in_axes=(None, 0)))(flat, data)
+    lowest, highest = jax.jit(jax.vmap(jax.vmap(curvature, in_axes=(0, None)), in_axes=(None, 0)))(
+        flat, data
+    )
     modulus = float(np.asarray(lowest).min())
     known = {"strong_convexity": modulus if modulus > 1e-9 else 0.0}
     bend = float(np.asarray(highest).max())
-    # Kinks have no curvature almost everywhere: a zero second derivative proves nothing unless g is affine.
+    # Kinks have no curvature almost everywhere: a zero second derivative proves nothing unless g is
+    # affine.
     if np.isfinite(bend) and _no_kinks(problem, points, data, bend):
         known["constraint_smoothness"] = bend
     return known
 
 
 def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bool:
-    """Whether gradients differ by no more than the sampled curvature explains, over pairs of decisions."""
+    """Whether gradients differ by no more than the sampled curvature explains, over pairs of
+    decisions."""
 
     def slopes(x: jax.Array, z: Any) -> jax.Array:
         values, pull, _ = problem.constraints.linearise(x, z)
@@ -195,4 +239,6 @@ def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bo
     rows = np.asarray(jax.vmap(lambda x: slopes(x, jax.tree.map(lambda a: a[0], data)))(points))
     flat = np.asarray(points).reshape(len(points), -1)
     change = np.linalg.norm(rows[1:] - rows[:-1], axis=-1).max(axis=-1)
-    return bool(np.all(change <= (1.001 * bend) * np.linalg.norm(flat[1:] - flat[:-1], axis=-1) + 1e-9))
+    return bool(
+        np.all(change <= (1.001 * bend) * np.linalg.norm(flat[1:] - flat[:-1], axis=-1) + 1e-9)
+    )

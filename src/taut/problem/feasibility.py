@@ -1,4 +1,5 @@
-"""Look for a feasible decision, so that infeasible constraints are reported before a simulation starts."""
+"""Look for a feasible decision, so that infeasible constraints are reported before a simulation
+starts."""
 
 from __future__ import annotations
 
@@ -22,36 +23,52 @@ from .programs import programs_of
 __all__ = ["NoFeasibleDecision", "check_feasible", "find_feasible", "mark_feasible"]
 
 TOLERANCE = 1e-6
-"""The largest constraint value that counts as feasible, in units of the largest one at the centre (at most 1)."""
+"""The largest constraint value that counts as feasible, in units of the largest one at the centre
+(at most 1)."""
 POLYAK_STEPS = 1000
 """Subgradient steps before cutting planes are tried."""
 CUTS = 60
 """The largest number of cutting planes."""
 CLOSE = 1e-3
-"""Once infeasibility is proven, the least-violating decision is improved until it is this close to the bound, relatively."""
+"""Once infeasibility is proven, the least-violating decision is improved until it is this close to
+the bound, relatively."""
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 
 
 class NoFeasibleDecision(ValueError):
-    """No decision of the domain satisfies all constraints (in all rounds, if constraints change); this is proven.
+    """No decision of the domain satisfies all constraints (in all rounds, if constraints change);
+    this is proven.
 
     Attributes:
         decision: the decision whose largest constraint value is smallest, as far as it was found.
         violation: that value, the largest one of all constraints (and rounds) at `decision`.
-        bound: every decision of the domain has a constraint value of at least this, which is positive.
-        rounds: the number of rounds whose constraints were considered; None if constraints do not change.
-        seed: the seed whose rounds these are; None if constraints do not change.
+        bound: every decision of the domain has a constraint value of at least this, which is
+        positive. rounds: the number of rounds whose constraints were considered; None if
+        constraints do not change. seed: the seed whose rounds these are; None if constraints do not
+        change.
     """
 
     def __init__(
-        self, decision: Array, violation: float, bound: float, rounds: int | None = None, seed: int | None = None
+        self,
+        decision: Array,
+        violation: float,
+        bound: float,
+        rounds: int | None = None,
+        seed: int | None = None,
     ) -> None:
-        self.decision, self.violation, self.bound, self.rounds, self.seed = decision, violation, bound, rounds, seed
+        self.decision, self.violation, self.bound, self.rounds, self.seed = (
+            decision,
+            violation,
+            bound,
+            rounds,
+            seed,
+        )
         when = "" if rounds is None else f" over {rounds} rounds"
         super().__init__(
-            f"constraints: got max_i g_i(x) >= {bound:.6g} > 0{when} for all x of the domain; expected a domain with a "
-            f"decision for which g(x) <= 0. The least-violating decision found has max_i g_i(x) = {violation:.6g}"
+            f"constraints: got max_i g_i(x) >= {bound:.6g} > 0{when} for all x of the domain; "
+            "expected a domain with a decision for which g(x) <= 0. The least-violating decision "
+            f"found has max_i g_i(x) = {violation:.6g}"
         )
 
     def __reduce__(self) -> tuple[type[NoFeasibleDecision], tuple[object, ...]]:
@@ -61,7 +78,8 @@ class NoFeasibleDecision(ValueError):
 def check_feasible(problem: Problem) -> None:
     """Raise an error if it is proved that no decision of the domain satisfies the constraints.
 
-    Constraints that depend on the round's data are not checked here, but by `taut.hindsight`, which has the whole stream.
+    Constraints that depend on the round's data are not checked here, but by `taut.hindsight`, which
+    has the whole stream.
     """
     if problem.constraints.takes_data or problem in _feasible:
         return
@@ -72,7 +90,8 @@ def check_feasible(problem: Problem) -> None:
 
 
 def mark_feasible(problem: Problem) -> None:
-    """Remember that this problem has a feasible decision, so that `check_feasible` does not search for one."""
+    """Remember that this problem has a feasible decision, so that `check_feasible` does not search
+    for one."""
     _feasible.add(problem)
 
 
@@ -94,10 +113,12 @@ class Feasibility(NamedTuple):
 def find_feasible(problem: Problem) -> Feasibility:
     """Search for a feasible decision, or for a proof that there is none.
 
-    First come Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which stop at the first feasible decision and are enough
-    for nearly every problem, then cutting planes, whose programs bound the minimum from below.
+    First come Polyak steps x <- Pi_B(x - [g(x)]_+ s / ||s||^2), which stop at the first feasible
+    decision and are enough for nearly every problem, then cutting planes, whose programs bound the
+    minimum from below.
     """
-    # The centre is an argument: XLA would evaluate all constraints there while it compiles, which takes seconds for 1e5.
+    # The centre is an argument: XLA would evaluate all constraints there while it compiles, which
+    # takes seconds for 1e5.
     centre = centre_of(problem.domain)
     with owned_by(programs_of(problem)):
         jets = constraint_jets(problem.constraints, centre, None)
@@ -107,19 +128,23 @@ def find_feasible(problem: Problem) -> Feasibility:
                 return Feasibility(centre, largest, False, centre, largest)
         found = _polyak(problem.constraints, problem.domain, centre)
     point, excess, first, size = map(np.asarray, found)
-    # The tolerance shrinks with the values at the centre, and allows for rounding errors of large values.
+    # The tolerance shrinks with the values at the centre, and allows for rounding errors of large
+    # values.
     rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
     tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
     if float(excess) <= tolerance:
         return Feasibility(point, float(excess), False, point, float(excess))
     if not np.isfinite(excess):
-        raise ValueError("constraints: got a value that is not finite inside the domain; expected finite numbers")
+        raise ValueError(
+            "constraints: got a value that is not finite inside the domain; expected finite numbers"
+        )
     return _cutting_planes(problem, point, float(excess), tolerance, float(first))
 
 
 @evaluated
 def _polyak(constraints: Constraints, domain: Domain, centre: Any) -> tuple[jax.Array, ...]:
-    """Return the best decision found, its largest g, the largest g at the centre, and the largest |g_i| there."""
+    """Return the best decision found, its largest g, the largest g at the centre, and the largest
+    |g_i| there."""
 
     def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         values, pull, _ = constraints.linearise(x, None)
@@ -139,12 +164,17 @@ def _polyak(constraints: Constraints, domain: Domain, centre: Any) -> tuple[jax.
 
     first, _, size = worst(centre)
     start = (jnp.asarray(0), centre, centre, first)
-    _, _, best, lowest = jax.lax.while_loop(lambda carry: (carry[0] < POLYAK_STEPS) & (carry[3] > 0), step, start)
+    _, _, best, lowest = jax.lax.while_loop(
+        lambda carry: (carry[0] < POLYAK_STEPS) & (carry[3] > 0), step, start
+    )
     return best, lowest, first, size
 
 
-def _cutting_planes(problem: Problem, x: Array, violation: float, tolerance: float, unit: float) -> Feasibility:
-    """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances fit every scale."""
+def _cutting_planes(
+    problem: Problem, x: Array, violation: float, tolerance: float, unit: float
+) -> Feasibility:
+    """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances
+    fit every scale."""
     import cvxpy as cp
 
     y, level = cp.Variable(problem.domain.shape), cp.Variable()
@@ -154,7 +184,8 @@ def _cutting_planes(problem: Problem, x: Array, violation: float, tolerance: flo
     for _ in range(CUTS):
         with owned_by(programs_of(problem)):
             values, slopes = (
-                np.asarray(a, float) for a in _linear(problem.constraints, np.asarray(x, default_float()))
+                np.asarray(a, float)
+                for a in _linear(problem.constraints, np.asarray(x, default_float()))
             )
         largest = float(values.max())
         if largest < violation:

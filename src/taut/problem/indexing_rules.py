@@ -1,4 +1,5 @@
-"""Operations of traced programs in NumPy that pick, sort or decompose: for `taut.problem.interpreter`."""
+"""Operations of traced programs in NumPy that pick, sort or decompose: for
+`taut.problem.interpreter`."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ def _gather(
     fill_value: Any = None,
     **_: Any,
 ) -> Array:
-    """XLA's gather: windows of `operand` that start at `indices`, one per entry of the leading axes of `indices`."""
+    """XLA's gather: windows of `operand` that start at `indices`, one per entry of the leading axes
+    of `indices`."""
     places, inside = _places(operand.shape, indices, dimension_numbers, slice_sizes, _fills(mode))
     found = operand[places]
     if inside is not None:
         blank = np.nan if fill_value is None and found.dtype.kind == "f" else fill_value or 0
-        found = np.where(np.broadcast_to(inside, found.shape), found, np.asarray(blank, found.dtype))
+        found = np.where(
+            np.broadcast_to(inside, found.shape), found, np.asarray(blank, found.dtype)
+        )
     offset = [int(d) for d in dimension_numbers.offset_dims]
     order = [d for d in range(found.ndim) if d not in offset]
     back = np.empty(found.ndim, int)
@@ -42,13 +46,18 @@ def _fills(mode: Any) -> bool:
 def _places(
     shape: Any, indices: Array, numbers: Any, sizes: Any, fills: bool
 ) -> tuple[tuple[Array, ...], Array | None]:
-    """For each axis of the operand the positions, of shape (leading axes of indices, axes of the window)."""
+    """For each axis of the operand the positions, of shape (leading axes of indices, axes of the
+    window)."""
     lead = indices.shape[:-1]
     gone = {*map(int, numbers.collapsed_slice_dims), *map(int, numbers.operand_batching_dims)}
     window = [d for d in range(len(shape)) if d not in gone]
     starts = dict(zip(map(int, numbers.start_index_map), range(indices.shape[-1]), strict=True))
     batched = dict(
-        zip(map(int, numbers.operand_batching_dims), map(int, numbers.start_indices_batching_dims), strict=True)
+        zip(
+            map(int, numbers.operand_batching_dims),
+            map(int, numbers.start_indices_batching_dims),
+            strict=True,
+        )
     )
     found, inside = [], None
     for d, length in enumerate(shape):

@@ -1,9 +1,11 @@
 """Small functions evaluated in NumPy instead of being compiled.
 
-Compiling a function takes XLA some 100 milliseconds, evaluating it on small arrays takes microseconds. `evaluated` is used in
-place of `jax.jit` for functions that are called a few times only: it traces the function as JAX does, evaluates the traced
-program in NumPy while that is cheap, and compiles it once the time spent in NumPy exceeds what compiling would cost. Programs
-that contain an operation without a counterpart here are compiled at once. Both ways give the same numbers up to rounding.
+Compiling a function takes XLA some 100 milliseconds, evaluating it on small arrays takes
+microseconds. `evaluated` is used in place of `jax.jit` for functions that are called a few times
+only: it traces the function as JAX does, evaluates the traced program in NumPy while that is cheap,
+and compiles it once the time spent in NumPy exceeds what compiling would cost. Programs that
+contain an operation without a counterpart here are compiled at once. Both ways give the same
+numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ from ..engine import Array
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal, plain
 from .numpy_rules import RULES, Rule, usual
 
-__all__ = ["CALLS", "Evaluated", "Tape", "bodies", "current_owner", "evaluated", "owned_by", "supported"]
+__all__ = [
+    "CALLS",
+    "Evaluated",
+    "Tape",
+    "bodies",
+    "current_owner",
+    "evaluated",
+    "owned_by",
+    "supported",
+]
 
 ENTRIES = 20_000_000
 """Programs that compute more entries than this are compiled at once."""
@@ -52,9 +63,11 @@ _owner: ContextVar[Owner | None] = ContextVar("owner of evaluated programs", def
 
 @contextmanager
 def owned_by(owner: Owner) -> Iterator[None]:
-    """Return a context in which programs are kept by `owner`, because they contain functions of the user.
+    """Return a context in which programs are kept by `owner`, because they contain functions of the
+    user.
 
-    They are freed together with it. Outside of such a context each function keeps its programs itself.
+    They are freed together with it. Outside of such a context each function keeps its programs
+    itself.
     """
     token = _owner.set(owner)
     try:
@@ -77,14 +90,16 @@ def evaluated(*, static_argnames: Sequence[str]) -> Callable[[Function], Functio
 
 
 def evaluated(function: Any = None, *, static_argnames: Sequence[str] = ()) -> Any:
-    """Decorate a pure function of arrays, which is then evaluated in NumPy while that is cheaper than to compile it."""
+    """Decorate a pure function of arrays, which is then evaluated in NumPy while that is cheaper
+    than to compile it."""
     if function is None:
         return functools.partial(evaluated, static_argnames=static_argnames)
     return functools.wraps(function)(Evaluated(function, static_argnames))
 
 
 class Evaluated:
-    """A function that is evaluated in NumPy at first and compiled when it is used often; see `evaluated`."""
+    """A function that is evaluated in NumPy at first and compiled when it is used often; see
+    `evaluated`."""
 
     def __init__(self, function: Callable[..., Any], static_argnames: Sequence[str] = ()) -> None:
         self._function = function
@@ -106,7 +121,12 @@ class Evaluated:
         leaves, tree = jax.tree_util.tree_flatten(dynamic)
         arrays = [np.asarray(leaf) for leaf in leaves]
         fixed = tuple(one for one, static in zip(arguments, self._static, strict=True) if static)
-        key = fixed, tree, tuple((a.shape, a.dtype) for a in arrays), jax.config.read("jax_enable_x64")
+        key = (
+            fixed,
+            tree,
+            tuple((a.shape, a.dtype) for a in arrays),
+            jax.config.read("jax_enable_x64"),
+        )
         programs = self.programs
         program = programs.get(key)
         if program is None:
@@ -123,13 +143,18 @@ class Evaluated:
             else:
                 program.spent += time.thread_time() - began
                 return jax.tree_util.tree_unflatten(program.results, results)
-        return program.jitted(*(a if isinstance(a, jax.Array) else b for a, b in zip(leaves, arrays, strict=True)))
+        return program.jitted(
+            *(a if isinstance(a, jax.Array) else b for a, b in zip(leaves, arrays, strict=True))
+        )
 
     def _traced(self, fixed: tuple[Any, ...], tree: Any, arrays: list[Array]) -> _Program:
-        # The function gets its arguments as leaves: JAX keeps the structures of arguments, which may hold users' functions.
+        # The function gets its arguments as leaves: JAX keeps the structures of arguments, which
+        # may hold users' functions.
         def on_leaves(*leaves: Any) -> Any:
             given, dynamic = iter(fixed), iter(jax.tree_util.tree_unflatten(tree, leaves))
-            return self._function(*(next(given) if static else next(dynamic) for static in self._static))
+            return self._function(
+                *(next(given) if static else next(dynamic) for static in self._static)
+            )
 
         on_leaves.__name__ = self._function.__name__  # shown in profiles
         return _Program.of(jax.jit(on_leaves), arrays)
@@ -137,7 +162,8 @@ class Evaluated:
 
 @dataclass
 class _Program:
-    """A program, compiled and in NumPy, and the seconds spent on it in NumPy, infinite if it must be compiled."""
+    """A program, compiled and in NumPy, and the seconds spent on it in NumPy, infinite if it must
+    be compiled."""
 
     jitted: Any
     tape: Tape | None
@@ -166,7 +192,10 @@ def supported(jaxpr: Any) -> bool:
     for equation in jaxpr.eqns:
         inner = bodies(equation)
         if inner:
-            if not all(supported(body.jaxpr) for body in inner) or equation.params.get("length") == 0:
+            if (
+                not all(supported(body.jaxpr) for body in inner)
+                or equation.params.get("length") == 0
+            ):
                 return False
         elif equation.primitive.name not in RULES or not usual(equation):
             return False
@@ -176,8 +205,9 @@ def supported(jaxpr: Any) -> bool:
 class Tape:
     """A traced program as a list of steps in NumPy; it must be `supported`.
 
-    Calls are inlined. Nothing of JAX is kept, because JAX would use the constants of a traced program that exists, in
-    its precision, for other programs with the same constants in another precision.
+    Calls are inlined. Nothing of JAX is kept, because JAX would use the constants of a traced
+    program that exists, in its precision, for other programs with the same constants in another
+    precision.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -185,7 +215,9 @@ class Tape:
         self._constants: dict[int, Array] = {}
         self._count = len(closed.jaxpr.invars)
         outputs = self._add(closed, list(range(self._count)))
-        self._outputs = [(slot, v.aval.dtype) for slot, v in zip(outputs, closed.jaxpr.outvars, strict=True)]
+        self._outputs = [
+            (slot, v.aval.dtype) for slot, v in zip(outputs, closed.jaxpr.outvars, strict=True)
+        ]
         self._free_early()
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -199,13 +231,16 @@ class Tape:
         return [np.asarray(values[slot], dtype) for slot, dtype in self._outputs]
 
     def _add(self, closed: Any, inputs: list[int]) -> list[int]:
-        """Append the steps of a program whose inputs are in these slots, and return the slots of its outputs."""
+        """Append the steps of a program whose inputs are in these slots, and return the slots of
+        its outputs."""
         jaxpr = closed.jaxpr
         slots = dict(zip(jaxpr.constvars, map(self._constant, closed.consts), strict=True))
         slots.update(zip(jaxpr.invars, inputs, strict=True))
 
         def slot(variable: Any) -> int:
-            return self._constant(variable.val) if isinstance(variable, Literal) else slots[variable]
+            return (
+                self._constant(variable.val) if isinstance(variable, Literal) else slots[variable]
+            )
 
         for equation in jaxpr.eqns:
             name, operands = equation.primitive.name, [slot(v) for v in equation.invars]
@@ -254,7 +289,9 @@ def _with_tapes(parameters: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in parameters.items() if name not in _PROGRAMS}
     for name in _PROGRAMS & set(parameters):
         value = parameters[name]
-        kept[name] = [Tape(_closed(one)) for one in value] if name == "branches" else Tape(_closed(value))
+        kept[name] = (
+            [Tape(_closed(one)) for one in value] if name == "branches" else Tape(_closed(value))
+        )
     return kept
 
 
@@ -262,7 +299,11 @@ def bodies(equation: Any) -> list[Any]:
     """The programs inside a call or a loop, closed; none for other operations."""
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
-        found = [params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if params.get(key) is not None][:1]
+        found = [
+            params[key]
+            for key in ("jaxpr", "call_jaxpr", "fun_jaxpr")
+            if params.get(key) is not None
+        ][:1]
     elif name in LOOPS:
         found = [params[key] for key in ("cond_jaxpr", "body_jaxpr", "jaxpr") if key in params]
         found += params.get("branches", ())
@@ -276,7 +317,8 @@ def _closed(program: Any) -> Any:
 
 
 def _entries(jaxpr: Any) -> int:
-    """The number of entries that a program computes; a matrix product counts each multiplication."""
+    """The number of entries that a program computes; a matrix product counts each
+    multiplication."""
     total = 0
     for equation in jaxpr.eqns:
         inner = bodies(equation)
@@ -292,9 +334,17 @@ def _entries(jaxpr: Any) -> int:
 
 
 def _while(
-    *operands: Array, cond_nconsts: int, cond_jaxpr: Any, body_nconsts: int, body_jaxpr: Any, **_: Any
+    *operands: Array,
+    cond_nconsts: int,
+    cond_jaxpr: Any,
+    body_nconsts: int,
+    body_jaxpr: Any,
+    **_: Any,
 ) -> list[Array]:
-    known, given = list(operands[:cond_nconsts]), list(operands[cond_nconsts : cond_nconsts + body_nconsts])
+    known, given = (
+        list(operands[:cond_nconsts]),
+        list(operands[cond_nconsts : cond_nconsts + body_nconsts]),
+    )
     carry = list(operands[cond_nconsts + body_nconsts :])
     for _iteration in range(ITERATIONS):
         (goes_on,) = cond_jaxpr.run(known + carry)  # has the leading axes of a batch, if it is one
@@ -302,19 +352,29 @@ def _while(
             return carry
         new = body_jaxpr.run(given + carry)
         carry = [
-            np.where(goes_on.reshape(goes_on.shape + (1,) * (after.ndim - goes_on.ndim)), after, before)
+            np.where(
+                goes_on.reshape(goes_on.shape + (1,) * (after.ndim - goes_on.ndim)), after, before
+            )
             for before, after in zip(carry, new, strict=True)
         ]
     raise _TooLong
 
 
 def _scan(
-    *operands: Array, jaxpr: Any, length: int, reverse: bool, num_consts: int, num_carry: int, **_: Any
+    *operands: Array,
+    jaxpr: Any,
+    length: int,
+    reverse: bool,
+    num_consts: int,
+    num_carry: int,
+    **_: Any,
 ) -> list[Array]:
     given, carry = list(operands[:num_consts]), list(operands[num_consts : num_consts + num_carry])
     rows: list[Any] = [None] * length
     for i in reversed(range(length)) if reverse else range(length):
-        outputs = jaxpr.run([*given, *carry, *(np.asarray(xs[i]) for xs in operands[num_consts + num_carry :])])
+        outputs = jaxpr.run(
+            [*given, *carry, *(np.asarray(xs[i]) for xs in operands[num_consts + num_carry :])]
+        )
         carry, rows[i] = outputs[:num_carry], outputs[num_carry:]
     return carry + [np.stack(column) for column in zip(*rows, strict=True)]
 
@@ -325,7 +385,17 @@ def _cond(which: Array, *operands: Array, branches: Any, **_: Any) -> list[Array
 
 
 CALLS = frozenset(
-    ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "remat2", "checkpoint")
+    (
+        "jit",
+        "pjit",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "remat",
+        "remat2",
+        "checkpoint",
+    )
 )
 _PROGRAMS = {"cond_jaxpr", "body_jaxpr", "jaxpr", "branches"}
 LOOPS: dict[str, Rule] = {"while": _while, "scan": _scan, "cond": _cond}

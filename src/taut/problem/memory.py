@@ -1,9 +1,11 @@
-"""Memory of one round: loss and constraints that also depend on x_{t-1}, the decision of the round before.
+"""Memory of one round: loss and constraints that also depend on x_{t-1}, the decision of the round
+before.
 
-Such a problem evaluates `loss(x, RoundData(z, previous))`: the previous decision is part of the round's data, so everything that
-takes a problem and data works with it. Two views of the problem have no memory. `steady` sets the previous decision to x itself:
-this is what a fixed decision costs that is played all the time. `recorded` is the problem whose data contain the previous
-decisions of a finished run.
+Such a problem evaluates `loss(x, RoundData(z, previous))`: the previous decision is part of the
+round's data, so everything that takes a problem and data works with it. Two views of the problem
+have no memory. `steady` sets the previous decision to x itself: this is what a fixed decision costs
+that is played all the time. `recorded` is the problem whose data contain the previous decisions of
+a finished run.
 """
 
 from __future__ import annotations
@@ -63,9 +65,12 @@ class _LossOfData:
 
 
 def _steady_constraints(constraints: Constraints) -> Constraints:
-    """Replace the user's constraints inside all transforms, so that hindsight still sees the transforms."""
+    """Replace the user's constraints inside all transforms, so that hindsight still sees the
+    transforms."""
     if isinstance(constraints, JoinedConstraints):
-        return JoinedConstraints(_steady_constraints(constraints.first), _steady_constraints(constraints.second))
+        return JoinedConstraints(
+            _steady_constraints(constraints.first), _steady_constraints(constraints.second)
+        )
     inner = getattr(constraints, "inner", None)
     if isinstance(inner, Constraints):
         wrapper: Any = constraints
@@ -75,29 +80,39 @@ def _steady_constraints(constraints: Constraints) -> Constraints:
 
 
 def steady(problem: Problem) -> Problem:
-    """Return the problem f(x, z, x), g(x, z, x) without memory: what a decision costs that is played in every round.
+    """Return the problem f(x, z, x), g(x, z, x) without memory: what a decision costs that is
+    played in every round.
 
-    The best fixed decision in hindsight belongs to this problem. It can also be played, with the original problem as `score`:
-    a learner then has a guarantee for policy regret, see `docs/theory.md`.
+    The best fixed decision in hindsight belongs to this problem. It can also be played, with the
+    original problem as `score`: a learner then has a guarantee for policy regret, see
+    `docs/theory.md`.
 
-    The loss must be convex in x and the previous decision together, so that f(x, z, x) is convex. Constants that were given for
-    the problem are not those of this one and are dropped, except what the domain implies.
+    The loss must be convex in x and the previous decision together, so that f(x, z, x) is convex.
+    Constants that were given for the problem are not those of this one and are dropped, except what
+    the domain implies.
 
     >>> import jax.numpy as jnp, taut
     >>> switching = lambda x, z, previous: z @ x + jnp.abs(x - previous).sum()
-    >>> problem = taut.Problem(switching, lambda x: x.sum() - 1, taut.Ball(1.0, shape=2), previous=True)
+    >>> problem = taut.Problem(
+    ...     switching, lambda x: x.sum() - 1, taut.Ball(1.0, shape=2), previous=True
+    ... )
     >>> float(taut.steady(problem).loss(jnp.ones(2), jnp.ones(2)))
     2.0
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
     if not problem.previous:
-        raise ValueError("problem: got a problem without memory; expected taut.Problem(..., previous=True)")
-    return problem.at_rest(_SteadyLoss(problem.loss), _steady_constraints(problem.scored_constraints))
+        raise ValueError(
+            "problem: got a problem without memory; expected taut.Problem(..., previous=True)"
+        )
+    return problem.at_rest(
+        _SteadyLoss(problem.loss), _steady_constraints(problem.scored_constraints)
+    )
 
 
 def recorded(problem: Problem) -> Problem:
-    """Return the problem without memory whose data are `RoundData(z, previous)`, as `linked` makes them."""
+    """Return the problem without memory whose data are `RoundData(z, previous)`, as `linked` makes
+    them."""
     twin = copy.copy(problem)
     if not problem.previous:
         twin.loss = _LossOfData(problem.loss)  # constraints take either kind of data
@@ -117,19 +132,25 @@ def linked(problem: Problem, stream: Stream, decisions: Array, first: Any) -> Ar
     """
     start = first if problem.start is None else problem.start
     data = jax.tree.map(np.asarray, stream.block(0, stream.horizon))
-    before = np.broadcast_to(np.asarray(start, decisions.dtype), (len(decisions), 1, *problem.domain.shape))
+    before = np.broadcast_to(
+        np.asarray(start, decisions.dtype), (len(decisions), 1, *problem.domain.shape)
+    )
     previous = np.concatenate([before, decisions[:, : stream.horizon - 1]], axis=1)
     return Arrays(RoundData(data, previous), stream.horizon, stream.seeds, True)
 
 
 def shared_start(problem: Problem, score: Problem | None, first: jax.Array) -> jax.Array | None:
-    """Return the decision before round 1 of the problem that is played and the one that scores; None if neither needs it."""
+    """Return the decision before round 1 of the problem that is played and the one that scores;
+    None if neither needs it."""
     needing = [one for one in (problem, score) if one is not None and one.previous]
     if not needing:
         return None
     stated = [one.start for one in needing if one.start is not None]
     if len(stated) == 2 and not np.array_equal(stated[0], stated[1]):
-        raise ValueError(f"score: got a problem with start={stated[1]}; expected {stated[0]}, as the played one has")
+        raise ValueError(
+            f"score: got a problem with start={stated[1]}; expected {stated[0]}, as the played "
+            "one has"
+        )
     return jnp.asarray(stated[0], first.dtype) if stated else first
 
 
@@ -139,14 +160,17 @@ def is_steady(problem: Problem, original: Problem) -> bool:
         return False
     if problem is getattr(original, "_rest", None):
         return True
-    return problem.loss == _SteadyLoss(original.loss) and problem.constraints == _steady_constraints(
-        original.constraints
-    )
+    return problem.loss == _SteadyLoss(
+        original.loss
+    ) and problem.constraints == _steady_constraints(original.constraints)
 
 
 def takes_previous(constraints: Constraints) -> bool:
-    """Whether the user's constraints, inside all transforms, are a function of the previous decision too."""
+    """Whether the user's constraints, inside all transforms, are a function of the previous
+    decision too."""
     inner = getattr(constraints, "inner", None)
     return (
-        takes_previous(inner) if isinstance(inner, Constraints) else bool(getattr(constraints, "takes_previous", False))
+        takes_previous(inner)
+        if isinstance(inner, Constraints)
+        else bool(getattr(constraints, "takes_previous", False))
     )

@@ -1,4 +1,5 @@
-"""What each primitive operation of JAX is in NumPy, for programs that are evaluated rather than compiled."""
+"""What each primitive operation of JAX is in NumPy, for programs that are evaluated rather than
+compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def usual(equation: Any) -> bool:
     name, params = equation.primitive.name, equation.params
     real = all(np.dtype(v.aval.dtype).kind in "fiub" for v in (*equation.invars, *equation.outvars))
     if name == "pad":
-        return real and all(low >= 0 and high >= 0 and inside == 0 for low, high, inside in params["padding_config"])
+        return real and all(
+            low >= 0 and high >= 0 and inside == 0 for low, high, inside in params["padding_config"]
+        )
     if name in ("div", "pow", "integer_pow", "rem"):
         return real and all(np.dtype(v.aval.dtype).kind == "f" for v in equation.outvars)
     if name == "sort":
@@ -44,7 +47,9 @@ def _span(x: Array, starts: Sequence[Array], sizes: Sequence[int]) -> Iterator[s
         yield slice(first, first + size)
 
 
-def _broadcast_in_dim(x: Array, *dynamic: Any, shape: Any, broadcast_dimensions: Any, **_: Any) -> Array:
+def _broadcast_in_dim(
+    x: Array, *dynamic: Any, shape: Any, broadcast_dimensions: Any, **_: Any
+) -> Array:
     full = [1] * len(shape)
     for source, target in enumerate(broadcast_dimensions):
         full[target] = x.shape[source]
@@ -62,11 +67,15 @@ def _dot_general(a: Array, b: Array, *, dimension_numbers: Any, **_: Any) -> Arr
     free = [first[i] for i in range(a.ndim) if i not in (*left, *left_batch)]
     free += [second[j] for j in range(b.ndim) if j not in (*right, *right_batch)]
     out = [first[i] for i in left_batch] + free
-    return np.asarray(np.einsum(f"{''.join(first)},{''.join(second)}->{''.join(out)}", a, b, optimize=True))
+    return np.asarray(
+        np.einsum(f"{''.join(first)},{''.join(second)}->{''.join(out)}", a, b, optimize=True)
+    )
 
 
 def _iota(*_: Any, dtype: Any, shape: Any, dimension: int, **__: Any) -> Array:
-    line = np.arange(shape[dimension], dtype=dtype).reshape([-1 if i == dimension else 1 for i in range(len(shape))])
+    line = np.arange(shape[dimension], dtype=dtype).reshape(
+        [-1 if i == dimension else 1 for i in range(len(shape))]
+    )
     return np.broadcast_to(line, shape)
 
 
@@ -82,7 +91,9 @@ def _select(which: Array, *cases: Array) -> Array:
 
 def _slice(x: Array, *, start_indices: Any, limit_indices: Any, strides: Any) -> Array:
     steps = strides or [1] * x.ndim
-    return x[tuple(slice(*edges) for edges in zip(start_indices, limit_indices, steps, strict=True))]
+    return x[
+        tuple(slice(*edges) for edges in zip(start_indices, limit_indices, steps, strict=True))
+    ]
 
 
 def _split(x: Array, *, sizes: Any, axis: int) -> list[Array]:
@@ -99,23 +110,67 @@ def _plain(function: Callable[..., Any]) -> Rule:
 
 def _cumulative(function: Callable[..., Any]) -> Rule:
     def rule(x: Array, *, axis: int, reverse: bool) -> Array:
-        return np.flip(function(np.flip(x, axis), axis=axis), axis) if reverse else function(x, axis=axis)
+        return (
+            np.flip(function(np.flip(x, axis), axis=axis), axis)
+            if reverse
+            else function(x, axis=axis)
+        )
 
     return rule
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "acos": np.arccos, "acosh": np.arccosh, "add": np.add, "add_any": np.add, "and": np.logical_and,
-    "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2, "atanh": np.arctanh,
-    "cbrt": np.cbrt, "ceil": np.ceil, "copy": np.asarray, "copy_p": np.asarray, "cos": np.cos, "cosh": np.cosh,
-    "div": np.divide, "eq": np.equal, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "floor": np.floor,
-    "ge": np.greater_equal, "gt": np.greater, "is_finite": np.isfinite, "le": np.less_equal, "log": np.log,
-    "log1p": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "lt": np.less, "max": np.maximum,
-    "min": np.minimum, "mul": np.multiply, "ne": np.not_equal, "neg": np.negative, "not": np.logical_not,
-    "or": np.logical_or, "pow": np.power, "rsqrt": lambda x: 1 / np.sqrt(x), "select_n": _select,
-    "sign": np.sign, "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "square": np.square,
-    "stop_gradient": np.asarray, "sub": np.subtract, "tan": np.tan, "tanh": np.tanh,
-}  # fmt: skip
+    "abs": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "add": np.add,
+    "add_any": np.add,
+    "and": np.logical_and,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "copy": np.asarray,
+    "copy_p": np.asarray,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "div": np.divide,
+    "eq": np.equal,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "is_finite": np.isfinite,
+    "le": np.less_equal,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "lt": np.less,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "ne": np.not_equal,
+    "neg": np.negative,
+    "not": np.logical_not,
+    "or": np.logical_or,
+    "pow": np.power,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "select_n": _select,
+    "sign": np.sign,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "stop_gradient": np.asarray,
+    "sub": np.subtract,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
 RULES: dict[str, Rule] = {name: _plain(function) for name, function in ELEMENTWISE.items()} | {
     "argmax": lambda x, *, axes, index_dtype: np.argmax(x, axis=axes[0]).astype(index_dtype),
     "argmin": lambda x, *, axes, index_dtype: np.argmin(x, axis=axes[0]).astype(index_dtype),

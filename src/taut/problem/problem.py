@@ -29,34 +29,43 @@ __all__ = ["Problem"]
 
 
 class Problem(Displayed):
-    r"""An online problem: in every round a decision x_t in B is played, then f_t(x) = loss(x, z_t) is revealed.
+    r"""An online problem: in every round a decision x_t in B is played, then f_t(x) = loss(x, z_t)
+    is revealed.
 
     Every decision should satisfy g(x_t) <= 0.
 
     Arguments:
         loss: `loss(x, z)`, scalar and convex in x, written in `jax.numpy`.
-        constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a scalar, a vector or
-            several arrays, convex in x. Feasible means that every entry is at most 0.
-        domain: B, which contains the feasible set and is cheap to project on. Decisions have its shape.
-        constants: known constants; those that follow from the domain are added, the others can be estimated.
-        domain_binds: whether the domain is a constraint itself (limits that are always enforced), not only a set that
-            contains the feasible one.
-        constraint_names: names of the constraints, for tables and figures; by default the keys if `constraints` returns a
-            dict.
+        constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a
+            scalar, a vector or several arrays, convex in x. Feasible means that every entry is at
+            most 0.
+        domain: B, which contains the feasible set and is cheap to project on. Decisions have its
+            shape.
+        constants: known constants; those that follow from the domain are added, the others can be
+            estimated.
+        domain_binds: whether the domain is a constraint itself (limits that are always enforced),
+            not only a set that contains the feasible one.
+        constraint_names: names of the constraints, for tables and figures; by default the keys if
+            `constraints` returns a dict.
         coordinate_names: names of the entries of a decision, for example the columns of a table.
-        previous: whether loss and constraints also depend on the decision of the round before. The loss is then
-            `loss(x, z, previous)`, convex in x and previous together, and constraints may take `(x, z, previous)` too; both may
-            leave out trailing arguments that they do not use. Learners see the previous decision as data of the round.
-        start: with `previous=True`, the decision before round 1; by default the first decision itself.
-        announced: constraints that are known before a round's decision is played, with the same arguments as `constraints`: ramp
-            limits around the previous decision, or a capacity that is announced. Learners of the half-space family move into
-            them before they play; other learners are refused. They are scored like all constraints, after the others. All
+        previous: whether loss and constraints also depend on the decision of the round before. The
+            loss is then `loss(x, z, previous)`, convex in x and previous together, and constraints
+            may take `(x, z, previous)` too; both may leave out trailing arguments that they do not
+            use. Learners see the previous decision as data of the round.
+        start: with `previous=True`, the decision before round 1; by default the first decision
+            itself.
+        announced: constraints that are known before a round's decision is played, with the same
+            arguments as `constraints`: ramp limits around the previous decision, or a capacity that
+            is announced. Learners of the half-space family move into them before they play; other
+            learners are refused. They are scored like all constraints, after the others. All
             constraints may be announced: `constraints` is then None.
 
     Gradients come from automatic differentiation.
 
     >>> import jax.numpy as jnp, taut
-    >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
     >>> toy.constants.radius, toy.constants.constraint_count
     (1.0, 1)
     """
@@ -66,14 +75,17 @@ class Problem(Displayed):
     proof_of_domain: str = ""
     """How it was proved that the domain contains the feasible set; empty if it is only assumed."""
     previous: bool = False
-    """Whether loss and constraints depend on the previous decision; their data are then `RoundData(z, previous)`."""
+    """Whether loss and constraints depend on the previous decision; their data are then
+    `RoundData(z, previous)`."""
     start: np.ndarray[Any, Any] | None = None
-    """The decision before round 1, for a problem that depends on it; by default the first decision."""
+    """The decision before round 1, for a problem that depends on it; by default the first
+    decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
     domain: Domain
     programs: Any = None
-    """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are freed with it."""
+    """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are
+    freed with it."""
 
     def __init__(
         self,
@@ -92,24 +104,36 @@ class Problem(Displayed):
         notice_precision()
         if not isinstance(previous, bool):
             raise TypeError(
-                f"previous: got {arguments.shown(previous)}; expected True or False. The decision before round 1 is start=..."
+                f"previous: got {arguments.shown(previous)}; expected True or False. The decision "
+                "before round 1 is start=..."
             )
         taken = _check_loss(loss, previous)
         if not isinstance(domain, Domain):
             raise TypeError(
-                f"domain: got {arguments.shown(domain)}; expected a taut domain such as taut.Ball(1.0, shape=2)"
+                f"domain: got {arguments.shown(domain)}; expected a taut domain such as "
+                "taut.Ball(1.0, shape=2)"
             )
         if constants is not None and not isinstance(constants, Constants):
-            raise TypeError(f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)")
+            raise TypeError(
+                f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)"
+            )
         if not isinstance(domain_binds, bool | np.bool_):
-            raise TypeError(f"domain_binds: got {arguments.shown(domain_binds)}; expected True or False")
+            raise TypeError(
+                f"domain_binds: got {arguments.shown(domain_binds)}; expected True or False"
+            )
         self.previous = previous
-        self.loss: Callable[[jax.Array, Any], Any] = LossWithPrevious(loss, taken == 3) if previous else loss
-        self.announced = None if announced is None else UserConstraints.of(announced, previous, "announced")
+        self.loss: Callable[[jax.Array, Any], Any] = (
+            LossWithPrevious(loss, taken == 3) if previous else loss
+        )
+        self.announced = (
+            None if announced is None else UserConstraints.of(announced, previous, "announced")
+        )
         if constraints is None and announced is not None:
             constraints = _NOTHING
         self.constraints = (
-            constraints if isinstance(constraints, Constraints) else UserConstraints.of(constraints, previous)
+            constraints
+            if isinstance(constraints, Constraints)
+            else UserConstraints.of(constraints, previous)
         )
         self.domain = domain
         self.start = _start(domain, previous, start)
@@ -117,16 +141,20 @@ class Problem(Displayed):
         _check_announced(self)
         self.constants = _completed(self, constants or Constants())
         self.constraint_names = _constraint_names(self, constraint_names)
-        self.coordinate_names = _names("coordinate_names", coordinate_names, math.prod(domain.shape))
+        self.coordinate_names = _names(
+            "coordinate_names", coordinate_names, math.prod(domain.shape)
+        )
 
     def round(self, data: Any, previous: Any = None) -> FullInformation:
-        """Return the round in which `data` is revealed, after the decision `previous` if the problem depends on it."""
+        """Return the round in which `data` is revealed, after the decision `previous` if the
+        problem depends on it."""
         if self.previous and previous is not None:
             data = RoundData(data, previous)
         return FullInformation(self.loss, self.constraints, self.domain, data)
 
     def given(self, data: Any, previous: Any) -> Any:
-        """Return what loss and constraints take as their second argument: the data, with the previous decision if needed."""
+        """Return what loss and constraints take as their second argument: the data, with the
+        previous decision if needed."""
         return RoundData(data, previous) if self.previous else data
 
     @property
@@ -134,17 +162,31 @@ class Problem(Displayed):
         """All constraints by which decisions are scored: `constraints`, then the announced ones."""
         if self.announced is None:
             return self.constraints
-        return self.announced if self.constraints is _NOTHING else JoinedConstraints(self.constraints, self.announced)
+        return (
+            self.announced
+            if self.constraints is _NOTHING
+            else JoinedConstraints(self.constraints, self.announced)
+        )
 
     def whole(self) -> Problem:
-        """Return the problem in which announced constraints are like all others. Constants of constraints are dropped."""
+        """Return the problem in which announced constraints are like all others. Constants of
+        constraints are dropped."""
         if self.announced is None:
             return self
         twin = copy.copy(self)
         twin.constraints, twin.announced, twin.programs = self.scored_constraints, None, None
-        names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness", "slater", "error_bound", "gap")
+        names = (
+            "constraint_lipschitz",
+            "constraint_range",
+            "constraint_smoothness",
+            "slater",
+            "error_bound",
+            "gap",
+        )
         known: Any = self.constants
-        changed: dict[str, Any] = {n: 0.0 if n == "gap" else None for n in (*names, "constraint_count")}
+        changed: dict[str, Any] = {
+            n: 0.0 if n == "gap" else None for n in (*names, "constraint_count")
+        }
         twin.constants = _completed(twin, replace(known, **changed))
         twin.constraint_names = None
         return twin
@@ -155,11 +197,14 @@ class Problem(Displayed):
         twin.loss, twin.constraints = loss, constraints
         twin.previous, twin.start, twin.announced, twin.programs = False, None, None, None
         count = None if self.announced is not None else self.constants.constraint_count
-        twin.constants = _completed(twin, Constants(radius=self.constants.radius, constraint_count=count))
+        twin.constants = _completed(
+            twin, Constants(radius=self.constants.radius, constraint_count=count)
+        )
         return twin
 
     def arrange(self, data: Any) -> Any:
-        """Convert a user's data to what loss and constraints take: tables and lists of numbers become arrays.
+        """Convert a user's data to what loss and constraints take: tables and lists of numbers
+        become arrays.
 
         Models written in CVXPY key the data by parameter.
         """
@@ -167,15 +212,18 @@ class Problem(Displayed):
         return plain(data)
 
     def for_data(self, stream: Any) -> Problem:
-        """Return the problem that these data belong to. Models written in CVXPY make parameters with data change."""
+        """Return the problem that these data belong to. Models written in CVXPY make parameters
+        with data change."""
         return self
 
     def as_played(self, played: Problem | None) -> Problem:
-        """Return the form of this problem that a run played. Models written in CVXPY have one for each choice of data."""
+        """Return the form of this problem that a run played. Models written in CVXPY have one for
+        each choice of data."""
         return self
 
     def all_rows(self) -> Problem:
-        """Return the problem with all stated constraints. Models written in CVXPY leave out those that the domain implies."""
+        """Return the problem with all stated constraints. Models written in CVXPY leave out those
+        that the domain implies."""
         return self
 
     def present(self, decision: np.ndarray[Any, Any]) -> Any:
@@ -186,14 +234,24 @@ class Problem(Displayed):
         """Convert a user's decision to an array: the inverse of `present`."""
         return decision
 
-    def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
-        """Return the best fixed decisions in hindsight if this kind of problem has its own method to find them, else None."""
+    def offline(
+        self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
+    ) -> Any:
+        """Return the best fixed decisions in hindsight if this kind of problem has its own method
+        to find them, else None."""
         return None
 
     def estimate_constants(
-        self, stream: Any, key: jax.Array, *, horizon: int | None = None, seeds: int | None = None, samples: int = 512
+        self,
+        stream: Any,
+        key: jax.Array,
+        *,
+        horizon: int | None = None,
+        seeds: int | None = None,
+        samples: int = 512,
     ) -> Constants:
-        """Estimate unknown constants from samples of the domain and the stream. They are marked as estimated.
+        """Estimate unknown constants from samples of the domain and the stream. They are marked as
+        estimated.
 
         A sampled maximum is a lower bound on the true one, so a certificate shows the mark.
         """
@@ -216,11 +274,15 @@ class Problem(Displayed):
         return self._with(self.constraints, constants)
 
     def _with(self, constraints: Constraints, constants: Constants) -> Problem:
-        """Return a copy that keeps what a subclass adds, such as the names of variables and parameters."""
+        """Return a copy that keeps what a subclass adds, such as the names of variables and
+        parameters."""
         twin = copy.copy(self)
         twin.constraints = constraints
         twin.constants = _completed(twin, constants)
-        if twin.constraint_names is not None and len(twin.constraint_names) != twin.constants.constraint_count:
+        if (
+            twin.constraint_names is not None
+            and len(twin.constraint_names) != twin.constants.constraint_count
+        ):
             twin.constraint_names = None  # a transform plays other constraints
         return twin
 
@@ -250,15 +312,21 @@ class Problem(Displayed):
             tuple(
                 (name, symbol, number(getattr(known, name)), known.source(name))
                 for name, symbol in SYMBOLS.items()
-                if getattr(known, name) is not None and (name != "strong_convexity" or known.strong_convexity)
+                if getattr(known, name) is not None
+                and (name != "strong_convexity" or known.strong_convexity)
             ),
             left=("constant", "symbol", "source"),
         )
-        return Summary(f"{type(self).__name__} with decisions of shape {self.domain.shape}", facts, (constants,))
+        return Summary(
+            f"{type(self).__name__} with decisions of shape {self.domain.shape}",
+            facts,
+            (constants,),
+        )
 
 
 def _check_announced(problem: Problem) -> None:
-    """Refuse announced constraints that are no real numbers. Those that take data are checked when there are some."""
+    """Refuse announced constraints that are no real numbers. Those that take data are checked when
+    there are some."""
     announced = problem.announced
     if announced is not None and not announced.takes_data:
         x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
@@ -270,12 +338,19 @@ def _completed(problem: Problem, given: Constants) -> Constants:
     known = given
     if known.radius is None:
         if float(problem.domain.radius) == 0:
-            raise ValueError(f"domain: got {problem.domain!r}, which holds a single decision; expected a larger set")
+            raise ValueError(
+                f"domain: got {problem.domain!r}, which holds a single decision; expected a "
+                "larger set"
+            )
         known = known.with_values(radius=float(problem.domain.radius), exact=True)
     if not problem.constraints.takes_data:
         x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
         values = traced(
-            "constraints(x)", "constraints", "constraints", lambda y: problem.constraints.values(y, None), x
+            "constraints(x)",
+            "constraints",
+            "constraints",
+            lambda y: problem.constraints.values(y, None),
+            x,
         )
         count = int(values.shape[0])
         if known.constraint_count is None:
@@ -283,11 +358,14 @@ def _completed(problem: Problem, given: Constants) -> Constants:
         elif known.constraint_count != count:
             values = "1 value" if count == 1 else f"{count} values"
             raise ValueError(
-                f"constraint_count={known.constraint_count}, but constraints(x) returns {values}. Correct it or leave it out."
+                f"constraint_count={known.constraint_count}, but constraints(x) returns {values}. "
+                "Correct it or leave it out."
             )
         if known.constraint_range is None and known.constraint_lipschitz is not None:
             at_centre = np.asarray(problem.constraints.values(problem.domain.centre, None))
-            reach = float(np.max(np.abs(at_centre))) + known.constraint_lipschitz * float(problem.domain.radius)
+            reach = float(np.max(np.abs(at_centre))) + known.constraint_lipschitz * float(
+                problem.domain.radius
+            )
             known = _implied(known, "constraint_range", reach, "constraint_lipschitz")
     if known.loss_range is None and known.loss_lipschitz is not None:
         reach = known.loss_lipschitz * float(problem.domain.diameter)
@@ -296,7 +374,9 @@ def _completed(problem: Problem, given: Constants) -> Constants:
 
 
 def _implied(known: Constants, name: str, value: float, source: str) -> Constants:
-    return known.with_values(**{name: value}, estimated=source in known.estimated, exact=source in known.exact)
+    return known.with_values(
+        **{name: value}, estimated=source in known.estimated, exact=source in known.exact
+    )
 
 
 def _satisfied(x: jax.Array) -> float:
@@ -309,20 +389,29 @@ _NOTHING = UserConstraints.of(_satisfied)
 
 @dataclass(frozen=True)
 class LossWithPrevious:
-    """A user's loss(x, z, previous), or loss(x, z) in a problem with memory, as a function of x and `RoundData`."""
+    """A user's loss(x, z, previous), or loss(x, z) in a problem with memory, as a function of x and
+    `RoundData`."""
 
     function: Callable[..., Any]
     takes_previous: bool
 
     def __call__(self, x: jax.Array, z: RoundData) -> Any:
-        return self.function(x, z.data, z.previous) if self.takes_previous else self.function(x, z.data)
+        return (
+            self.function(x, z.data, z.previous)
+            if self.takes_previous
+            else self.function(x, z.data)
+        )
 
 
 def _check_loss(loss: Any, previous: bool) -> int:
     """Return how many arguments the loss is called with."""
     if not callable(loss):
         cvxpy = type(loss).__module__.startswith("cvxpy")
-        mend = ". A CVXPY model becomes a problem with taut.from_cvxpy(loss, constraints)" if cvxpy else ""
+        mend = (
+            ". A CVXPY model becomes a problem with taut.from_cvxpy(loss, constraints)"
+            if cvxpy
+            else ""
+        )
         raise TypeError(f"loss: got {arguments.shown(loss)}; expected a function loss(x, z){mend}")
     try:
         required = required_arguments(loss)
@@ -335,15 +424,17 @@ def _check_loss(loss: Any, previous: bool) -> int:
         try:
             inspect.signature(loss).bind(None, None)
         except TypeError:
-            expected = "three, loss(x, z, previous), or two, loss(x, z)" if previous else "two, loss(x, z)"
+            expected = (
+                "three, loss(x, z, previous), or two, loss(x, z)" if previous else "two, loss(x, z)"
+            )
             mend = (
                 ". For a loss that depends on the decision of the round before, set previous=True"
                 if required == 3
                 else ""
             )
             raise TypeError(
-                f"loss: got a function with {required} required argument(s); expected {expected}: the decision and the "
-                f"round's data{mend}"
+                f"loss: got a function with {required} required argument(s); expected {expected}: "
+                f"the decision and the round's data{mend}"
             ) from None
     return 2
 
@@ -353,12 +444,19 @@ def _start(domain: Domain, previous: bool, start: Any) -> np.ndarray[Any, Any] |
     if start is None:
         return None
     if not previous:
-        raise ValueError("start: got a decision for a problem without memory; expected it only with previous=True")
+        raise ValueError(
+            "start: got a decision for a problem without memory; expected it only with "
+            "previous=True"
+        )
     given = arguments.finite("start", start)
     if given.shape != domain.shape:
-        raise ValueError(f"start: got shape {given.shape}; expected {domain.shape}, that of the domain")
+        raise ValueError(
+            f"start: got shape {given.shape}; expected {domain.shape}, that of the domain"
+        )
     if not np.asarray(domain.contains(jnp.asarray(given, default_float()))):
-        raise ValueError(f"start: got {arguments.shown(start)}, outside the domain; expected a decision inside")
+        raise ValueError(
+            f"start: got {arguments.shown(start)}, outside the domain; expected a decision inside"
+        )
     return np.asarray(given, float)
 
 
@@ -377,7 +475,11 @@ def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tup
 
 def _constraint_names(problem: Problem, given: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the given names, or the keys if the constraints come as a dict."""
-    if given is not None or problem.constraints.takes_data or not isinstance(problem.constraints, UserConstraints):
+    if (
+        given is not None
+        or problem.constraints.takes_data
+        or not isinstance(problem.constraints, UserConstraints)
+    ):
         return _names("constraint_names", given, problem.constants.constraint_count)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     found = jax.eval_shape(problem.constraints.function, x)

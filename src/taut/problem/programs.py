@@ -1,7 +1,9 @@
-"""Compiled functions, kept with the problem whose functions they contain, so that they are freed together with it.
+"""Compiled functions, kept with the problem whose functions they contain, so that they are freed
+together with it.
 
-A cache at module level would keep every user's function, and the data in its closure, alive. Here each problem owns its
-programs. Two problems with the same loss and the same constraint function share them while either exists.
+A cache at module level would keep every user's function, and the data in its closure, alive. Here
+each problem owns its programs. Two problems with the same loss and the same constraint function
+share them while either exists.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from .problem import Problem
 __all__ = ["Programs", "Recent", "programs_of"]
 
 LIMIT = 128
-"""Programs per problem, at most. The one that was not used for the longest time is dropped first."""
+"""Programs per problem, at most. The one that was not used for the longest time is dropped
+first."""
 TOTAL = 512
-"""Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and Linux gives a process 65,530;
-when they are used up, compiling ends the process."""
+"""Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and
+Linux gives a process 65,530; when they are used up, compiling ends the process."""
 CALLS = 16
 """Prepared calls per problem, and loops that are found quickly, at most."""
 
@@ -32,7 +35,8 @@ Value = TypeVar("Value")
 
 
 class Recent:
-    """Values by key. When there are too many, the one that was not used for the longest time is dropped."""
+    """Values by key. When there are too many, the one that was not used for the longest time is
+    dropped."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
@@ -40,7 +44,8 @@ class Recent:
         self._limit = limit
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value stored under `key`; the first time, call `make` and store what it returns."""
+        """Return the value stored under `key`; the first time, call `make` and store what it
+        returns."""
         found: Value | None = self.find(key)
         return self.keep(key, make()) if found is None else found
 
@@ -53,7 +58,8 @@ class Recent:
         return value
 
     def keep(self, key: Hashable, value: Value) -> Value:
-        """Store a value, unless another thread stored one under the same key, and return the one that is stored."""
+        """Store a value, unless another thread stored one under the same key, and return the one
+        that is stored."""
         with self._lock:
             value = self._values.setdefault(key, value)
             while len(self._values) > self._limit():
@@ -82,16 +88,18 @@ class Programs(Recent):
         self.calls = Recent(lambda: CALLS)
         """What recent calls prepared, so that a second call is fast."""
         self.loops: dict[int, tuple[Any, Any]] = {}
-        """Loops that were played lately: the key and the function, by the identity of the key, because its hash takes time."""
+        """Loops that were played lately: the key and the function, by the identity of the key,
+        because its hash takes time."""
         _all.add(self)
         self.used: dict[Hashable, int] = {}
         """When each compiled function was used last, as a number that grows."""
 
     def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
-        """Return `function`, which is defined at module level, compiled with its first arguments fixed to `static`.
+        """Return `function`, which is defined at module level, compiled with its first arguments
+        fixed to `static`.
 
-        The other arguments must be trees that hold no function of the user, because JAX keeps the structures of arguments
-        in caches of its own.
+        The other arguments must be trees that hold no function of the user, because JAX keeps the
+        structures of arguments in caches of its own.
         """
 
         def make() -> Any:
@@ -112,7 +120,8 @@ class Programs(Recent):
         self.used.pop(key, None)
 
     def loop(self, key: Any, make: Callable[[Any], Any]) -> Any:
-        """Return the compiled loop of `key`, which is `make(key)` unless it was asked for lately."""
+        """Return the compiled loop of `key`, which is `make(key)` unless it was asked for
+        lately."""
         found = self.loops.get(id(key))
         if found is None:
             found = key, make(key)
@@ -121,16 +130,22 @@ class Programs(Recent):
             self.loops[id(key)] = found  # the key is kept, so no other object has its identity
         return found[1]
 
-    def call(self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()) -> Any:
-        """Return `function(*static, *arguments)`, compiled. The arguments may hold functions of the user, as constraints do.
+    def call(
+        self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()
+    ) -> Any:
+        """Return `function(*static, *arguments)`, compiled. The arguments may hold functions of the
+        user, as constraints do.
 
-        Use this in place of `jax.jit(function)` at module level, whose cache would keep such functions alive.
+        Use this in place of `jax.jit(function)` at module level, whose cache would keep such
+        functions alive.
         """
         leaves, structure = jax.tree.flatten(arguments)
         return self.compiled(_on_leaves, function, static, structure)(*leaves)
 
 
-def _on_leaves(function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any) -> Any:
+def _on_leaves(
+    function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any
+) -> Any:
     return function(*static, *jax.tree.unflatten(structure, leaves))
 
 
@@ -140,10 +155,17 @@ _counting = threading.Lock()
 
 
 def _drop_oldest() -> None:
-    """Make room for one more compiled function: drop the one of any problem that was not used for the longest time."""
+    """Make room for one more compiled function: drop the one of any problem that was not used for
+    the longest time."""
     with _counting:
-        alive = [(when, programs, key) for programs in tuple(_all) for key, when in tuple(programs.used.items())]
-        for _, programs, key in sorted(alive, key=lambda one: one[0])[: max(0, len(alive) + 1 - TOTAL)]:
+        alive = [
+            (when, programs, key)
+            for programs in tuple(_all)
+            for key, when in tuple(programs.used.items())
+        ]
+        for _, programs, key in sorted(alive, key=lambda one: one[0])[
+            : max(0, len(alive) + 1 - TOTAL)
+        ]:
             programs.drop(key)
 
 
@@ -152,7 +174,8 @@ _sharing = threading.Lock()
 
 
 def programs_of(problem: Problem) -> Programs:
-    """Return the programs that `problem` owns, which are those of any living problem with the same functions."""
+    """Return the programs that `problem` owns, which are those of any living problem with the same
+    functions."""
     owned: Programs | None = problem.programs
     if owned is None:
         with _sharing:
@@ -163,7 +186,8 @@ def programs_of(problem: Problem) -> Programs:
 
 
 def _functions(problem: Problem) -> Any:
-    """Identify the user's functions by weak references, or return None if they cannot be identified."""
+    """Identify the user's functions by weak references, or return None if they cannot be
+    identified."""
     constraints: Any = problem.constraints
     while hasattr(constraints, "inner"):
         constraints = constraints.inner
@@ -171,7 +195,8 @@ def _functions(problem: Problem) -> Any:
         return None
     try:
         key = weakref.ref(problem.loss), weakref.ref(constraints.function)
-        hash(key)  # a reference remembers the hash, which it can no longer compute when the function is gone
+        # A reference remembers the hash, which it can no longer compute when the function is gone.
+        hash(key)
     except TypeError:
         return None
     return key

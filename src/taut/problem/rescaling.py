@@ -1,4 +1,5 @@
-"""The same problem in other units: radius and gradients of size 1, so that parameters from theory fit every scale."""
+"""The same problem in other units: radius and gradients of size 1, so that parameters from theory
+fit every scale."""
 
 from __future__ import annotations
 
@@ -23,19 +24,26 @@ __all__ = ["Rescaled", "Units", "rescaled"]
 def rescaled(problem: Problem) -> Rescaled:
     r"""Return the problem in units in which radius R, G_f and G_g are 1.
 
-    With x the original decision, the new one is y = x / R; the loss is f(R y) / (G_f R), the constraints g(R y) / (G_g R).
-    Feasible decisions, and which decision is best, stay the same. Several methods ask for impractical horizons or steps
-    where radius and gradients are far from 1, for example with decisions in megawatts.
+    With x the original decision, the new one is y = x / R; the loss is f(R y) / (G_f R), the
+    constraints g(R y) / (G_g R). Feasible decisions, and which decision is best, stay the same.
+    Several methods ask for impractical horizons or steps where radius and gradients are far from 1,
+    for example with decisions in megawatts.
 
-    Players show decisions in the original units, and `problem.present(run.decisions)` converts those of a run.
-    `problem.units` has the factors, and `problem.original` the problem before.
+    Players show decisions in the original units, and `problem.present(run.decisions)` converts
+    those of a run. `problem.units` has the factors, and `problem.original` the problem before.
 
     >>> import jax.numpy as jnp, taut
     >>> known = taut.Constants(loss_lipschitz=3e4, constraint_lipschitz=1.0)
-    >>> watts = taut.Problem(lambda x, z: 30 * z * x.sum(), lambda x: x.sum() - 500, taut.Box(0, 1000, shape=2), known)
+    >>> watts = taut.Problem(
+    ...     lambda x, z: 30 * z * x.sum(),
+    ...     lambda x: x.sum() - 500,
+    ...     taut.Box(0, 1000, shape=2),
+    ...     known,
+    ... )
     >>> small = rescaled(watts)
     >>> round(small.constants.radius, 6), small.constants.loss_lipschitz, small.units
-    (1.0, 1.0, Units(decision=707.1067811865476, loss=21213203.435596429, constraint=707.1067811865476))
+    (1.0, 1.0, Units(decision=707.1067811865476, loss=21213203.435596429,
+    constraint=707.1067811865476))
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
@@ -66,11 +74,14 @@ class _RescaledConstraints(Constraints):
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         unit = jnp.asarray(self.decision, x.dtype)
-        return self.inner.values(unit * x, _original_data(z, unit)) / jnp.asarray(self.constraint, x.dtype)
+        return self.inner.values(unit * x, _original_data(z, unit)) / jnp.asarray(
+            self.constraint, x.dtype
+        )
 
 
 def _original_data(z: Any, unit: jax.Array) -> Any:
-    """Return the data of the original problem: a previous decision comes in units of the rescaled one."""
+    """Return the data of the original problem: a previous decision comes in units of the rescaled
+    one."""
     return RoundData(z.data, unit * z.previous) if isinstance(z, RoundData) else z
 
 
@@ -78,13 +89,20 @@ class Rescaled(Problem):
     """A problem in units of its own constants; see `taut.rescaled`."""
 
     def __init__(self, problem: Problem) -> None:
-        radius, slope, steepness = problem.constants.need("radius", "loss_lipschitz", "constraint_lipschitz")
+        radius, slope, steepness = problem.constants.need(
+            "radius", "loss_lipschitz", "constraint_lipschitz"
+        )
         for name, value in (("loss_lipschitz", slope), ("constraint_lipschitz", steepness)):
             if value == 0:
-                raise ValueError(f"{name}: got 0; expected a positive number, which becomes the unit")
+                raise ValueError(
+                    f"{name}: got 0; expected a positive number, which becomes the unit"
+                )
         self.original = problem
         self.units = Units(float(radius), float(slope * radius), float(steepness * radius))
-        self.proof_of_convexity, self.proof_of_domain = problem.proof_of_convexity, problem.proof_of_domain
+        self.proof_of_convexity, self.proof_of_domain = (
+            problem.proof_of_convexity,
+            problem.proof_of_domain,
+        )
         loss, units = problem.loss, self.units
 
         def scaled_loss(x: jax.Array, z: Any) -> jax.Array:
@@ -102,8 +120,12 @@ class Rescaled(Problem):
             coordinate_names=problem.coordinate_names,
         )
         if problem.announced is not None:
-            self.announced = _RescaledConstraints(problem.announced, units.decision, units.constraint)
-        self.previous = problem.previous  # the functions above take the previous decision as part of the data
+            self.announced = _RescaledConstraints(
+                problem.announced, units.decision, units.constraint
+            )
+        self.previous = (
+            problem.previous
+        )  # the functions above take the previous decision as part of the data
         self.start = None if problem.start is None else problem.start / units.decision
 
     def arrange(self, data: Any) -> Any:
@@ -119,15 +141,22 @@ class Rescaled(Problem):
         """A decision in the original units as one of this problem."""
         return np.asarray(self.original.assemble(decision)) / self.units.decision
 
-    def offline(self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Any:
-        """Hindsight by the original problem's own method, if it has one, in the units of this problem."""
+    def offline(
+        self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
+    ) -> Any:
+        """Hindsight by the original problem's own method, if it has one, in the units of this
+        problem."""
         if not isinstance(self.constraints, _RescaledConstraints):  # transformed since
             return None
         found = self.original.offline(stream, ends, tolerance, rng)
         if found is None:
             return None
         units = self.units
-        gap = found.gap * np.maximum(1, np.abs(found.loss)) / np.maximum(units.loss, np.abs(found.loss))
+        gap = (
+            found.gap
+            * np.maximum(1, np.abs(found.loss))
+            / np.maximum(units.loss, np.abs(found.loss))
+        )
         if np.any(gap > tolerance):
             return None
         return dataclasses.replace(
@@ -136,7 +165,9 @@ class Rescaled(Problem):
             loss=found.loss / units.loss,
             gap=gap,
             violation=found.violation / units.constraint,
-            multipliers=None if found.multipliers is None else found.multipliers * (units.constraint / units.loss),
+            multipliers=None
+            if found.multipliers is None
+            else found.multipliers * (units.constraint / units.loss),
         )
 
 
@@ -154,6 +185,10 @@ def _in_units(known: Constants, units: Units) -> Constants:
         "error_bound": units.constraint / units.decision,
         "gap": units.constraint,
     }
-    values = {name: getattr(known, name) / unit for name, unit in per_unit.items() if getattr(known, name) is not None}
+    values = {
+        name: getattr(known, name) / unit
+        for name, unit in per_unit.items()
+        if getattr(known, name) is not None
+    }
     ones = {name: 1.0 for name in ("radius", "loss_lipschitz", "constraint_lipschitz")}
     return dataclasses.replace(known, **(values | ones))

@@ -8,7 +8,8 @@ __all__ = ["RoundData", "data_of"]
 
 
 class RoundData(NamedTuple):
-    """What loss and constraints of a problem with `previous=True` are given besides the decision."""
+    """What loss and constraints of a problem with `previous=True` are given besides the
+    decision."""
 
     data: Any
     """z_t, the round's data."""

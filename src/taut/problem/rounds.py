@@ -17,7 +17,8 @@ __all__ = ["FullInformation", "MeasuredRound", "Round"]
 
 
 class Round(Protocol):
-    """The oracles of round t. All are pure; which of them a learner calls is declared in `taut.LEARNERS`."""
+    """The oracles of round t. All are pure; which of them a learner calls is declared in
+    `taut.LEARNERS`."""
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x)."""
@@ -39,16 +40,18 @@ class Round(Protocol):
 class FullInformation:
     """The loss and the constraints themselves are revealed.
 
-    Results are cached per decision: learner and scoring evaluate the same x_t, so that each function is traced once in a
-    compiled round. Results computed inside a branch, loop or derivative are not cached, because their tracers are invalid
-    outside.
+    Results are cached per decision: learner and scoring evaluate the same x_t, so that each
+    function is traced once in a compiled round. Results computed inside a branch, loop or
+    derivative are not cached, because their tracers are invalid outside.
     """
 
     loss_function: Callable[[jax.Array, Any], Any]
     stated: Constraints
     domain: Domain
     data: Any
-    _cache: dict[tuple[str, int], tuple[jax.Array, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _cache: dict[tuple[str, int], tuple[jax.Array, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _made_in: Any = field(default_factory=trace_state, repr=False, compare=False)
 
     def loss(self, x: jax.Array) -> jax.Array:
@@ -64,7 +67,8 @@ class FullInformation:
         return self._cached("g", x, lambda: self.linearised(x))
 
     def linearised(self, x: jax.Array) -> Linearisation:
-        """What `constraints` returns, traced anew; subclasses that change it are traced once per decision too."""
+        """What `constraints` returns, traced anew; subclasses that change it are traced once per
+        decision too."""
         return self.stated.linearise(x, self.data)
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -93,7 +97,8 @@ class FullInformation:
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """Measurements at the decision just played, for users whose loss is not available as a function."""
+    """Measurements at the decision just played, for users whose loss is not available as a
+    function."""
 
     value: jax.Array
     slope: jax.Array

@@ -34,10 +34,12 @@ def generator(key: Any) -> np.random.Generator:
 
 
 def sample_decisions(domain: Domain, key: Any, count: int) -> Array:
-    """`count` decisions of the domain, (count, *shape): the centre first, then three kinds of points in turn.
+    """`count` decisions of the domain, (count, *shape): the centre first, then three kinds of
+    points in turn.
 
-    These are points inside, points on the boundary (projections from outside), and extreme points (minimisers of random
-    linear functions, which are the vertices of boxes and simplices). `key` is a JAX random key or a NumPy generator.
+    These are points inside, points on the boundary (projections from outside), and extreme points
+    (minimisers of random linear functions, which are the vertices of boxes and simplices). `key` is
+    a JAX random key or a NumPy generator.
     """
     rng, size = generator(key), math.prod(domain.shape)
     centre = centre_of(domain).astype(float).reshape(1, -1)
@@ -54,12 +56,19 @@ def sample_decisions(domain: Domain, key: Any, count: int) -> Array:
 
 
 def sample_rounds(
-    stream: Stream, key: Any, count: int, points: Any = None, horizon: int | None = None, finite: bool = True
+    stream: Stream,
+    key: Any,
+    count: int,
+    points: Any = None,
+    horizon: int | None = None,
+    finite: bool = True,
 ) -> Any:
-    """Data of `count` rounds drawn from the stream, as a pytree of NumPy arrays with leading axis `count`.
+    """Data of `count` rounds drawn from the stream, as a pytree of NumPy arrays with leading axis
+    `count`.
 
     Arguments:
-        stream: the stream. An adversary reveals its data to decisions drawn from `points`, (n, *shape).
+        stream: the stream. An adversary reveals its data to decisions drawn from `points`, (n,
+            *shape).
         key: a JAX random key or a NumPy generator.
         count: number of rounds; the same round can be drawn twice.
         points: decisions, needed for an adversary only.
@@ -84,7 +93,9 @@ def sample_rounds(
 def _rounds_in_turn(stream: Adversary, decisions: jax.Array, keys: jax.Array) -> Any:
     """Data that an adversary with a state reveals to these decisions, from round 1 on."""
     floating = decisions.dtype
-    state = jax.tree.map(lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), stream.state)
+    state = jax.tree.map(
+        lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), stream.state
+    )
 
     def one(state: Any, given: Any) -> Any:
         after, z = stream.function(state, *given)
@@ -104,10 +115,12 @@ def rounds_at(stream: Stream, seeds: Array, rounds: Array) -> Any:
 
 
 def sample_large_rounds(stream: Stream, key: Any, count: int) -> tuple[Any, int]:
-    """Data of at most `count` rounds: half of them have the largest data, the others are drawn from those not all zero.
+    """Data of at most `count` rounds: half of them have the largest data, the others are drawn from
+    those not all zero.
 
-    Large data make large gradients, and rounds without data say nothing. Also returns the number of rounds that were read:
-    all, unless the stream is so long that reading would take seconds; then evenly spaced blocks are read.
+    Large data make large gradients, and rounds without data say nothing. Also returns the number of
+    rounds that were read: all, unless the stream is so long that reading would take seconds; then
+    evenly spaced blocks are read.
     """
     rng = generator(key)
     width = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
@@ -119,14 +132,18 @@ def sample_large_rounds(stream: Stream, key: Any, count: int) -> tuple[Any, int]
     sizes, numbers = [], []
     for start in starts.tolist():
         block = stream.block(start, min(length, stream.horizon - start))
-        leaves = [np.asarray(leaf, float).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(block)]
+        leaves = [
+            np.asarray(leaf, float).reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(block)
+        ]
         with np.errstate(over="ignore"):
             sizes.append(np.stack([np.linalg.norm(leaf, axis=2) for leaf in leaves]))
         numbers.append(start + np.arange(sizes[-1].shape[2]))
     size, rounds = np.concatenate(sizes, axis=2), np.concatenate(numbers)  # (leaf, seed, round)
     if not np.isfinite(size).all():
         bad = int(rounds[np.argmax(~np.isfinite(size).all(axis=(0, 1)))]) + 1
-        raise ValueError(f"stream: got a value that is not finite in round {bad}; expected finite numbers")
+        raise ValueError(
+            f"stream: got a value that is not finite in round {bad}; expected finite numbers"
+        )
     flat = size.reshape(len(size), -1)
     largest = np.argsort(-flat, axis=1, kind="stable")[:, : max(1, count // (2 * len(flat)))]
     filled = np.flatnonzero(flat.any(axis=0))

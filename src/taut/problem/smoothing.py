@@ -1,20 +1,23 @@
-"""Smoothing from above: a function made of |.|, max and 2-norms becomes a smooth one, with a proven gap.
+"""Smoothing from above: a function made of |.|, max and 2-norms becomes a smooth one, with a proven
+gap.
 
-The function is traced and evaluated again with its kinks rounded; w is the width, s = sqrt((a - b)^2 + w^2):
+The function is traced and evaluated again with its kinks rounded; w is the width, s = sqrt((a -
+b)^2 + w^2):
 
     |u|          ->  sqrt(u^2 + w^2)                            gap w
     max(a, b)    ->  (a + b + s) / 2                            gap w/2
     max_i u_i    ->  v log sum_i exp(u_i / v),  v = w / ln n    gap w
-    sqrt(q)      ->  sqrt(q + w^2)                              gap w, for a sum of squares q that can be 0
+    sqrt(q)   ->   sqrt(q + w^2)   gap w, for a sum of squares q that can be 0
 
-Each replacement is convex and lies above what it replaces. A gap stays one from above only while all that
-follows increases with the value that has it. So every operation between a kink and the output is checked, and
-one that may decrease, or stretch the gap without bound, is refused by name. min is smoothed from below, for
-functions such as -min(x). |u|, max and min that are written with `jnp.where` are recognised, such as `where(u > 0, u, -u)`;
-other selections by a comparison of the decision are refused by name, unless they have a derivative rule of their own
-(`jax.custom_jvp`). Kinks of other roots than square roots are not seen and stay. The idea is
-Nesterov's ("Smooth minimization of non-smooth functions", 2005); bounds on the violation of a single round ask
-for smoothness.
+Each replacement is convex and lies above what it replaces. A gap stays one from above only while
+all that follows increases with the value that has it. So every operation between a kink and the
+output is checked, and one that may decrease, or stretch the gap without bound, is refused by name.
+min is smoothed from below, for functions such as -min(x). |u|, max and min that are written with
+`jnp.where` are recognised, such as `where(u > 0, u, -u)`; other selections by a comparison of the
+decision are refused by name, unless they have a derivative rule of their own (`jax.custom_jvp`).
+Kinks of other roots than square roots are not seen and stay. The idea is Nesterov's ("Smooth
+minimization of non-smooth functions", 2005); bounds on the violation of a single round ask for
+smoothness.
 """
 
 from __future__ import annotations
@@ -41,23 +44,29 @@ def _names(names: str) -> frozenset[str]:
 
 
 # Names of JAX primitives, by what they do to a gap.
-_MOVES = _names(  # linear in the first operand, with coefficients 0 and 1: a gap goes the way of its value
-    "broadcast_in_dim convert_element_type copy copy_p cumsum dynamic_slice gather reduce_sum reshape rev"
-    " slice split squeeze stop_gradient tile transpose"
+# linear in the first operand, with coefficients 0 and 1: a gap goes the way of its value
+_MOVES = _names(
+    "broadcast_in_dim convert_element_type copy copy_p cumsum dynamic_slice gather reduce_sum "
+    "reshape rev slice split squeeze stop_gradient tile transpose"
 )
 _JOINS = _names("concatenate stack pad")  # the same, in all operands
 _SUMS = _names("add add_any sub neg")
 _SCALINGS = _names("mul div dot_general")
 _SOFT_MAXIMA = _names("logaddexp _soft_max")
-_SMOOTH_CALLS = _SOFT_MAXIMA | {"_slogdet_lu"}  # functions, smooth although written with |.| and max
+_SMOOTH_CALLS = _SOFT_MAXIMA | {
+    "_slogdet_lu"
+}  # functions, smooth although written with |.| and max
 _MAXIMA = _names("max reduce_max") | _SOFT_MAXIMA
 _MINIMA = _names("min reduce_min")
 _KINKS = _names("abs max min reduce_max reduce_min")
 _CUSTOM = _names("custom_jvp_call custom_vjp_call")
 _OTHER_KINKS = _names(
-    "clamp sort top_k cummax cummin reduce_window_max reduce_window_min sign floor ceil round rem svd eigh eig"
+    "clamp sort top_k cummax cummin reduce_window_max reduce_window_min sign floor ceil round "
+    "rem svd eigh eig"
 )
-_CALLS = _names("jit pjit closed_call core_call checkpoint remat remat2 custom_jvp_call custom_vjp_call")
+_CALLS = _names(
+    "jit pjit closed_call core_call checkpoint remat remat2 custom_jvp_call custom_vjp_call"
+)
 _NOT_NEGATIVE = _names("abs exp exp2 square sqrt rsqrt logistic")
 _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if no operand is
 
@@ -65,11 +74,13 @@ _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if 
 def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[..., Any]:
     """A smooth function that lies between `function` and `function` plus its `smoothing_gap`.
 
-    `function` must be convex in its first argument, the decision: every |.| of an affine argument, every max
-    of convex ones. Further arguments are data; a coefficient of a kink may depend on data if it cannot be
-    negative (abs, exp, square, ...), never on the decision. A function without kinks is not altered by a bit.
+    `function` must be convex in its first argument, the decision: every |.| of an affine argument,
+    every max of convex ones. Further arguments are data; a coefficient of a kink may depend on data
+    if it cannot be negative (abs, exp, square, ...), never on the decision. A function without
+    kinks is not altered by a bit.
 
-    The result has the same signature and can be traced by jit, vmap and grad. `width` > 0 may be traced too.
+    The result has the same signature and can be traced by jit, vmap and grad. `width` > 0 may be
+    traced too.
 
     >>> smooth = smooth_from_above(lambda x: jnp.linalg.norm(x, 1) - 1, width=0.25)
     >>> float(smooth(jnp.zeros(2))), jax.grad(smooth)(jnp.zeros(2)).tolist()
@@ -89,29 +100,50 @@ def smooth_from_above(function: Callable[..., Any], width: Any) -> Callable[...,
 
 
 def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keywords: Any) -> Any:
-    """A bound on `smooth_from_above(function, width)` minus `function` for each output, at any decision.
+    """A bound on `smooth_from_above(function, width)` minus `function` for each output, at any
+    decision.
 
-    Of the decision, and of data that no coefficient of a kink depends on, only shape and type matter: a
-    `jax.ShapeDtypeStruct` will do. Data that a coefficient depends on must be given, and the bound is for that
-    data only. Returns a NumPy array of the output's shape (a tree of them for a tree).
+    Of the decision, and of data that no coefficient of a kink depends on, only shape and type
+    matter: a `jax.ShapeDtypeStruct` will do. Data that a coefficient depends on must be given, and
+    the bound is for that data only. Returns a NumPy array of the output's shape (a tree of them for
+    a tree).
 
-    >>> float(smoothing_gap(lambda x: jnp.linalg.norm(x, 1) - 1, 0.25, jax.ShapeDtypeStruct((2,), float)))
+    >>> float(
+    ...     smoothing_gap(
+    ...         lambda x: jnp.linalg.norm(x, 1) - 1, 0.25, jax.ShapeDtypeStruct((2,), float)
+    ...     )
+    ... )
     0.5
     """
     width = arguments.positive("width", width)
     leaves, structure = jax.tree_util.tree_flatten((args, keywords))
     decisions = len(jax.tree_util.tree_leaves(args[:1]))
-    known = [i >= decisions and not isinstance(leaf, jax.ShapeDtypeStruct) for i, leaf in enumerate(leaves)]
+    known = [
+        i >= decisions and not isinstance(leaf, jax.ShapeDtypeStruct)
+        for i, leaf in enumerate(leaves)
+    ]
     result: list[Any] = []
 
     def analyse(unknown: list[Any]) -> None:
         rest = iter(unknown)
         filled = [leaf if given else next(rest) for given, leaf in zip(known, leaves, strict=True)]
-        outputs, tree = _Smoother(1.0, measure=True).trace(function, *jax.tree_util.tree_unflatten(structure, filled))
-        gaps = [np.zeros(np.shape(output.array)) if output.gap is None else output.gap for output in outputs]
+        outputs, tree = _Smoother(1.0, measure=True).trace(
+            function, *jax.tree_util.tree_unflatten(structure, filled)
+        )
+        gaps = [
+            np.zeros(np.shape(output.array)) if output.gap is None else output.gap
+            for output in outputs
+        ]
         if any(is_tracer(gap) for gap in gaps):
-            raise ValueError("args: got the shape of data on which the gap depends; expected that data as an array")
-        result.append(jax.tree_util.tree_unflatten(tree, [np.asarray(width * np.asarray(gap, float)) for gap in gaps]))
+            raise ValueError(
+                "args: got the shape of data on which the gap depends; expected that data as an "
+                "array"
+            )
+        result.append(
+            jax.tree_util.tree_unflatten(
+                tree, [np.asarray(width * np.asarray(gap, float)) for gap in gaps]
+            )
+        )
 
     jax.eval_shape(analyse, [leaf for given, leaf in zip(known, leaves, strict=True) if not given])
     return result[0]
@@ -155,7 +187,11 @@ def _largest(sign: int, array: Any) -> float:
 
 
 def _refuse(name: str, why: str, expected: str = "") -> NoReturn:
-    expected = expected or "expected non-negative combinations and maxima of |affine|, affine and smooth convex parts"
+    expected = (
+        expected
+        or "expected non-negative combinations and maxima of |affine|, affine and smooth convex "
+        "parts"
+    )
     raise ValueError(f"function: got `{name}` {why}; {expected}")
 
 
@@ -187,13 +223,19 @@ def _name(equation: Any) -> str:
 
 def _bodies(equation: Any) -> list[Any]:
     """The jaxprs inside a call, loop or branch, each closed."""
-    parts = [p for value in equation.params.values() for p in (value if isinstance(value, tuple) else (value,))]
+    parts = [
+        p
+        for value in equation.params.values()
+        for p in (value if isinstance(value, tuple) else (value,))
+    ]
     closed = [ClosedJaxpr(part, ()) if isinstance(part, Jaxpr) else part for part in parts]
     return [part for part in closed if isinstance(part, ClosedJaxpr)]
 
 
 def _inexact(variable: Any) -> bool:
-    return not isinstance(variable, Literal) and bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
+    return not isinstance(variable, Literal) and bool(
+        jnp.issubdtype(variable.aval.dtype, jnp.inexact)
+    )
 
 
 def _has_kink(equation: Any) -> bool:
@@ -205,7 +247,8 @@ def _has_kink(equation: Any) -> bool:
 
 
 def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
-    """The variables through which a derivative of the chosen outputs flows, `stop_gradient` observed."""
+    """The variables through which a derivative of the chosen outputs flows, `stop_gradient`
+    observed."""
     live = {v for v, chosen in zip(jaxpr.outvars, outputs, strict=True) if chosen and _inexact(v)}
     for equation in reversed(jaxpr.eqns):
         chosen, sources = [v in live for v in equation.outvars], equation.invars
@@ -213,7 +256,9 @@ def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
             if _name(equation) in _CALLS:
                 inside = _bodies(equation)[0].jaxpr
                 flowing = _differentiated(inside, chosen)
-                sources = [v for v, inner in zip(sources, inside.invars, strict=True) if inner in flowing]
+                sources = [
+                    v for v, inner in zip(sources, inside.invars, strict=True) if inner in flowing
+                ]
             live.update(filter(_inexact, sources))
     return live
 
@@ -225,7 +270,9 @@ def _lower_bound(equation: Any, name: str, inputs: Sequence[Value]) -> float:
     if name == "dot_general":
         (left, right), _ = equation.params["dimension_numbers"]
         twice = twice and result.ndim == 0 and left == right
-    even = (name == "integer_pow" and equation.params["y"] % 2 == 0) or (name in _SCALINGS and twice)
+    even = (name == "integer_pow" and equation.params["y"] % 2 == 0) or (
+        name in _SCALINGS and twice
+    )
     if name in _NOT_NEGATIVE or result.dtype == bool or even or (name in _KEEP_SIGN and positive):
         low = 0.0
     elif name in {"add", "add_any"}:
@@ -242,7 +289,8 @@ def _lower_bound(equation: Any, name: str, inputs: Sequence[Value]) -> float:
 
 
 def _unchanged(equation: Any, name: str, inputs: Sequence[Value]) -> Value | None:
-    """The input that `equation` provably returns: u from |u| if u >= 0, from max(c, u) if u >= c."""
+    """The input that `equation` provably returns: u from |u| if u >= 0, from max(c, u) if u >=
+    c."""
     if name == "abs" and inputs[0].low >= 0:
         return inputs[0]
     for bound, value in (inputs, inputs[::-1]) if name == "max" else ():
@@ -253,7 +301,8 @@ def _unchanged(equation: Any, name: str, inputs: Sequence[Value]) -> Value | Non
 
 
 def _flips(name: str, smoothed: int, inputs: Sequence[Value]) -> bool:
-    """Whether the coefficients of a smoothed input are negative; refused unless they surely have one sign."""
+    """Whether the coefficients of a smoothed input are negative; refused unless they surely have
+    one sign."""
     coefficient = inputs[1 - smoothed]
     if coefficient.decided or (name == "div" and smoothed == 1):
         _refuse(name, "of a smoothed value with one that depends on the decision")
@@ -263,19 +312,26 @@ def _flips(name: str, smoothed: int, inputs: Sequence[Value]) -> bool:
 
 
 class _Smoother:
-    """Evaluates a jaxpr with its kinks rounded; finds where there are gaps and, with `measure`, how large."""
+    """Evaluates a jaxpr with its kinks rounded; finds where there are gaps and, with `measure`, how
+    large."""
 
     def __init__(self, width: Any, measure: bool) -> None:
         self.width, self.measure, self.rounded = width, measure, 0
         self.trusted = False  # inside a function with a derivative rule of its own
 
-    def trace(self, function: Callable[..., Any], args: Any, keywords: Any) -> tuple[list[Value], Any]:
+    def trace(
+        self, function: Callable[..., Any], args: Any, keywords: Any
+    ) -> tuple[list[Value], Any]:
         """The smoothed outputs and their tree structure."""
         if not args:
-            raise TypeError("args: got no positional argument; expected the decision as the first one")
+            raise TypeError(
+                "args: got no positional argument; expected the decision as the first one"
+            )
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args, **keywords)
         decisions = len(jax.tree_util.tree_leaves(args[:1]))
-        leaves = [_at_once(jnp.asarray, leaf) for leaf in jax.tree_util.tree_leaves((args, keywords))]
+        leaves = [
+            _at_once(jnp.asarray, leaf) for leaf in jax.tree_util.tree_leaves((args, keywords))
+        ]
         inputs = [Value(leaf, decided=i < decisions) for i, leaf in enumerate(leaves)]
         outputs = self.run(closed, inputs, [True] * len(closed.jaxpr.outvars))
         for output in outputs:
@@ -284,7 +340,8 @@ class _Smoother:
         return outputs, jax.tree_util.tree_structure(shapes)
 
     def run(self, closed: Any, inputs: Sequence[Value], chosen: Sequence[bool]) -> list[Value]:
-        """The outputs of a jaxpr; its kinks are rounded where a derivative of the chosen outputs flows."""
+        """The outputs of a jaxpr; its kinks are rounded where a derivative of the chosen outputs
+        flows."""
         jaxpr, live = closed.jaxpr, _differentiated(closed.jaxpr, chosen)
         values = dict(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
         values.update(zip(jaxpr.invars, inputs, strict=True))
@@ -293,7 +350,9 @@ class _Smoother:
             return _constant(variable.val) if isinstance(variable, Literal) else values[variable]
 
         for equation in jaxpr.eqns:
-            outputs = self.evaluate(equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars])
+            outputs = self.evaluate(
+                equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars]
+            )
             values.update(zip(equation.outvars, outputs, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
@@ -321,9 +380,11 @@ class _Smoother:
                 arrays = [value.array for value in inputs]
             elif not self.trusted and any(value.decided for value in inputs[1:]):
                 _refuse(
-                    "where" if name == "select_n" else name, "with a condition that compares the decision, which may hide a kink",
-                    "write jnp.abs, jnp.maximum or jnp.minimum, or declare a smooth function by jax.custom_jvp",
-                )  # fmt: skip
+                    "where" if name == "select_n" else name,
+                    "with a condition that compares the decision, which may hide a kink",
+                    "write jnp.abs, jnp.maximum or jnp.minimum, or declare a smooth function by "
+                    "jax.custom_jvp",
+                )
         if decided and any(live):
             unchanged = _unchanged(equation, name, inputs)
             if unchanged is not None:
@@ -340,7 +401,9 @@ class _Smoother:
             for a, gap in zip(results, gaps, strict=True)
         ]
 
-    def round(self, equation: Any, name: str, inputs: Sequence[Value]) -> tuple[float, list[Any] | None]:
+    def round(
+        self, equation: Any, name: str, inputs: Sequence[Value]
+    ) -> tuple[float, list[Any] | None]:
         """The gap in widths and the value that replace a kink; (0, None) for anything else."""
         u, result = inputs[0].array, equation.outvars[0].aval
         if (name not in _KINKS and _has_kink(equation)) or (name == "abs" and jnp.iscomplexobj(u)):
@@ -350,25 +413,39 @@ class _Smoother:
         if lonely or name not in _KINKS | {"sqrt"} or (name == "sqrt" and inputs[0].low != 0):
             return 0.0, None
         limits: Any = jnp.finfo  # untyped in JAX
-        least = math.sqrt(float(limits(result.dtype).tiny))  # the square of the width must not vanish
+        least = math.sqrt(
+            float(limits(result.dtype).tiny)
+        )  # the square of the width must not vanish
         if not is_tracer(self.width) and self.width < least:
-            raise ValueError(f"width: got {self.width:g}; expected at least {least:.1e} for {result.dtype}")
+            raise ValueError(
+                f"width: got {self.width:g}; expected at least {least:.1e} for {result.dtype}"
+            )
         width, sign = jnp.asarray(self.width, result.dtype), -1 if name in _MINIMA else 1
         if name in {"abs", "sqrt"}:
             return 1.0, [jnp.sqrt((u**2 if name == "abs" else u) + width**2)]
         if name in {"max", "min"}:
             a, b = (sign * jnp.broadcast_to(value.array, result.shape) for value in inputs)
             return 0.5, [sign * _soft_max(a, b, width)]
-        return 1.0, [sign * _log_sum_exp(sign * u, equation.params["axes"], width / math.log(points))]
+        return 1.0, [
+            sign * _log_sum_exp(sign * u, equation.params["axes"], width / math.log(points))
+        ]
 
-    def propagate(self, equation: Any, name: str, inputs: Sequence[Value], own: float) -> tuple[list[Any], str]:
-        """The gaps of the results, from the inputs and the `own` one, and what turned them (see `Value`)."""
+    def propagate(
+        self, equation: Any, name: str, inputs: Sequence[Value], own: float
+    ) -> tuple[list[Any], str]:
+        """The gaps of the results, from the inputs and the `own` one, and what turned them (see
+        `Value`)."""
         smoothed = [i for i, value in enumerate(inputs) if value.gap is not None]
         if not smoothed:
-            gaps = self.combine(equation, name, inputs, own) if own else [None] * len(equation.outvars)
+            gaps = (
+                self.combine(equation, name, inputs, own) if own else [None] * len(equation.outvars)
+            )
             return gaps, name if own and name in _MINIMA else ""
         if name not in _MOVES | _JOINS | _SUMS | _SCALINGS | _MAXIMA | _MINIMA | {"select_n"}:
-            _refuse(name, "of a smoothed value, which may decrease with it or stretch its gap without bound")
+            _refuse(
+                name,
+                "of a smoothed value, which may decrease with it or stretch its gap without bound",
+            )
         steering = inputs[:1] if name == "select_n" else inputs[1:] if name in _MOVES else []
         if any(value.decided for value in steering) or not _inexact(equation.outvars[0]):
             _refuse(name, "of a smoothed value, which jumps as the decision moves")
@@ -378,7 +455,9 @@ class _Smoother:
             turn = flips or name == "neg" or (name == "sub" and i == 1)
             turned.append(inputs[i].turned if not turn else "" if inputs[i].turned else name)
         below = {bool(side) for side in turned}
-        if len(below) > 1 or below == ({False} if name in _MINIMA else {True} if name in _MAXIMA else None):
+        if len(below) > 1 or below == (
+            {False} if name in _MINIMA else {True} if name in _MAXIMA else None
+        ):
             _refuse(name, "of values that are not all smoothed from the same, right side")
         return self.combine(equation, name, inputs, own), turned[0]
 
@@ -387,11 +466,18 @@ class _Smoother:
         if not self.measure:
             return [True] * len(equation.outvars)
         if name in _SCALINGS:
-            return _bind(equation, [_at_once(jnp.abs, v.array) if v.gap is None else v.gap for v in inputs])
+            return _bind(
+                equation, [_at_once(jnp.abs, v.array) if v.gap is None else v.gap for v in inputs]
+            )
         shapes = [(np.shape(v.array), jnp.result_type(v.array)) for v in inputs]
-        gaps = [np.zeros(*shape) if v.gap is None else v.gap for v, shape in zip(inputs, shapes, strict=True)]
+        gaps = [
+            np.zeros(*shape) if v.gap is None else v.gap
+            for v, shape in zip(inputs, shapes, strict=True)
+        ]
         if name in _MOVES | _JOINS:
-            return _bind(equation, gaps if name in _JOINS else [gaps[0], *(v.array for v in inputs[1:])])
+            return _bind(
+                equation, gaps if name in _JOINS else [gaps[0], *(v.array for v in inputs[1:])]
+            )
         if name == "select_n" and not is_tracer(inputs[0].array):
             return _bind(equation, [inputs[0].array, *gaps[1:]])
         traced = any(is_tracer(gap) for gap in gaps)

@@ -1,6 +1,8 @@
-"""Small sparse matrices for Clarabel, in NumPy: importing SciPy takes longer than solving a small program.
+"""Small sparse matrices for Clarabel, in NumPy: importing SciPy takes longer than solving a small
+program.
 
-Clarabel reads the attributes of SciPy's matrices in compressed columns, which `Columns` has as well.
+Clarabel reads the attributes of SciPy's matrices in compressed columns, which `Columns` has as
+well.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Entries:
         """All rows of the first part, then those of the second, and so on."""
         starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         return cls(
-            np.concatenate([part.rows + start for part, start in zip(parts, starts[:-1], strict=True)]),
+            np.concatenate(
+                [part.rows + start for part, start in zip(parts, starts[:-1], strict=True)]
+            ),
             np.concatenate([part.columns for part in parts]),
             np.concatenate([part.values for part in parts]),
             (int(starts[-1]), parts[0].shape[1]),
@@ -70,12 +74,16 @@ class Entries:
             return Entries(self.rows, self.columns, self.values, (self.shape[0], width))
         rows = np.flatnonzero(last)
         return Entries(
-            np.concatenate([self.rows, rows]), np.concatenate([self.columns, np.full(len(rows), width - 1)]),
-            np.concatenate([self.values, last[rows]]), (self.shape[0], width),
-        )  # fmt: skip
+            np.concatenate([self.rows, rows]),
+            np.concatenate([self.columns, np.full(len(rows), width - 1)]),
+            np.concatenate([self.values, last[rows]]),
+            (self.shape[0], width),
+        )
 
     def compressed(self) -> Columns:
         """The matrix in compressed columns."""
         order = np.lexsort((self.rows, self.columns))
         ends = np.cumsum(np.bincount(self.columns, minlength=self.shape[1]))
-        return Columns(self.values[order], self.rows[order], np.concatenate([[0], ends]), self.shape)
+        return Columns(
+            self.values[order], self.rows[order], np.concatenate([[0], ends]), self.shape
+        )

@@ -1,8 +1,8 @@
 """Streams: the data of all rounds, whatever they come from, as blocks of (seed, round, ...) arrays.
 
-Three sources look alike to the rest of the library: arrays (also memory-mapped), a function `chunk(start, length)` for
-streams longer than memory, and a function `reveal(round, decision, key)`, an adversary that reacts. An adversary with a state
-of its own is made by `taut.adversary`.
+Three sources look alike to the rest of the library: arrays (also memory-mapped), a function
+`chunk(start, length)` for streams longer than memory, and a function `reveal(round, decision,
+key)`, an adversary that reacts. An adversary with a state of its own is made by `taut.adversary`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Arrays(Stream):
 
 @dataclass(frozen=True)
 class Chunks(Stream):
-    """Data made on request by the user's `chunk(start, length)`: a pure function, whose rounds do not depend on where
-    a chunk begins or ends."""
+    """Data made on request by the user's `chunk(start, length)`: a pure function, whose rounds do
+    not depend on where a chunk begins or ends."""
 
     function: Callable[[int, int], Any]
     horizon: int
@@ -88,7 +88,9 @@ class Chunks(Stream):
         data = jax.tree.map(_as_array, self.function(start, length))
         lead = (self.seeds, length) if self.seed_axis else (length,)
         if not jax.tree.leaves(data):
-            raise ValueError(f"{source} no array; expected a pytree of arrays with leading axes {lead}")
+            raise ValueError(
+                f"{source} no array; expected a pytree of arrays with leading axes {lead}"
+            )
         for path, leaf in _leaves(data):
             _check_numbers(source, leaf, path)
             if leaf.shape[: len(lead)] != lead:
@@ -98,7 +100,8 @@ class Chunks(Stream):
 
 @dataclass(frozen=True)
 class Adversary(Stream):
-    """An adversary `reveal(round, decision, key) -> z`, compiled together with the loop over the rounds. `round` counts from 1.
+    """An adversary `reveal(round, decision, key) -> z`, compiled together with the loop over the
+    rounds. `round` counts from 1.
 
     With a state it is `reveal(state, round, decision, key) -> state, z`.
     """
@@ -111,7 +114,10 @@ class Adversary(Stream):
 
     def block(self, start: int, length: int) -> Any:
         """There is nothing to hand out before the decision is known."""
-        raise ValueError("stream: got reveal(round, decision, key), which reacts to decisions; expected data in arrays")
+        raise ValueError(
+            "stream: got reveal(round, decision, key), which reacts to decisions; expected data "
+            "in arrays"
+        )
 
     @property
     def reacts(self) -> bool:
@@ -131,9 +137,10 @@ def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
     """Return an adversary that carries a state from round to round, to be used as a stream.
 
     Arguments:
-        reveal: `reveal(state, round, decision, key) -> state, z`, written in jax.numpy: the state after the round, and the
-            round's data. Rounds count from 1.
-        state: the state before round 1, a pytree of arrays. Structure, shapes and types never change. Each seed has its own.
+        reveal: `reveal(state, round, decision, key) -> state, z`, written in jax.numpy: the state
+            after the round, and the round's data. Rounds count from 1.
+        state: the state before round 1, a pytree of arrays. Structure, shapes and types never
+            change. Each seed has its own.
 
     Here the adversary is a price that follows the sum of all decisions so far:
 
@@ -141,39 +148,55 @@ def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
     >>> def reveal(sold, round, decision, key):
     ...     sold = sold + decision.sum()
     ...     return sold, jnp.full(2, 1 - sold)
-    >>> market = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0.0, 1.0, shape=2))
-    >>> run = taut.simulate(taut.ClippedOGD(0.1, 4.0), market, taut.adversary(reveal, np.zeros(())), horizon=3)
+    >>> market = taut.Problem(
+    ...     lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0.0, 1.0, shape=2)
+    ... )
+    >>> run = taut.simulate(
+    ...     taut.ClippedOGD(0.1, 4.0), market, taut.adversary(reveal, np.zeros(())), horizon=3
+    ... )
     >>> list(round(loss, 2) for loss in run.loss[0].tolist())
     [0.0, -1.0, -2.64]
     """
     if not callable(reveal) or required_arguments(reveal) != 4:
         raise TypeError(
-            f"reveal: got {arguments.shown(reveal)}; expected a function reveal(state, round, decision, key) that returns "
-            "the next state and the round's data"
+            f"reveal: got {arguments.shown(reveal)}; expected a function reveal(state, round, "
+            "decision, key) that returns the next state and the round's data"
         )
     arrays = jax.tree.map(lambda a: arguments.as_array("state", a), state)
     if not jax.tree.leaves(arrays):
-        raise ValueError("state: got no array; expected the state before round 1, a pytree of arrays")
+        raise ValueError(
+            "state: got no array; expected the state before round 1, a pytree of arrays"
+        )
     for path, leaf in _leaves(arrays):
         _check_numbers("state: got", leaf, path)
     return StatefulAdversary(reveal, arrays)
 
 
 def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
-    """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the three forms."""
+    """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the
+    three forms."""
     seeds = None if seeds is None else arguments.count("seeds", seeds)
     horizon = None if horizon is None else arguments.count("horizon", horizon)
     if horizon is not None and horizon > LONGEST:
-        raise ValueError(f"horizon: got {horizon}; expected at most {LONGEST}, because rounds are counted in 32 bits")
+        raise ValueError(
+            f"horizon: got {horizon}; expected at most {LONGEST}, because rounds are counted in "
+            "32 bits"
+        )
     if isinstance(stream, Stream):
         return _again(stream, horizon, seeds)
     if isinstance(stream, StatefulAdversary):
         if horizon is None:
-            raise ValueError("horizon is required when stream is an adversary, for example simulate(..., horizon=1000)")
+            raise ValueError(
+                "horizon is required when stream is an adversary, for example simulate(..., "
+                "horizon=1000)"
+            )
         return Adversary(stream.reveal, horizon, seeds or 1, stream.state)
     if callable(stream):
         if horizon is None:
-            raise ValueError("horizon is required when stream is a function, for example simulate(..., horizon=1000)")
+            raise ValueError(
+                "horizon is required when stream is a function, for example simulate(..., "
+                "horizon=1000)"
+            )
         required = required_arguments(stream)
         if required == 3:
             return Adversary(stream, horizon, seeds or 1)
@@ -181,12 +204,12 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
             return Chunks(stream, horizon, seeds or 1, seeds is not None)
         if required == 4:
             raise TypeError(
-                "stream: got a function with 4 required arguments, as an adversary with a state has; expected "
-                "taut.adversary(reveal, state), with the state before round 1"
+                "stream: got a function with 4 required arguments, as an adversary with a state "
+                "has; expected taut.adversary(reveal, state), with the state before round 1"
             )
         raise TypeError(
-            f"stream: got a function with {required} required arguments; expected chunk(start, length) or "
-            "reveal(round, decision, key)"
+            f"stream: got a function with {required} required arguments; expected chunk(start, "
+            "length) or reveal(round, decision, key)"
         )
     _refuse_sources(stream)
     return _arrays(stream, horizon, seeds)
@@ -196,16 +219,19 @@ def _refuse_sources(stream: Any) -> None:
     """Refuse what is not data but could lead to data, and say how to get them."""
     if isinstance(stream, (str, PurePath)):
         raise TypeError(
-            f"stream: got {str(stream)!r}; expected the data, not their name. Read the file first, for example with "
-            f"pandas.read_csv({str(stream)!r})"
+            f"stream: got {str(stream)!r}; expected the data, not their name. Read the file "
+            f"first, for example with pandas.read_csv({str(stream)!r})"
         )
     if isinstance(stream, Iterator):
         raise TypeError(
-            f"stream: got {arguments.shown(stream)}, which can be read only once; expected arrays. Use "
-            "numpy.array(list(stream)), or a function chunk(start, length)"
+            f"stream: got {arguments.shown(stream)}, which can be read only once; expected "
+            "arrays. Use numpy.array(list(stream)), or a function chunk(start, length)"
         )
     if isinstance(stream, np.random.Generator):
-        raise TypeError("stream: got a random generator; expected its numbers, for example rng.uniform(size=(1000, 2))")
+        raise TypeError(
+            "stream: got a random generator; expected its numbers, for example "
+            "rng.uniform(size=(1000, 2))"
+        )
 
 
 def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
@@ -215,36 +241,48 @@ def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
     if horizon is None or horizon == stream.horizon:
         return stream
     if horizon > stream.horizon:
-        raise ValueError(f"horizon: got {horizon}; expected at most the {stream.horizon} rounds of the stream")
+        raise ValueError(
+            f"horizon: got {horizon}; expected at most the {stream.horizon} rounds of the stream"
+        )
     shorter = copy.copy(stream)
     object.__setattr__(shorter, "horizon", horizon)  # streams are frozen
     return shorter
 
 
 def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
-    # A memory map stays one; device arrays become NumPy's once, or each slice of them would be compiled.
+    # A memory map stays one; device arrays become NumPy's once, or each slice of them would be
+    # compiled.
     data = jax.tree.map(lambda a: a if type(a) in (np.ndarray, np.memmap) else _as_array(a), data)
     leaves = _leaves(data)
     if not leaves:
-        raise ValueError(f"stream: got {arguments.shown(data)}, no array; expected arrays with one row per round")
+        raise ValueError(
+            f"stream: got {arguments.shown(data)}, no array; expected arrays with one row per round"
+        )
     axes = ("round",) if seeds is None else ("seed", "round")
     for path, leaf in leaves:
         _check_numbers("stream: got", leaf, path)
         if leaf.ndim < len(axes):
             came = f"a number (shape ()){path}" if leaf.ndim == 0 else f"shape {leaf.shape}{path}"
-            raise ValueError(f"stream: got {came}; expected an array with the leading axes ({', '.join(axes)})")
+            raise ValueError(
+                f"stream: got {came}; expected an array with the leading axes ({', '.join(axes)})"
+            )
         if seeds is not None and leaf.shape[0] != seeds:
             raise ValueError(
-                f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected seeds={seeds} of them"
+                f"stream: got {leaf.shape[0]} seeds in shape {leaf.shape}{path}; expected "
+                f"seeds={seeds} of them"
             )
     lengths = {leaf.shape[len(axes) - 1] for _, leaf in leaves}
     if len(lengths) > 1:
-        raise ValueError(f"stream: got arrays of {sorted(lengths)} rounds; expected one number of rounds")
+        raise ValueError(
+            f"stream: got arrays of {sorted(lengths)} rounds; expected one number of rounds"
+        )
     (rounds,) = lengths
     if rounds == 0:
         raise ValueError("stream: got 0 rounds; expected at least one")
     if horizon is not None and horizon > rounds:
-        raise ValueError(f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream")
+        raise ValueError(
+            f"horizon: got {horizon}; expected at most the {rounds} rounds of the stream"
+        )
     return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
 
 
@@ -268,5 +306,10 @@ def required_arguments(function: Callable[..., Any]) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise TypeError("stream: got a function whose signature cannot be read; wrap it in a lambda") from None
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+        raise TypeError(
+            "stream: got a function whose signature cannot be read; wrap it in a lambda"
+        ) from None
+    return sum(
+        p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+        for p in parameters
+    )

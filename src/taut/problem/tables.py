@@ -1,6 +1,8 @@
-"""Data in tables (pandas, polars, xarray) and in lists, converted to arrays; and the index that a table carries.
+"""Data in tables (pandas, polars, xarray) and in lists, converted to arrays; and the index that a
+table carries.
 
-None of these packages is imported here: a value of theirs exists only if its package has been imported already.
+None of these packages is imported here: a value of theirs exists only if its package has been
+imported already.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ Array = np.ndarray[Any, Any]
 
 
 def plain(data: Any, names: Collection[str] = ()) -> Any:
-    """Return data with tables and lists of numbers replaced by arrays. Everything else is returned as it is.
+    """Return data with tables and lists of numbers replaced by arrays. Everything else is returned
+    as it is.
 
     Arguments:
-        data: a table, a list of numbers (or of rows of numbers), or a dict, tuple or list of such values. A table of
-            pandas or polars becomes one array with a row per round; an xarray Dataset becomes a dict of arrays. Dims
-            called `seed` and `round` of an xarray object come first, in this order.
-        names: if a column (or an entry of a row) has one of these names, the table becomes a dict by name instead.
+        data: a table, a list of numbers (or of rows of numbers), or a dict, tuple or list of such
+            values. A table of pandas or polars becomes one array with a row per round; an xarray
+            Dataset becomes a dict of arrays. Dims called `seed` and `round` of an xarray object
+            come first, in this order.
+        names: if a column (or an entry of a row) has one of these names, the table becomes a dict
+            by name instead.
     """
     if isinstance(data, np.ndarray):
         return data
@@ -78,7 +83,8 @@ def _frame(data: Any, kind: str, names: Collection[str]) -> Any:
 
 
 def _values(column: Any) -> Array:
-    """Return the numbers of a column. Missing entries of pandas' own number types (Int64, Float64) become NaN."""
+    """Return the numbers of a column. Missing entries of pandas' own number types (Int64, Float64)
+    become NaN."""
     kind = getattr(column.dtype, "kind", "")
     if hasattr(column.dtype, "na_value") and isinstance(kind, str) and kind in tuple("fiub"):
         return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
@@ -96,40 +102,50 @@ def _numeric(array: Array, column: str) -> Array:
             mend = "Convert it with .astype(float)"
         except (TypeError, ValueError):
             pass
-    raise TypeError(f"stream: got values of type {array.dtype}{where}; expected real numbers. {mend}")
+    raise TypeError(
+        f"stream: got values of type {array.dtype}{where}; expected real numbers. {mend}"
+    )
 
 
 def check_order(data: Any, names: tuple[str, ...] | None) -> None:
-    """Refuse a table, or a row of one, whose columns are the coordinates of a decision in another order."""
+    """Refuse a table, or a row of one, whose columns are the coordinates of a decision in another
+    order."""
     package, kind = type(data).__module__.split(".")[0], type(data).__name__
     if names is None or package not in ("pandas", "polars") or kind not in ("DataFrame", "Series"):
         return
-    labels = [str(label) for label in (data.columns if kind == "DataFrame" else getattr(data, "index", ()))]
+    labels = [
+        str(label)
+        for label in (data.columns if kind == "DataFrame" else getattr(data, "index", ()))
+    ]
     if labels != list(names) and len(labels) == len(names) and set(labels) == set(names):
         raise ValueError(
-            f"stream: got the columns {', '.join(labels)}; expected the order of the problem's coordinate_names: "
-            f"table[{list(names)}]"
+            f"stream: got the columns {', '.join(labels)}; expected the order of the problem's "
+            f"coordinate_names: table[{list(names)}]"
         )
 
 
 def warn_of_decreasing_times(index: Any) -> None:
-    """Warn if the times of an index decrease: rounds are played in the order of the rows, not in that of the times."""
+    """Warn if the times of an index decrease: rounds are played in the order of the rows, not in
+    that of the times."""
     if getattr(index.dtype, "kind", "") == "M" and not index.is_monotonic_increasing:
         row = int(np.argmax(np.diff(index.asi8) < 0)) + 1
         warnings.warn(
-            f"stream: the times of the index decrease from {index[row - 1]} to {index[row]} (row {row}). Rounds are played in "
-            "the order of the rows. Sort them with table.sort_index(), or use times with a time zone if the clocks changed",
+            f"stream: the times of the index decrease from {index[row - 1]} to {index[row]} (row "
+            f"{row}). Rounds are played in the order of the rows. Sort them with "
+            "table.sort_index(), or use times with a time zone if the clocks changed",
             stacklevel=4,
         )
 
 
 def _list(data: list[Any], names: Collection[str]) -> Any:
-    """Return an array if the list holds only numbers, nested to any depth; otherwise a list with its entries converted."""
+    """Return an array if the list holds only numbers, nested to any depth; otherwise a list with
+    its entries converted."""
     if not _only_numbers(data):
         if all(isinstance(value, Mapping) for value in data):
             raise TypeError(
-                f"stream: got a list of {len(data)} dicts; expected one dict of arrays with a row per round, for example "
-                "{name: [row[name] for row in stream] for name in stream[0]}"
+                f"stream: got a list of {len(data)} dicts; expected one dict of arrays with a row "
+                "per round, for example {name: [row[name] for row in stream] for name in "
+                "stream[0]}"
             )
         return [plain(value, names) for value in data]
     try:
@@ -137,7 +153,8 @@ def _list(data: list[Any], names: Collection[str]) -> Any:
     except ValueError:
         lengths = sorted({len(row) for row in data if isinstance(row, (list, tuple))})
         raise ValueError(
-            f"stream: got a list whose rows have the lengths {lengths}; expected rows of one length, one row per round"
+            f"stream: got a list whose rows have the lengths {lengths}; expected rows of one "
+            "length, one row per round"
         ) from None
 
 

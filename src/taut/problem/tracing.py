@@ -1,6 +1,8 @@
-"""Tracing a user's function for its output shapes, with errors that say what in the function to change.
+"""Tracing a user's function for its output shapes, with errors that say what in the function to
+change.
 
-JAX calls a function with placeholders that have a shape but no value. What works with numbers can therefore fail.
+JAX calls a function with placeholders that have a shape but no value. What works with numbers can
+therefore fail.
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ _IMMUTABLE = "do not support in-place item assignment"
 
 
 def traced(
-    called: str, argument: str, data_argument: str, function: Callable[..., Any], *values: Any, after: Any = None
+    called: str,
+    argument: str,
+    data_argument: str,
+    function: Callable[..., Any],
+    *values: Any,
+    after: Any = None,
 ) -> Any:
     """Return the shapes and types of what `function(*values)` returns.
 
@@ -37,48 +44,75 @@ def traced(
     try:
         return jax.eval_shape((lambda *v: after(function(*v))) if after else function, *values)
     except jax.errors.TracerBoolConversionError as error:
-        problem = "decides by a value of its arguments, in `if`, `while`, `and`, `or`, `max` or `min` of Python"
+        problem = (
+            "decides by a value of its arguments, in `if`, `while`, `and`, `or`, `max` or `min` "
+            "of Python"
+        )
         mend = "Use jnp.where(condition, a, b), jnp.maximum(a, b) or jnp.minimum(a, b) instead"
         raise _mistake(called, argument, problem, mend) from error
     except jax.errors.TracerArrayConversionError as error:
         problem = "passes its arguments to a function of NumPy or SciPy"
-        raise _mistake(called, argument, problem, "Use the function of the same name in jax.numpy (jnp)") from error
+        raise _mistake(
+            called, argument, problem, "Use the function of the same name in jax.numpy (jnp)"
+        ) from error
     except jax.errors.NonConcreteBooleanIndexError as error:
-        problem = "selects entries by a condition, as in x[x > 0], so that the shape of the result depends on values"
-        raise _mistake(called, argument, problem, "Use jnp.where(x > 0, x, 0.0), which keeps the shape") from error
+        problem = (
+            "selects entries by a condition, as in x[x > 0], so that the shape of the result "
+            "depends on values"
+        )
+        raise _mistake(
+            called, argument, problem, "Use jnp.where(x > 0, x, 0.0), which keeps the shape"
+        ) from error
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
-        problem = "turns its arguments into numbers of Python, as float(x), int(x), math.sqrt(x) or range(x) do"
-        raise _mistake(called, argument, problem, "Use jax.numpy functions such as jnp.sqrt, and x.astype") from error
+        problem = (
+            "turns its arguments into numbers of Python, as float(x), int(x), math.sqrt(x) or "
+            "range(x) do"
+        )
+        raise _mistake(
+            called, argument, problem, "Use jax.numpy functions such as jnp.sqrt, and x.astype"
+        ) from error
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         if _IMMUTABLE in str(error):
-            problem, mend = "assigns to an entry of an array", "Use x = x.at[i].set(value) instead of x[i] = value"
+            problem, mend = (
+                "assigns to an entry of an array",
+                "Use x = x.at[i].set(value) instead of x[i] = value",
+            )
             raise _mistake(called, argument, problem, mend) from error
         if str(error).startswith((f"{argument}: ", "announced: ")):  # a check of ours
             raise
         raised = f"{data_argument}: {called} raised {type(error).__name__} when called with"
         rounds = (
-            " (the leading axis of the stream counts rounds)" if data_argument == "stream" and "z" in called else ""
+            " (the leading axis of the stream counts rounds)"
+            if data_argument == "stream" and "z" in called
+            else ""
         )
-        raise ValueError(f"{raised} {_given(called, values)}{rounds}: {_first_lines(error)}") from error
+        raise ValueError(
+            f"{raised} {_given(called, values)}{rounds}: {_first_lines(error)}"
+        ) from error
 
 
 def shapes_of(tree: Any) -> str:
-    """Return the shapes of a pytree; of many arrays only their number and the shape of the first."""
+    """Return the shapes of a pytree; of many arrays only their number and the shape of the
+    first."""
     leaves = jax.tree.leaves(tree)
     if len(leaves) <= MANY:
         return str(jax.tree.map(lambda leaf: tuple(leaf.shape), tree))
     return (
-        f"[{len(leaves)} arrays, the first of shape {tuple(leaves[0].shape)}] (a list is a collection of arrays: if its "
-        "entries are rounds, join them with numpy.stack)"
+        f"[{len(leaves)} arrays, the first of shape {tuple(leaves[0].shape)}] (a list is a "
+        "collection of arrays: if its entries are rounds, join them with numpy.stack)"
     )
 
 
 def scalar(value: Any) -> jax.Array:
     """Return what a loss returned as an array; refuse `None` and collections by name."""
     if value is None:
-        raise TypeError("loss: loss(x, z) returned None; expected a number. Is the `return` missing?")
+        raise TypeError(
+            "loss: loss(x, z) returned None; expected a number. Is the `return` missing?"
+        )
     if isinstance(value, (tuple, list, dict)):
-        raise TypeError(f"loss: loss(x, z) returned a {type(value).__name__}; expected one number per round")
+        raise TypeError(
+            f"loss: loss(x, z) returned a {type(value).__name__}; expected one number per round"
+        )
     return jnp.asarray(value)
 
 
@@ -87,14 +121,18 @@ def _given(called: str, values: tuple[Any, ...]) -> str:
         return f"a decision of shape {tuple(values[-2].shape)}"
     x, *data = values
     data = [data_of(z) for z in data]
-    given = f" and one round's data z of shape {shapes_of(data[0])}" if data and data[0] is not None else ""
+    given = (
+        f" and one round's data z of shape {shapes_of(data[0])}"
+        if data and data[0] is not None
+        else ""
+    )
     return f"x of shape {tuple(x.shape)}{given}"
 
 
 def _mistake(called: str, argument: str, problem: str, mend: str) -> TypeError:
     return TypeError(
-        f"{argument}: {called} {problem}. JAX traces the function with placeholders that have no value; expected operations "
-        f"of jax.numpy only. {mend}"
+        f"{argument}: {called} {problem}. JAX traces the function with placeholders that have no "
+        f"value; expected operations of jax.numpy only. {mend}"
     )
 
 

@@ -1,7 +1,8 @@
-"""Transforms of the constraints of a problem. Each returns a new problem, whose constants are updated.
+"""Transforms of the constraints of a problem. Each returns a new problem, whose constants are
+updated.
 
-A transform is a class that wraps constraints and adjusts values and Jacobian products. No maximum is differentiated: the
-pull-back of `Max` goes directly to the active constraints.
+A transform is a class that wraps constraints and adjusts values and Jacobian products. No maximum
+is differentiated: the pull-back of `Max` goes directly to the active constraints.
 """
 
 from __future__ import annotations
@@ -24,9 +25,18 @@ from .programs import programs_of
 from .smoothing import smooth_from_above, smoothing_gap
 
 __all__ = [
-    "LogSumExp", "Max", "Smoothed", "Squared", "Tightened", "Transform", "log_sum_exp", "max_of", "smoothed", "squared",
+    "LogSumExp",
+    "Max",
+    "Smoothed",
+    "Squared",
+    "Tightened",
+    "Transform",
+    "log_sum_exp",
+    "max_of",
+    "smoothed",
+    "squared",
     "tightened",
-]  # fmt: skip
+]
 
 
 def max_of(problem: Problem) -> Problem:
@@ -35,14 +45,17 @@ def max_of(problem: Problem) -> Problem:
 
 
 def log_sum_exp(problem: Problem, temperature: float) -> Problem:
-    """Return the problem with its constraints replaced by (1/temperature) log sum exp(temperature g_i), a smooth maximum.
+    """Return the problem with its constraints replaced by (1/temperature) log sum exp(temperature
+    g_i), a smooth maximum.
 
-    It lies at most ln(m)/temperature above the maximum, so a decision is feasible for it if every g_i is below minus that. Its
-    smoothness constant grows with the temperature, so Lemma 1 allows temperatures up to the order of T^(1/6). Proposition 1
-    of the paper has temperature 1, with which the paper's own toy problem has no feasible point.
+    It lies at most ln(m)/temperature above the maximum, so a decision is feasible for it if every
+    g_i is below minus that. Its smoothness constant grows with the temperature, so Lemma 1 allows
+    temperatures up to the order of T^(1/6). Proposition 1 of the paper has temperature 1, with
+    which the paper's own toy problem has no feasible point.
     """
     return _transformed(
-        problem, LogSumExp(_checked(problem).constraints, arguments.positive("temperature", temperature))
+        problem,
+        LogSumExp(_checked(problem).constraints, arguments.positive("temperature", temperature)),
     )
 
 
@@ -54,8 +67,8 @@ def squared(problem: Problem) -> Problem:
 def tightened(problem: Problem, rho: float) -> Problem:
     """Return the problem with the constraints g_i + rho <= 0.
 
-    In a model written in CVXPY, inequalities that became part of the domain are played and tightened too. Equations of the
-    domain hold exactly in every round and stay as they are.
+    In a model written in CVXPY, inequalities that became part of the domain are played and
+    tightened too. Equations of the domain hold exactly in every round and stay as they are.
     """
     rho = arguments.positive("rho", rho)
     problem = _checked(problem).all_rows()
@@ -63,26 +76,38 @@ def tightened(problem: Problem, rho: float) -> Problem:
 
 
 def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
-    """Return the problem with |.| and max inside the constraints smoothed from above. Its constants contain the gap.
+    """Return the problem with |.| and max inside the constraints smoothed from above. Its constants
+    contain the gap.
 
     Arguments:
         problem: the problem.
-        width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant to its inverse.
-        data: one round's data, needed only if the constraints depend on it. Only its shapes are used.
+        width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant
+            to its inverse.
+        data: one round's data, needed only if the constraints depend on it. Only its shapes are
+            used.
     """
     if _checked(problem).constraints.takes_data and data is None:
-        raise ValueError("data: got None; expected one round's data, because the constraints depend on it")
+        raise ValueError(
+            "data: got None; expected one round's data, because the constraints depend on it"
+        )
     data = None if data is None else problem.arrange(data)
-    # Shapes only: a gap that depended on this round's values would not hold for the others, and is refused.
-    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), arguments.as_array("data", a).dtype), data)
+    # Shapes only: a gap that depended on this round's values would not hold for the others, and is
+    # refused.
+    shapes = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(np.shape(a), arguments.as_array("data", a).dtype), data
+    )
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return _transformed(problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x)))
+    return _transformed(
+        problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x))
+    )
 
 
 def _checked(problem: Any) -> Problem:
     if not isinstance(problem, Problem):
         raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
-    programs_of(problem)  # Its transforms share them, also when each is made for one simulation only.
+    programs_of(
+        problem
+    )  # Its transforms share them, also when each is made for one simulation only.
     return problem
 
 
@@ -102,20 +127,24 @@ class Transform(Constraints):
         return self.inner.takes_data
 
     def margin(self, count: int) -> float:
-        """rho such that every decision with g_i <= -rho for the `count` inner constraints is feasible here too.
+        """rho such that every decision with g_i <= -rho for the `count` inner constraints is
+        feasible here too.
 
-        With 0 the feasible sets are the same. For every transform, what is feasible here is feasible inside.
+        With 0 the feasible sets are the same. For every transform, what is feasible here is
+        feasible inside.
         """
         return 0.0
 
     def implied(
         self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
     ) -> dict[str, float]:
-        """Return what a bound on one quantity of these constraints says about the `count` constraints inside.
+        """Return what a bound on one quantity of these constraints says about the `count`
+        constraints inside.
 
-        Quantities are those of `taut.metrics`: the violation is the sum over rounds of the largest clipped value, the
-        squared violation is summed over all constraints, and the excess is the signed sum of the worst constraint. The
-        default is for one value that is never below any of the inner ones. An `expected` bound is one on a mean over seeds.
+        Quantities are those of `taut.metrics`: the violation is the sum over rounds of the largest
+        clipped value, the squared violation is summed over all constraints, and the excess is the
+        signed sum of the worst constraint. The default is for one value that is never below any of
+        the inner ones. An `expected` bound is one on a mean over seeds.
         """
         return {quantity: bound * (count if quantity == "squared violation" else 1)}
 
@@ -123,7 +152,8 @@ class Transform(Constraints):
 @register_dataclass
 @dataclass(frozen=True)
 class Max(Transform):
-    """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the active gradients."""
+    """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the
+    active gradients."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The largest value, as a vector of one."""
@@ -135,7 +165,8 @@ class Max(Transform):
         if sum(part.size for part in parts) == 1:
             return self.inner.linearise(x, z)
         largest = reduce(jnp.maximum, [jnp.max(part) for part in parts])
-        # Not `active_rows`: looking for the place of the largest would cost more than the rest. No active row would give NaN.
+        # Not `active_rows`: looking for the place of the largest would cost more than the rest. No
+        # active row would give NaN.
         active = [(part == largest).astype(part.dtype) for part in parts]
         share = 1 / sum(jnp.sum(mask) for mask in active)
 
@@ -145,7 +176,9 @@ class Max(Transform):
 
         def pushed(direction: jax.Array) -> jax.Array:
             slopes = push(direction)
-            return jnp.reshape(share * sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1)
+            return jnp.reshape(
+                share * sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1
+            )
 
         return Linearisation(jnp.reshape(largest, 1), pulled, pushed)
 
@@ -160,8 +193,8 @@ class Max(Transform):
 class LogSumExp(Transform):
     r"""(1/tau) log sum_i exp(tau g_i): smooth, between max g and max g + ln(m)/tau.
 
-    The paper's Proposition 1 has tau = 1, which lies up to ln m above the maximum for every T and can make the feasible
-    set empty, as it does for the paper's own toy problem.
+    The paper's Proposition 1 has tau = 1, which lies up to ln m above the maximum for every T and
+    can make the feasible set empty, as it does for the paper's own toy problem.
     """
 
     temperature: Any
@@ -174,7 +207,9 @@ class LogSumExp(Transform):
         """Pull back through the soft-max weights."""
         values, pull, push = self.inner.linearise(x, z)
         soft, weights = self._soft(values)
-        return Linearisation(soft, lambda w: pull(weights * w), lambda v: jnp.sum(weights * push(v), keepdims=True))
+        return Linearisation(
+            soft, lambda w: pull(weights * w), lambda v: jnp.sum(weights * push(v), keepdims=True)
+        )
 
     def margin(self, count: int) -> float:
         """ln(m) / tau, the largest distance from the maximum."""
@@ -188,11 +223,18 @@ class LogSumExp(Transform):
         return largest + jnp.log(total) / tau, powers / total
 
     def constants(self, base: Constants) -> Constants:
-        """Gap ln(m)/tau, smoothness L + tau G_g^2; the gradient is a convex combination, so G_g stays."""
-        tau, slope, bend = float(self.temperature), base.constraint_lipschitz, base.constraint_smoothness
+        """Gap ln(m)/tau, smoothness L + tau G_g^2; the gradient is a convex combination, so G_g
+        stays."""
+        tau, slope, bend = (
+            float(self.temperature),
+            base.constraint_lipschitz,
+            base.constraint_smoothness,
+        )
         changes: dict[str, Any] = {
             "constraint_count": 1,
-            "constraint_smoothness": None if bend is None or slope is None else bend + tau * slope**2,
+            "constraint_smoothness": None
+            if bend is None or slope is None
+            else bend + tau * slope**2,
         }
         if base.constraint_count is None:  # the gap is unknown, and so is all that it enters
             return replace(base, **changes, constraint_range=None, slater=None, error_bound=None)
@@ -202,7 +244,8 @@ class LogSumExp(Transform):
 @register_dataclass
 @dataclass(frozen=True)
 class Squared(Transform):
-    """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's condition is lost."""
+    """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's
+    condition is lost."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The squared clipped values."""
@@ -212,27 +255,41 @@ class Squared(Transform):
         """Chain rule with the factor 2 [g_i]_+."""
         values, pull, push = self.inner.linearise(x, z)
         clipped = jnp.maximum(values, 0)
-        return Linearisation(clipped**2, lambda w: pull(2 * clipped * w), lambda v: 2 * clipped * push(v))
+        return Linearisation(
+            clipped**2, lambda w: pull(2 * clipped * w), lambda v: 2 * clipped * push(v)
+        )
 
     def implied(
         self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
     ) -> dict[str, float]:
-        """Bounds on squares are turned into bounds on sums by the inequality of Cauchy and Schwarz."""
+        """Bounds on squares are turned into bounds on sums by the inequality of Cauchy and
+        Schwarz."""
         bound = max(bound, 0.0)
         if quantity == "peak violation":
             return {quantity: math.sqrt(bound)}
         if quantity == "squared violation":  # a bound on the sum of fourth powers
-            return {quantity: math.sqrt(horizon * count * bound), "violation": (horizon**3 * bound) ** 0.25}
-        # What is summed is never negative, so the excess is the largest sum of squares of a single constraint, and the
-        # violation the sum of the largest squares.
+            return {
+                quantity: math.sqrt(horizon * count * bound),
+                "violation": (horizon**3 * bound) ** 0.25,
+            }
+        # What is summed is never negative, so the excess is the largest sum of squares of a single
+        # constraint, and the violation the sum of the largest squares.
         every = count * bound
         largest = bound if quantity == "violation" else every
         single = math.sqrt(horizon * bound)
-        return {"squared violation": every, "violation": math.sqrt(horizon * largest), "excess": single}
+        return {
+            "squared violation": every,
+            "violation": math.sqrt(horizon * largest),
+            "excess": single,
+        }
 
     def constants(self, base: Constants) -> Constants:
         """G_g becomes 2 D G_g, D becomes D^2, L becomes 2 (G_g^2 + D L)."""
-        slope, reach, bend = base.constraint_lipschitz, base.constraint_range, base.constraint_smoothness
+        slope, reach, bend = (
+            base.constraint_lipschitz,
+            base.constraint_range,
+            base.constraint_smoothness,
+        )
         return replace(
             base,
             constraint_lipschitz=None if slope is None or reach is None else 2 * reach * slope,
@@ -248,7 +305,8 @@ class Squared(Transform):
 @register_dataclass
 @dataclass(frozen=True)
 class Tightened(Transform):
-    """g_i + rho: a margin, so that a violation of at most rho does not violate the original constraint."""
+    """g_i + rho: a margin, so that a violation of at most rho does not violate the original
+    constraint."""
 
     rho: Any
 
@@ -265,7 +323,9 @@ class Tightened(Transform):
     def in_parts(self, x: jax.Array, z: Any) -> Parts:
         """The parts, raised by the margin."""
         inner = self.inner.in_parts(x, z)
-        return inner._replace(values=[part + jnp.asarray(self.rho, part.dtype) for part in inner.values])
+        return inner._replace(
+            values=[part + jnp.asarray(self.rho, part.dtype) for part in inner.values]
+        )
 
     def margin(self, count: int) -> float:
         """rho."""
@@ -274,11 +334,18 @@ class Tightened(Transform):
     def implied(
         self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
     ) -> dict[str, float]:
-        """What stays below the margin violates nothing; [h - rho]_+ is at most h^2 / (4 rho) for h >= 0."""
+        """What stays below the margin violates nothing; [h - rho]_+ is at most h^2 / (4 rho) for h
+        >= 0."""
         rho = float(self.rho)
-        if quantity == "peak violation" and not expected:  # the mean of a clipped number is not the clipped mean
+        if (
+            quantity == "peak violation" and not expected
+        ):  # the mean of a clipped number is not the clipped mean
             above = max(bound - rho, 0.0)
-            return {quantity: above, "violation": horizon * above, "squared violation": count * horizon * above**2}
+            return {
+                quantity: above,
+                "violation": horizon * above,
+                "squared violation": count * horizon * above**2,
+            }
         if quantity == "squared violation":
             return {quantity: bound, "violation": bound / (4 * rho)}
         if quantity == "excess":
@@ -290,8 +357,8 @@ class Tightened(Transform):
         rho = float(self.rho)
         if base.slater is not None and rho >= base.slater and "slater" not in base.estimated:
             raise ValueError(
-                f"rho: got {rho:g}; expected less than the problem's Slater margin {base.slater:g}, "
-                "beyond which no decision is known to be feasible"
+                f"rho: got {rho:g}; expected less than the problem's Slater margin "
+                f"{base.slater:g}, beyond which no decision is known to be feasible"
             )
         return _lifted(base, rho, gap=base.gap)
 
@@ -299,7 +366,8 @@ class Tightened(Transform):
 @register_dataclass
 @dataclass(frozen=True)
 class Smoothed(Transform):
-    """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov smoothing)."""
+    """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov
+    smoothing)."""
 
     width: Any
     gap: float = field(metadata={"static": True})
@@ -324,9 +392,12 @@ class Smoothed(Transform):
 
     @classmethod
     def of(cls, inner: Constraints, width: float, x: Any, z: Any) -> Smoothed:
-        """Smooth `inner` with the given width, proving the gap for arguments shaped like `x` and `z`."""
+        """Smooth `inner` with the given width, proving the gap for arguments shaped like `x` and
+        `z`."""
         width = arguments.positive("width", width)
-        return cls(inner, width, float(jnp.max(jnp.asarray(smoothing_gap(inner.values, width, x, z)))))
+        return cls(
+            inner, width, float(jnp.max(jnp.asarray(smoothing_gap(inner.values, width, x, z))))
+        )
 
 
 def _lifted(base: Constants, by: float, **changes: Any) -> Constants:
@@ -335,7 +406,9 @@ def _lifted(base: Constants, by: float, **changes: Any) -> Constants:
     return replace(
         base,
         **{
-            "constraint_range": None if base.constraint_range is None else base.constraint_range + by,
+            "constraint_range": None
+            if base.constraint_range is None
+            else base.constraint_range + by,
             "slater": margin,
             "error_bound": None,
             "gap": base.gap + by,

@@ -1,4 +1,5 @@
-"""`check_learner`: all checks of one method, for authors of learners inside and outside this package."""
+"""`check_learner`: all checks of one method, for authors of learners inside and outside this
+package."""
 
 from __future__ import annotations
 
@@ -13,15 +14,20 @@ from .problems import PROBLEMS, KnownProblem
 __all__ = ["check_learner", "parametrize_with_checks", "run_check"]
 
 
-def check_learner(method: Card | Learner | str, problems: Sequence[KnownProblem] = PROBLEMS) -> None:
+def check_learner(
+    method: Card | Learner | str, problems: Sequence[KnownProblem] = PROBLEMS
+) -> None:
     """Run every check on a method; raise one AssertionError that lists the checks that failed.
 
-    A check that is listed in `card.known_failures` must fail: one that passes is reported too, so that the list stays true.
+    A check that is listed in `card.known_failures` must fail: one that passes is reported too, so
+    that the list stays true.
 
     Arguments:
-        method: a `taut.Card`, the name of a registered method, or a learner. A learner is played as it is, on the toy
-            problem; a card lets the checks build it for every problem, so they see more.
-        problems: the problems to play; by default those of `taut.testing.PROBLEMS` to which the card applies.
+        method: a `taut.Card`, the name of a registered method, or a learner. A learner is played as
+            it is, on the toy problem; a card lets the checks build it for every problem, so they
+            see more.
+        problems: the problems to play; by default those of `taut.testing.PROBLEMS` to which the
+            card applies.
 
     >>> import taut
     >>> from taut.testing import check_learner
@@ -43,7 +49,11 @@ def check_learner(method: Card | Learner | str, problems: Sequence[KnownProblem]
         raise AssertionError(f"{card.name} fails {len(failed)} check(s):{listed}")
 
 
-_NEEDS_CARD = {"check_horizon_matters", "check_schedule_matters", "check_calls_declared_oracles_at_x_t_only"}
+_NEEDS_CARD = {
+    "check_horizon_matters",
+    "check_schedule_matters",
+    "check_calls_declared_oracles_at_x_t_only",
+}
 """Checks of what only a card declares."""
 
 
@@ -59,11 +69,14 @@ def run_check(card: Card, check: Check, problems: Sequence[KnownProblem] = PROBL
                 raise
             return
     if expected is not None:
-        raise AssertionError(f"it passes, although known_failures says {expected!r}: remove the entry")
+        raise AssertionError(
+            f"it passes, although known_failures says {expected!r}: remove the entry"
+        )
 
 
 def parametrize_with_checks(methods: Iterable[Card | str]) -> Any:
-    """A pytest decorator: the test gets (card, check) for every check of every method, and calls `run_check(card, check)`.
+    """A pytest decorator: the test gets (card, check) for every check of every method, and calls
+    `run_check(card, check)`.
 
     @taut.testing.parametrize_with_checks(CARDS)
     def test_conformance(card, check):
@@ -82,4 +95,6 @@ def _as_card(method: Any) -> Card:
         return LEARNERS[method]
     if isinstance(method, Learner):
         return Card(type(method).__name__, lambda: method)
-    raise TypeError(f"method: got {method!r}; expected a taut.Card, the name of a method, or a learner")
+    raise TypeError(
+        f"method: got {method!r}; expected a taut.Card, the name of a method, or a learner"
+    )

@@ -1,8 +1,10 @@
-"""The checks that every learner must pass. Each takes a card and the problems that the method applies to.
+"""The checks that every learner must pass. Each takes a card and the problems that the method
+applies to.
 
-A check raises AssertionError with a sentence that says what a learner must do. Structural checks alone pass on learners
-that ignore their constraint or never advance their round counter, so `check_schedule_matters` and
-`check_constraint_matters` look at exactly that; the checks of guarantees compare every bound with what was measured.
+A check raises AssertionError with a sentence that says what a learner must do. Structural checks
+alone pass on learners that ignore their constraint or never advance their round counter, so
+`check_schedule_matters` and `check_constraint_matters` look at exactly that; the checks of
+guarantees compare every bound with what was measured.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ Check = Callable[[Card, Sequence[KnownProblem]], None]
 
 _FREE = Ball(1e6, shape=2)
 _UNCONSTRAINED = Problem(linear_loss, Tightened(TOY.problem.constraints, -1e9), _FREE)
-"""The toy with no constraint within reach; its radius and level are traced, so it shares the toy's programs."""
+"""The toy with no constraint within reach; its radius and level are traced, so it shares the toy's
+programs."""
 
 
 def checks_for(card: Card) -> Iterator[Check]:
@@ -62,22 +65,38 @@ def checks_for(card: Card) -> Iterator[Check]:
     if card.request_first:
         return  # the checks below play the usual protocol
     yield from (
-        check_step_is_pure, check_calls_declared_oracles_at_x_t_only, check_is_deterministic, check_seeds_are_independent,
-        check_batch_equals_loop, check_player_equals_simulation, check_does_not_see_the_future, check_stays_in_domain,
-        check_compiles_once, check_float32, check_infinite_slopes_are_noticed, check_schedule_matters,
-        check_constraint_matters, check_assumptions_are_known,
-        check_bounds_hold_on_random_streams, check_bounds_hold_against_adversaries,
-    )  # fmt: skip
+        check_step_is_pure,
+        check_calls_declared_oracles_at_x_t_only,
+        check_is_deterministic,
+        check_seeds_are_independent,
+        check_batch_equals_loop,
+        check_player_equals_simulation,
+        check_does_not_see_the_future,
+        check_stays_in_domain,
+        check_compiles_once,
+        check_float32,
+        check_infinite_slopes_are_noticed,
+        check_schedule_matters,
+        check_constraint_matters,
+        check_assumptions_are_known,
+        check_bounds_hold_on_random_streams,
+        check_bounds_hold_against_adversaries,
+    )
     if card.growth:
         yield check_growth_matches_bounds
 
 
-# -- The card and the class --------------------------------------------------------------------------------------------
+# -- The card and the class
+# ------------------------------------------------------------
 
 
 def check_card(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """The method builds a learner for at least one known problem, and the card says where it comes from."""
-    require(problems, f"{card.name} must apply to at least one of the problems: its card excludes all of them")
+    """The method builds a learner for at least one known problem, and the card says where it comes
+    from."""
+    require(
+        problems,
+        f"{card.name} must apply to at least one of the problems: its card excludes all of them",
+    )
     for known in problems:
         made = tuned(card, known)
         require(isinstance(made, Learner), f"make must return a taut.Learner; it returned {made!r}")
@@ -87,12 +106,18 @@ def check_is_pytree(card: Card, problems: Sequence[KnownProblem]) -> None:
     """A learner is a frozen dataclass whose parameters are the leaves of a pytree."""
     learner = tuned(card, problems[0])
     how = "a learner class must be decorated with @taut.learner_dataclass"
-    require(dataclasses.is_dataclass(learner), f"{type(learner).__name__} is not a dataclass: {how}")
+    require(
+        dataclasses.is_dataclass(learner), f"{type(learner).__name__} is not a dataclass: {how}"
+    )
     leaves, structure = jax.tree.flatten(learner)
-    require(not any(leaf is learner for leaf in leaves), f"{type(learner).__name__} is not a pytree: {how}")
+    require(
+        not any(leaf is learner for leaf in leaves),
+        f"{type(learner).__name__} is not a pytree: {how}",
+    )
     rebuilt = jax.tree.unflatten(structure, leaves)
     require(
-        files.same(files.pack(rebuilt), files.pack(learner)), "rebuilding a learner from its leaves must not change it"
+        files.same(files.pack(rebuilt), files.pack(learner)),
+        "rebuilding a learner from its leaves must not change it",
     )
 
 
@@ -101,7 +126,8 @@ def check_survives_json(card: Card, problems: Sequence[KnownProblem]) -> None:
     learner = tuned(card, problems[0])
     back = files.unpack(json.loads(json.dumps(files.pack(learner))))
     sentence = (
-        "a learner must keep its type and every parameter when it is saved: fields hold numbers, arrays, schedules"
+        "a learner must keep its type and every parameter when it is saved: fields hold numbers, "
+        "arrays, schedules"
     )
     require(type(back) is type(learner) and repr(back) == repr(learner), sentence)
     for new, old in zip(jax.tree.leaves(back), jax.tree.leaves(learner), strict=True):
@@ -112,12 +138,19 @@ def check_horizon_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Parameters depend on the horizon exactly if the card says that it is needed."""
     short, long = (files.pack(tuned(card, problems[0], horizon)) for horizon in (100, 400))
     if card.needs_horizon:
-        require(short != long, "the card says needs_horizon=True, so parameters must depend on the horizon")
+        require(
+            short != long,
+            "the card says needs_horizon=True, so parameters must depend on the horizon",
+        )
     else:
-        require(short == long, "the card says needs_horizon=False, so parameters must not depend on the horizon")
+        require(
+            short == long,
+            "the card says needs_horizon=False, so parameters must not depend on the horizon",
+        )
 
 
-# -- Pure steps that ask only what they declare ------------------------------------------------------------------------
+# -- Pure steps that ask only what they declare
+# ------------------------------------------------------------
 
 
 class _CountedRound:
@@ -170,28 +203,42 @@ def _first_data(known: KnownProblem) -> Any:
 
 
 def check_step_is_pure(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """Two traces of a step are the same program, a step keeps the state's structure, and a state can be copied."""
+    """Two traces of a step are the same program, a step keeps the state's structure, and a state
+    can be copied."""
     for known in problems[:2]:
         _check_step_is_pure(tuned(card, known), as_played(card, known.problem), _first_data(known))
 
 
 def _check_step_is_pure(learner: Learner, problem: Problem, z: Any) -> None:
     def stepping() -> Callable[[Any, Any], Any]:
-        return lambda state, z: learner.step(state, problem.round(z))  # a new function, so that JAX traces again
+        return lambda state, z: learner.step(
+            state, problem.round(z)
+        )  # a new function, so that JAX traces again
 
     state = _first_state(learner, problem)
     first, second = (str(jax.make_jaxpr(stepping())(state, z)) for _ in range(2))
-    require(first == second, "step must be pure: two traces of it differ, so it depends on more than its arguments")
+    require(
+        first == second,
+        "step must be pure: two traces of it differ, so it depends on more than its arguments",
+    )
     before = jax.tree.map(np.array, state)
     compiled = jax.jit(stepping())
     after = jax.tree.map(np.asarray, compiled(state, z))
-    require(_types(after) == _types(before), "step must return a state of the structure, shapes and types of init's")
+    require(
+        _types(after) == _types(before),
+        "step must return a state of the structure, shapes and types of init's",
+    )
     leaves, structure = jax.tree.flatten(before)
-    copied = jax.tree.unflatten(structure, [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in leaves])
+    copied = jax.tree.unflatten(
+        structure, [np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape) for a in leaves]
+    )
     again = jax.tree.map(np.asarray, compiled(copied, z))
     for new, old in zip(jax.tree.leaves(again), jax.tree.leaves(after), strict=True):
         require_equal(
-            new, old, "the state must hold all that the next round needs: a copied state continues differently"
+            new,
+            old,
+            "the state must hold all that the next round needs: a copied state continues "
+            "differently",
         )
     for new, old in zip(jax.tree.leaves(state), jax.tree.leaves(before), strict=True):
         require_equal(new, old, "step must not change its argument")
@@ -209,9 +256,13 @@ def check_calls_declared_oracles_at_x_t_only(card: Card, problems: Sequence[Know
         calls, only_here = _oracles(learner, problem, _first_data(known))
         require(
             calls == set(card.oracles),
-            f"step must call the oracles that the card declares: it calls {sorted(calls)}, the card has {sorted(card.oracles)}",
+            f"step must call the oracles that the card declares: it calls {sorted(calls)}, the "
+            f"card has {sorted(card.oracles)}",
         )
-        require(only_here, "step may ask a round about the decision that was played, state.x, and about no other")
+        require(
+            only_here,
+            "step may ask a round about the decision that was played, state.x, and about no other",
+        )
 
 
 def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool]:
@@ -228,7 +279,8 @@ def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool
     return found[0]
 
 
-# -- Runs --------------------------------------------------------------------------------------------------------------
+# -- Runs
+# ------------------------------------------------------------
 
 
 def check_is_deterministic(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -238,7 +290,11 @@ def check_is_deterministic(card: Card, problems: Sequence[KnownProblem]) -> None
         packed = files.pack(learner)
         first, again = shared_run(card, known), play(card, known, learner)
         for name in (*RECORD, "final"):
-            require_equal(getattr(first, name), getattr(again, name), f"the same run twice must give the same {name}")
+            require_equal(
+                getattr(first, name),
+                getattr(again, name),
+                f"the same run twice must give the same {name}",
+            )
         require(files.same(packed, files.pack(learner)), "playing must not change the learner")
 
 
@@ -269,8 +325,12 @@ def check_batch_equals_loop(card: Card, problems: Sequence[KnownProblem]) -> Non
     run, problem = shared_run(card, known), as_played(card, known.problem)
     for seed in range(SEEDS):
         data = jax.tree.map(lambda a, k=seed: a[k], shared_stream(known))
-        single = simulate(tuned(card, known), problem, data, key=_key_of(seed), chunk=CHUNK, record=("decisions",))
-        sentence = "a batch of seeds must equal the seeds played one by one: step must work under jax.vmap"
+        single = simulate(
+            tuned(card, known), problem, data, key=_key_of(seed), chunk=CHUNK, record=("decisions",)
+        )
+        sentence = (
+            "a batch of seeds must equal the seeds played one by one: step must work under jax.vmap"
+        )
         require_close(decisions_of(single)[0], decisions_of(run)[seed], sentence, atol=1e-10)
         require_close(single.totals.violation[0], run.totals.violation[seed], sentence, atol=1e-10)
 
@@ -281,7 +341,11 @@ def check_player_equals_simulation(card: Card, problems: Sequence[KnownProblem])
     run, data = shared_run(card, known), shared_stream(known)
     player = Player(tuned(card, known), as_played(card, known.problem), key=_key_of(0))
     for t in range(8):
-        require_close(player.decision, decisions_of(run)[0, t], "a player must take the same decisions as a simulation")
+        require_close(
+            player.decision,
+            decisions_of(run)[0, t],
+            "a player must take the same decisions as a simulation",
+        )
         player.observe(jax.tree.map(lambda a, t=t: a[0, t], data))
 
 
@@ -297,7 +361,11 @@ def check_does_not_see_the_future(card: Card, problems: Sequence[KnownProblem]) 
     for known in problems[:3]:
         before = decisions_of(shared_run(card, known))
         after = decisions_of(play(card, known, data=jax.tree.map(negate, shared_stream(known))))
-        require_equal(after[:, :t], before[:, :t], "a decision must not depend on data that are revealed later")
+        require_equal(
+            after[:, :t],
+            before[:, :t],
+            "a decision must not depend on data that are revealed later",
+        )
         require(
             np.any(after[:, t:] != before[:, t:]),
             "a learner must react to what it observes: other data, other decisions",
@@ -310,10 +378,15 @@ def _contained(domain: Domain, decisions: jax.Array) -> jax.Array:
 
 
 def check_stays_in_domain(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """Every decision lies in the domain, or in the feasible set if the method projects onto that."""
+    """Every decision lies in the domain, or in the feasible set if the method projects onto
+    that."""
     for known in problems:
         decisions = jnp.asarray(decisions_of(shared_run(card, known)))
-        inside = known.feasible if card.needs_feasible and known.feasible is not None else known.problem.domain
+        inside = (
+            known.feasible
+            if card.needs_feasible and known.feasible is not None
+            else known.problem.domain
+        )
         require(
             jnp.all(_contained(inside, decisions)),
             f"every decision must lie in {inside!r}: end step with round.project",
@@ -335,36 +408,48 @@ def check_compiles_once(card: Card, problems: Sequence[KnownProblem]) -> None:
         simulate(other, problem, data, horizon=rounds, seeds=SEEDS, chunk=CHUNK, record=RECORD)
     require(
         loop.count_compiled() == compiled,
-        "changing parameters or data must not recompile: numeric parameters are fields of the dataclass, flags are static",
+        "changing parameters or data must not recompile: numeric parameters are fields of the "
+        "dataclass, flags are static",
     )
 
 
 def _check_step_keeps_types(learner: Learner, problem: Problem, z: Any, x1: Array) -> None:
-    """The step itself must not widen the state, whatever the type of its parameters; only types are computed."""
+    """The step itself must not widen the state, whatever the type of its parameters; only types are
+    computed."""
 
     def cast(tree: Any, dtype: Any) -> Any:
         floats = jax.tree.map(lambda a: jnp.issubdtype(jnp.result_type(a), jnp.floating), tree)
-        return jax.tree.map(lambda a, is_float: np.asarray(a, dtype) if is_float else a, tree, floats)
+        return jax.tree.map(
+            lambda a, is_float: np.asarray(a, dtype) if is_float else a, tree, floats
+        )
 
     learner, narrow = cast(learner, np.float64), cast(z, np.float32)
     count = problem.constants.constraint_count
     begun = learner.init(jnp.asarray(x1), 1 if count is None else count)
     after = jax.eval_shape(lambda state, z: learner.step(state, problem.round(z)), begun, narrow)
     require(
-        _types(after) == _types(begun), "step must keep a state in 32 bits in 32 bits: convert parameters with x.dtype"
+        _types(after) == _types(begun),
+        "step must keep a state in 32 bits in 32 bits: convert parameters with x.dtype",
     )
 
 
 def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """In 32 bits the run is the same up to rounding, and nothing is silently computed in another width."""
+    """In 32 bits the run is the same up to rounding, and nothing is silently computed in another
+    width."""
     known = home(card) if home(card) in problems else problems[0]
     x1 = np.asarray(known.problem.domain.centre, np.float32)
-    _check_step_keeps_types(tuned(card, known), as_played(card, known.problem), _first_data(known), x1)
+    _check_step_keeps_types(
+        tuned(card, known), as_played(card, known.problem), _first_data(known), x1
+    )
     data = jax.tree.map(lambda a: a[0], shared_stream(known))
-    run = simulate(tuned(card, known), as_played(card, known.problem), data, x1=x1, chunk=CHUNK, record=RECORD)
+    run = simulate(
+        tuned(card, known), as_played(card, known.problem), data, x1=x1, chunk=CHUNK, record=RECORD
+    )
     double = shared_run(card, known)
     for name in RECORD:
-        require(getattr(run, name).dtype == np.float32, f"a game in 32 bits must keep {name} in 32 bits")
+        require(
+            getattr(run, name).dtype == np.float32, f"a game in 32 bits must keep {name} in 32 bits"
+        )
     if tuned(card, known).random:
         return  # random numbers in 32 bits are other numbers
     early = slice(0, 20)  # later, rounding may decide between two equally good subgradients
@@ -376,11 +461,13 @@ def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
     )
 
 
-# -- What structure cannot tell: schedule and constraint are used ------------------------------------------------------
+# -- What structure cannot tell: schedule and constraint are used
+# ------------------------------------------------------
 
 
 def check_schedule_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """With one loss gradient for ever and no constraint in reach, steps get shorter with the round, or with the horizon."""
+    """With one loss gradient for ever and no constraint in reach, steps get shorter with the round,
+    or with the horizon."""
     known = home(card)
     if known not in problems:
         return
@@ -394,7 +481,8 @@ def check_schedule_matters(card: Card, problems: Sequence[KnownProblem]) -> None
     else:
         early, late = lengths[:10].mean(), lengths[-10:].mean()
         require(
-            late < 0.9 * early, "a method without a horizon must shorten its steps: does the round counter advance?"
+            late < 0.9 * early,
+            "a method without a horizon must shorten its steps: does the round counter advance?",
         )
 
 
@@ -403,7 +491,9 @@ def _step_lengths(card: Card, known: KnownProblem, horizon: int) -> Array:
     if card.needs_feasible:
         learner = dataclasses.replace(learner, feasible=_FREE)
     data = np.broadcast_to([0.6, 0.8], (SEEDS, ROUNDS, 2))
-    run = simulate(learner, as_played(card, _UNCONSTRAINED), data, seeds=SEEDS, chunk=CHUNK, record=RECORD)
+    run = simulate(
+        learner, as_played(card, _UNCONSTRAINED), data, seeds=SEEDS, chunk=CHUNK, record=RECORD
+    )
     return np.linalg.norm(np.diff(decisions_of(run)[0], axis=0), axis=-1)
 
 
@@ -417,10 +507,16 @@ def check_constraint_matters(card: Card, problems: Sequence[KnownProblem]) -> No
             loose = play(card, known, learner)
         else:
             loose = play(card, known, by=100.0)
-        changed = np.any(decisions_of(tight) != decisions_of(loose), axis=tuple(range(1, decisions_of(tight).ndim)))
+        changed = np.any(
+            decisions_of(tight) != decisions_of(loose),
+            axis=tuple(range(1, decisions_of(tight).ndim)),
+        )
         require(np.all(changed), f"{known.name}: the constraint must influence the decisions")
-        with_it, without = (known_violation(known, decisions_of(run), data) for run in (tight, loose))
+        with_it, without = (
+            known_violation(known, decisions_of(run), data) for run in (tight, loose)
+        )
         require(
             np.all(with_it < (1 - 1e-4) * without),
-            f"{known.name}: the learner must violate less than without its constraint; does it use the constraint's gradient?",
+            f"{known.name}: the learner must violate less than without its constraint; does it "
+            "use the constraint's gradient?",
         )

@@ -1,4 +1,5 @@
-"""The checks of guarantees: assumptions are known, bounds hold, and bounds grow as the card says."""
+"""The checks of guarantees: assumptions are known, bounds hold, and bounds grow as the card
+says."""
 
 from __future__ import annotations
 
@@ -14,29 +15,47 @@ from ..learners.base import smallest
 from ..play import metrics
 from ..play.run import Run
 from ..problem.constants import SYMBOLS
-from .playing import adversarial_run, as_played, hostile_stream, play, shared_run, shared_stream, tuned
+from .playing import (
+    adversarial_run,
+    as_played,
+    hostile_stream,
+    play,
+    shared_run,
+    shared_stream,
+    tuned,
+)
 from .problems import ROUNDS, KnownProblem
 from .requirements import require
 
 __all__ = [
-    "check_assumptions_are_known", "check_bounds_hold_against_adversaries", "check_bounds_hold_on_random_streams",
+    "check_assumptions_are_known",
+    "check_bounds_hold_against_adversaries",
+    "check_bounds_hold_on_random_streams",
     "check_growth_matches_bounds",
-]  # fmt: skip
+]
 
 
 def check_assumptions_are_known(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """Every guarantee names a known quantity, a source, and assumptions that a certificate can look up."""
+    """Every guarantee names a known quantity, a source, and assumptions that a certificate can look
+    up."""
     names = {str(one) for one in Assumes} | set(SYMBOLS)
     for known in problems:
         problem = as_played(card, known.problem)
         for one in tuned(card, known).guarantees(setting_of(problem), ROUNDS):
-            require(one.quantity in QUANTITIES, f"a guarantee must be about one of {QUANTITIES}; got {one.quantity!r}")
+            require(
+                one.quantity in QUANTITIES,
+                f"a guarantee must be about one of {QUANTITIES}; got {one.quantity!r}",
+            )
             require(one.source, "a guarantee must name its theorem")
-            require((one.bound is None) == bool(one.reason), "a guarantee has a bound, or a reason why there is none")
+            require(
+                (one.bound is None) == bool(one.reason),
+                "a guarantee has a bound, or a reason why there is none",
+            )
             unknown = set(one.assumptions) - names
             require(
                 not unknown,
-                f"{one.source}: unknown assumptions {sorted(unknown)}; use Assumes or the name of a constant",
+                f"{one.source}: unknown assumptions {sorted(unknown)}; use Assumes or the name of "
+                "a constant",
             )
 
 
@@ -49,8 +68,8 @@ def check_bounds_hold_on_random_streams(card: Card, problems: Sequence[KnownProb
 def check_bounds_hold_against_adversaries(card: Card, problems: Sequence[KnownProblem]) -> None:
     """No bound is exceeded against adversaries.
 
-    On two problems the adversary reacts to this method. On the others it has reacted to Clipped-OGD, which needs no further
-    program to be compiled.
+    On two problems the adversary reacts to this method. On the others it has reacted to
+    Clipped-OGD, which needs no further program to be compiled.
     """
     for known in problems[:2]:
         _check_bounds(card, known, *adversarial_run(card, known))
@@ -69,14 +88,18 @@ def _check_bounds(card: Card, known: KnownProblem, run: Run, data: Any) -> None:
         worst = float(np.mean(value) if one.expected else np.max(value))
         require(
             worst <= one.bound + 1e-9 * (1 + abs(one.bound)),
-            f"{known.name}: {one.quantity} is {worst:.6g}, above the bound {one.bound:.6g} of {one.source}",
+            f"{known.name}: {one.quantity} is {worst:.6g}, above the bound {one.bound:.6g} of "
+            f"{one.source}",
         )
 
 
 def check_growth_matches_bounds(card: Card, problems: Sequence[KnownProblem]) -> None:
     """The growth that the card declares is the slope of the bounds over long horizons."""
     slopes: dict[str, float] = {}
-    short, long = 2**24, 2**30  # long enough for lower-order terms to vanish; rounds are counted in 32 bits
+    short, long = (
+        2**24,
+        2**30,
+    )  # long enough for lower-order terms to vanish; rounds are counted in 32 bits
     for known in problems:
         problem = as_played(card, known.problem)
         setting = setting_of(problem)
@@ -91,5 +114,6 @@ def check_growth_matches_bounds(card: Card, problems: Sequence[KnownProblem]) ->
             continue
         require(
             slopes[quantity] <= growth.exponent + 0.06 or growth.condition,
-            f"the card says that {quantity} grows like T^{growth.exponent:g}, its bound grows like T^{slopes[quantity]:.3f}",
+            f"the card says that {quantity} grows like T^{growth.exponent:g}, its bound grows "
+            f"like T^{slopes[quantity]:.3f}",
         )

@@ -1,4 +1,5 @@
-"""Runs of methods on problems with known answers. Programs are compiled once per pair and shared by all checks."""
+"""Runs of methods on problems with known answers. Programs are compiled once per pair and shared by
+all checks."""
 
 from __future__ import annotations
 
@@ -19,9 +20,22 @@ from ..problem.transforms import max_of
 from .problems import ROUNDS, SEEDS, STRONG, TOY, KnownProblem
 
 __all__ = [
-    "CHUNK", "RECORD", "adversarial_run", "applies", "as_played", "home", "hostile_stream", "known_values",
-    "known_violation", "name_of", "play", "quick_compilation", "shared_run", "shared_stream", "tuned",
-]  # fmt: skip
+    "CHUNK",
+    "RECORD",
+    "adversarial_run",
+    "applies",
+    "as_played",
+    "home",
+    "hostile_stream",
+    "known_values",
+    "known_violation",
+    "name_of",
+    "play",
+    "quick_compilation",
+    "shared_run",
+    "shared_stream",
+    "tuned",
+]
 
 Array = np.ndarray[Any, Any]
 CHUNK = 128
@@ -31,7 +45,8 @@ RECORD = ("decisions", "multipliers")
 
 @contextmanager
 def quick_compilation() -> Iterator[None]:
-    """Compile without most optimisations: twice as fast, for checks that compile many programs and play few rounds."""
+    """Compile without most optimisations: twice as fast, for checks that compile many programs and
+    play few rounds."""
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     try:
@@ -79,10 +94,18 @@ def shared_run(card: Card, known: KnownProblem) -> Run:
 
 @cache
 def adversarial_run(card: Card, known: KnownProblem) -> tuple[Run, Any]:
-    """The run of a method against the problem's adversary, and the data that the adversary revealed."""
+    """The run of a method against the problem's adversary, and the data that the adversary
+    revealed."""
     problem, key = as_played(card, known.problem), jax.random.key(5)
     run = simulate(
-        tuned(card, known), problem, known.reveal, horizon=ROUNDS, seeds=SEEDS, key=key, chunk=CHUNK, record=RECORD
+        tuned(card, known),
+        problem,
+        known.reveal,
+        horizon=ROUNDS,
+        seeds=SEEDS,
+        key=key,
+        chunk=CHUNK,
+        record=RECORD,
     )
     assert run.decisions is not None
     return run, known.replay(run.decisions, key)
@@ -109,7 +132,9 @@ def known_violation(known: KnownProblem, decisions: Any, data: Any) -> Array:
     return np.maximum(known_values(known, decisions, data).max(axis=-1), 0).sum(axis=-1)
 
 
-def play(card: Card, known: KnownProblem, learner: Any = None, data: Any = None, by: float = 0.0) -> Run:
+def play(
+    card: Card, known: KnownProblem, learner: Any = None, data: Any = None, by: float = 0.0
+) -> Run:
     """Play the shared program with another learner, other data, or constraints g - by."""
     learner = tuned(card, known) if learner is None else learner
     data = shared_stream(known) if data is None else data

@@ -1,6 +1,8 @@
-"""Problems with known answers: exact constants, the best decision in closed form, random and adversarial streams.
+"""Problems with known answers: exact constants, the best decision in closed form, random and
+adversarial streams.
 
-Losses and constraints are module-level functions, so that all checks of a problem share its compiled programs.
+Losses and constraints are module-level functions, so that all checks of a problem share its
+compiled programs.
 """
 
 from __future__ import annotations
@@ -45,33 +47,46 @@ class KnownProblem:
     def stream(self, seeds: int = SEEDS, rounds: int = ROUNDS, seed: int = 0) -> Any:
         """Data with leading axes (seed, round)."""
         generators = [np.random.default_rng([seed, k]) for k in range(seeds)]
-        return jax.tree.map(lambda *a: np.stack(a), *(self.draw(generator, rounds) for generator in generators))
+        return jax.tree.map(
+            lambda *a: np.stack(a), *(self.draw(generator, rounds) for generator in generators)
+        )
 
     def optimum(self, stream: Any) -> Array:
         """The total loss of the best decision, for each seed."""
         seeds = len(jax.tree.leaves(stream)[0])
-        return np.array([self.best(jax.tree.map(lambda a, k=k: a[k], stream))[1] for k in range(seeds)])
+        return np.array(
+            [self.best(jax.tree.map(lambda a, k=k: a[k], stream))[1] for k in range(seeds)]
+        )
 
     @cache  # noqa: B019 - cases live as long as the module
     def lowered(self, by: float) -> Problem:
-        """The same problem with constraints g - by: the number is traced, so all levels share one compiled game."""
+        """The same problem with constraints g - by: the number is traced, so all levels share one
+        compiled game."""
         p = self.problem
         return Problem(p.loss, Tightened(p.constraints, -float(by)), p.domain, p.constants)
 
     def replay(self, decisions: Array, key: jax.Array) -> Any:
-        """What the adversary revealed against the decisions (seed, round, ...) of a simulation with this key."""
+        """What the adversary revealed against the decisions (seed, round, ...) of a simulation with
+        this key."""
         keys = jax.random.split(key, len(decisions))
         rounds = jnp.arange(1, decisions.shape[1] + 1, dtype=jnp.int32)
-        one = jax.vmap(lambda t, x, k: self.reveal(t, x, jax.random.fold_in(k, t)), in_axes=(0, 0, None))
-        return jax.tree.map(np.asarray, jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(rounds, decisions, keys))
+        one = jax.vmap(
+            lambda t, x, k: self.reveal(t, x, jax.random.fold_in(k, t)), in_axes=(0, 0, None)
+        )
+        return jax.tree.map(
+            np.asarray, jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(rounds, decisions, keys)
+        )
 
 
 def decisions(domain: Ball | Box, count: int, seed: int = 0) -> Array:
-    """Points all over a domain, many of them on its boundary; the first two, where constraints tie, on its axes."""
+    """Points all over a domain, many of them on its boundary; the first two, where constraints tie,
+    on its axes."""
     generator, centre = np.random.default_rng(seed), np.asarray(domain.centre)
     offsets = generator.normal(size=(count, centre.size))
     offsets *= (
-        generator.uniform(0, 1.6, size=(count, 1)) * float(domain.radius) / np.linalg.norm(offsets, axis=1)[:, None]
+        generator.uniform(0, 1.6, size=(count, 1))
+        * float(domain.radius)
+        / np.linalg.norm(offsets, axis=1)[:, None]
     )
     if isinstance(domain, Ball):
         offsets /= np.maximum(np.linalg.norm(offsets, axis=1) / float(domain.radius), 1)[:, None]
@@ -91,7 +106,8 @@ def _away(x: jax.Array, length: float) -> jax.Array:
     return length * x / jnp.sqrt(jnp.sum(x**2))
 
 
-# -- The paper's toy: linear losses on the unit disc, |x_1| + |x_2| <= 1 ----------------------------------------------
+# -- The paper's toy: linear losses on the unit disc, |x_1| + |x_2| <= 1
+# ----------------------------------------------
 
 
 def linear_loss(x: jax.Array, c: jax.Array) -> jax.Array:
@@ -125,18 +141,29 @@ def _toy_reveal(t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
 TOY = KnownProblem(
     "toy",
     Problem(
-        linear_loss, l1_excess, Ball(1.0, shape=2),
-        # g runs from -1 at the centre to sqrt(2) - 1; its slope is (+-1, +-1); outside a vertex g is the distance.
+        linear_loss,
+        l1_excess,
+        Ball(1.0, shape=2),
+        # g runs from -1 at the centre to sqrt(2) - 1; its slope is (+-1, +-1); outside a vertex g
+        # is the distance.
         Constants(
-            loss_lipschitz=1.0, constraint_lipschitz=2**0.5, loss_range=2.0, constraint_range=1.0, slater=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=2**0.5,
+            loss_range=2.0,
+            constraint_range=1.0,
+            slater=1.0,
             error_bound=1.0,
         ),
     ),
-    _toy_draw, _toy_best, _toy_reveal, L1Ball(1.0, shape=2),
-)  # fmt: skip
+    _toy_draw,
+    _toy_best,
+    _toy_reveal,
+    L1Ball(1.0, shape=2),
+)
 
 
-# -- The same with strongly convex losses ------------------------------------------------------------------------------
+# -- The same with strongly convex losses
+# ------------------------------------------------------------------------------
 
 
 def quadratic_loss(x: jax.Array, c: jax.Array) -> jax.Array:
@@ -163,20 +190,35 @@ def _strong_best(c: Any) -> tuple[Array, float]:
 STRONG = KnownProblem(
     "strong",
     Problem(
-        quadratic_loss, l1_excess, Ball(1.0, shape=2),
+        quadratic_loss,
+        l1_excess,
+        Ball(1.0, shape=2),
         # The gradient x + 1.5 c is at most 2.5 long; losses run from 0.5^2 / 2 to 2.5^2 / 2.
         Constants(
-            loss_lipschitz=2.5, constraint_lipschitz=2**0.5, loss_range=3.0, constraint_range=1.0, strong_convexity=1.0,
-            slater=1.0, error_bound=1.0,
+            loss_lipschitz=2.5,
+            constraint_lipschitz=2**0.5,
+            loss_range=3.0,
+            constraint_range=1.0,
+            strong_convexity=1.0,
+            slater=1.0,
+            error_bound=1.0,
         ),
     ),
-    _toy_draw, _strong_best, _toy_reveal, L1Ball(1.0, shape=2),
-)  # fmt: skip
+    _toy_draw,
+    _strong_best,
+    _toy_reveal,
+    L1Ball(1.0, shape=2),
+)
 
 
-# -- A polyhedron: six scaled rows that cut a box out of a ball whose centre is not 0 ----------------------------------
+# -- A polyhedron: six scaled rows that cut a box out of a ball whose centre is not 0
+# ----------------------------------
 
-CENTRE, LOWER, UPPER = np.array([0.5, -0.25, 0.0]), np.array([-0.5, -1.0, -0.75]), np.array([1.0, 0.5, 1.0])
+CENTRE, LOWER, UPPER = (
+    np.array([0.5, -0.25, 0.0]),
+    np.array([-0.5, -1.0, -0.75]),
+    np.array([1.0, 0.5, 1.0]),
+)
 ROWS = np.concatenate([np.diag([2.0, 1.0, 1.0]), -np.diag([1.0, 1.0, 0.5])])
 LEVELS = np.concatenate([[2.0, 1.0, 1.0] * UPPER, -np.array([1.0, 1.0, 0.5]) * LOWER])
 
@@ -203,20 +245,32 @@ def _rows_reveal(t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
 POLYHEDRON = KnownProblem(
     "polyhedron",
     Problem(
-        linear_loss, rows_excess, Ball(2.0, centre=CENTRE),
-        # Slater: the middle of the box is 0.875 from its third lower face, scaled by 0.5. Error bound: at most three
-        # faces are passed at once, and the flattest row has slope 0.5.
+        linear_loss,
+        rows_excess,
+        Ball(2.0, centre=CENTRE),
+        # Slater: the middle of the box is 0.875 from its third lower face, scaled by 0.5. Error
+        # bound: at most three faces are passed at once, and the flattest row has slope 0.5.
         Constants(
-            loss_lipschitz=3.0, constraint_lipschitz=2.0, loss_range=12.0,
-            constraint_range=float(np.max(np.abs(ROWS @ CENTRE - LEVELS) + 2.0 * np.linalg.norm(ROWS, axis=1))),
-            constraint_smoothness=0.0, slater=0.4375, error_bound=0.5 / 3**0.5,
+            loss_lipschitz=3.0,
+            constraint_lipschitz=2.0,
+            loss_range=12.0,
+            constraint_range=float(
+                np.max(np.abs(ROWS @ CENTRE - LEVELS) + 2.0 * np.linalg.norm(ROWS, axis=1))
+            ),
+            constraint_smoothness=0.0,
+            slater=0.4375,
+            error_bound=0.5 / 3**0.5,
         ),
     ),
-    _rows_draw, _rows_best, _rows_reveal, Box(LOWER, UPPER),
-)  # fmt: skip
+    _rows_draw,
+    _rows_best,
+    _rows_reveal,
+    Box(LOWER, UPPER),
+)
 
 
-# -- Doubly stochastic matrices, 3 x 3: 21 constraints, equalities as pairs, so no Slater point ------------------------
+# -- Doubly stochastic matrices, 3 x 3: 21 constraints, equalities as pairs, so no Slater point
+# ------------------------
 
 PERMUTATIONS = np.array([np.eye(3)[list(p)] for p in itertools.permutations(range(3))])
 STRETCH = 1.2
@@ -235,11 +289,14 @@ def doubly_stochastic_excess(x: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def _doubly_draw(generator: np.random.Generator, rounds: int) -> Any:
-    return STRETCH * PERMUTATIONS[generator.choice(6, size=rounds, p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.1])]
+    return (
+        STRETCH * PERMUTATIONS[generator.choice(6, size=rounds, p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.1])]
+    )
 
 
 def _doubly_best(y: Any) -> tuple[Array, float]:
-    # The mean of the data has row and column sums STRETCH; the nearest matrix with sums 1 lowers all entries alike.
+    # The mean of the data has row and column sums STRETCH; the nearest matrix with sums 1 lowers
+    # all entries alike.
     x = y.mean(axis=0) - (STRETCH - 1) / 3
     assert x.min() >= 0, "too few rounds for the closed form: an entry would be negative"
     return x, float(np.sum((x - y) ** 2) / 2)
@@ -253,18 +310,28 @@ def _doubly_reveal(t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
 DOUBLY = KnownProblem(
     "doubly-stochastic",
     Problem(
-        matching_loss, doubly_stochastic_excess, Ball(3**0.5, shape=(3, 3)),
-        # |x - y| runs from 0.2 sqrt(3) to 2.2 sqrt(3); a row sum has slope sqrt(3) and runs from -3 to 3.
+        matching_loss,
+        doubly_stochastic_excess,
+        Ball(3**0.5, shape=(3, 3)),
+        # |x - y| runs from 0.2 sqrt(3) to 2.2 sqrt(3); a row sum has slope sqrt(3) and runs from -3
+        # to 3.
         Constants(
-            loss_lipschitz=2.2 * 3**0.5, constraint_lipschitz=3**0.5, loss_range=7.2, constraint_range=4.0,
-            constraint_smoothness=0.0, strong_convexity=1.0,
+            loss_lipschitz=2.2 * 3**0.5,
+            constraint_lipschitz=3**0.5,
+            loss_range=7.2,
+            constraint_range=4.0,
+            constraint_smoothness=0.0,
+            strong_convexity=1.0,
         ),
     ),
-    _doubly_draw, _doubly_best, _doubly_reveal,
-)  # fmt: skip
+    _doubly_draw,
+    _doubly_best,
+    _doubly_reveal,
+)
 
 
-# -- Half-planes that move and tilt their weight every round: s_t <a_i, x> <= s_t b_ti, i = 1..4 -----------------------
+# -- Half-planes that move and tilt their weight every round: s_t <a_i, x> <= s_t b_ti, i = 1..4
+# -----------------------
 
 NORMALS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 
@@ -304,18 +371,28 @@ def _moving_reveal(t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
 MOVING = KnownProblem(
     "moving",
     Problem(
-        moving_loss, half_plane_excess, Ball(1.0, shape=2),
+        moving_loss,
+        half_plane_excess,
+        Ball(1.0, shape=2),
         # The centre has a margin of at least 0.2, halved by the smaller weight.
         Constants(
-            loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=1.6,
-            constraint_smoothness=0.0, constraint_count=4, slater=0.1,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            loss_range=2.0,
+            constraint_range=1.6,
+            constraint_smoothness=0.0,
+            constraint_count=4,
+            slater=0.1,
         ),
     ),
-    _moving_draw, _moving_best, _moving_reveal,
-)  # fmt: skip
+    _moving_draw,
+    _moving_best,
+    _moving_reveal,
+)
 
 
-# -- A matrix in a box, and one smooth constraint: |X|^2 <= 1 ----------------------------------------------------------
+# -- A matrix in a box, and one smooth constraint: |X|^2 <= 1
+# ----------------------------------------------------------
 
 
 def inner_loss(x: jax.Array, c: jax.Array) -> jax.Array:
@@ -344,15 +421,25 @@ def _matrix_reveal(t: jax.Array, x: jax.Array, key: jax.Array) -> Any:
 MATRIX = KnownProblem(
     "matrix",
     Problem(
-        inner_loss, disc_excess, Box(-1.0, 1.0, shape=(2, 3)),
+        inner_loss,
+        disc_excess,
+        Box(-1.0, 1.0, shape=(2, 3)),
         # |x| <= sqrt(6); g = (|x| - 1)(|x| + 1)/2 is at least the distance to the ball.
         Constants(
-            loss_lipschitz=2.0, constraint_lipschitz=6**0.5, loss_range=4 * 6**0.5, constraint_range=2.5,
-            constraint_smoothness=1.0, slater=0.5, error_bound=1.0,
+            loss_lipschitz=2.0,
+            constraint_lipschitz=6**0.5,
+            loss_range=4 * 6**0.5,
+            constraint_range=2.5,
+            constraint_smoothness=1.0,
+            slater=0.5,
+            error_bound=1.0,
         ),
     ),
-    _matrix_draw, _matrix_best, _matrix_reveal, Ball(1.0, shape=(2, 3)),
-)  # fmt: skip
+    _matrix_draw,
+    _matrix_best,
+    _matrix_reveal,
+    Ball(1.0, shape=(2, 3)),
+)
 
 
 PROBLEMS = (TOY, STRONG, POLYHEDRON, DOUBLY, MOVING, MATRIX)

@@ -27,7 +27,8 @@ def require_close(a: Any, b: Any, sentence: str, rtol: float = 0.0, atol: float 
     a, b = np.asarray(a), np.asarray(b)
     require(
         a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol),
-        f"{sentence} (largest difference {np.max(np.abs(a - b), initial=0.0) if a.shape == b.shape else 'of shapes'})",
+        f"{sentence} (largest difference "
+        f"{np.max(np.abs(a - b), initial=0.0) if a.shape == b.shape else 'of shapes'})",
     )
 
 

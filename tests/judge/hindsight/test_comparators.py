@@ -1,4 +1,5 @@
-"""Comparators that move, against CVXPY round by round and against all sequences of a short stream."""
+"""Comparators that move, against CVXPY round by round and against all sequences of a short
+stream."""
 
 import itertools
 
@@ -29,7 +30,9 @@ def segment(seed, start, stop, varying):
 def test_the_best_decision_of_each_round(problem):
     best = taut.hindsight(problem, Z, seeds=2, comparator="per-round")
     assert best.decision.shape == (2, T, 3)
-    alone = np.array([[segment(seed, t, t + 1, problem is DISTANCE)[0] for t in range(T)] for seed in range(2)])
+    alone = np.array(
+        [[segment(seed, t, t + 1, problem is DISTANCE)[0] for t in range(T)] for seed in range(2)]
+    )
     assert best.loss == pytest.approx(alone.sum(axis=1), rel=1e-7)
     steps = np.linalg.norm(np.diff(best.decision, axis=1), axis=2)
     assert best.path_length == pytest.approx(steps.sum(axis=1))
@@ -38,21 +41,29 @@ def test_the_best_decision_of_each_round(problem):
     assert best.comparator == "per-round"
     parts = taut.hindsight(problem, Z, seeds=2, comparator="per-round", prefixes=[4, T, 1])
     assert parts.loss == pytest.approx(np.cumsum(alone, axis=1)[:, [3, T - 1, 0]], rel=1e-7)
-    assert parts.path_length == pytest.approx(np.stack([steps[:, :3].sum(axis=1), steps.sum(axis=1), [0, 0]], axis=1))
+    assert parts.path_length == pytest.approx(
+        np.stack([steps[:, :3].sum(axis=1), steps.sum(axis=1), [0, 0]], axis=1)
+    )
 
 
 def test_equal_rounds_are_solved_once():
     repeated = np.tile(Z[0, :2], (300, 1))
     best = taut.hindsight(STEADY, repeated, comparator="per-round")
     assert "2 programs" in best.solver
-    assert best.loss[0] == pytest.approx(300 * sum(segment(0, t, t + 1, False)[0] for t in range(2)), rel=1e-7)
+    assert best.loss[0] == pytest.approx(
+        300 * sum(segment(0, t, t + 1, False)[0] for t in range(2)), rel=1e-7
+    )
 
 
 def test_regret_against_comparators_that_move():
     run = taut.simulate(taut.ClippedOGD(0.1, 4.0), STEADY, Z, seeds=2, record=("loss", "excess"))
     fixed, moving, shifting = (
         taut.hindsight(STEADY, Z, seeds=2, **options)
-        for options in ({}, {"comparator": "per-round"}, {"comparator": "shifting", "breakpoints": [4]})
+        for options in (
+            {},
+            {"comparator": "per-round"},
+            {"comparator": "shifting", "breakpoints": [4]},
+        )
     )
     regrets = [taut.metrics.regret(run, best) for best in (fixed, shifting, moving)]
     assert np.all(regrets[0] <= regrets[1] + 1e-9)
@@ -64,7 +75,10 @@ def test_regret_against_comparators_that_move():
 
 @pytest.mark.parametrize("problem", [DISTANCE, STEADY], ids=["changing", "fixed"])
 def test_switches_are_the_best_of_all(problem):
-    costs = {(i, j): segment(0, i, j, problem is DISTANCE)[0] for i, j in itertools.combinations(range(T + 1), 2)}
+    costs = {
+        (i, j): segment(0, i, j, problem is DISTANCE)[0]
+        for i, j in itertools.combinations(range(T + 1), 2)
+    }
     for switches in (1, 2):
         every = {
             inner: sum(costs[pair] for pair in itertools.pairwise((0, *inner, T)))
@@ -75,7 +89,9 @@ def test_switches_are_the_best_of_all(problem):
         assert best.loss[0] == pytest.approx(every[inner], rel=1e-7)
         assert tuple(best.switches[0]) == inner
         assert best.decision.shape == (1, switches + 1, 3)
-        assert best.path_length[0] == pytest.approx(np.linalg.norm(np.diff(best.decision[0], axis=0), axis=1).sum())
+        assert best.path_length[0] == pytest.approx(
+            np.linalg.norm(np.diff(best.decision[0], axis=0), axis=1).sum()
+        )
         assert best.gap[0] <= 1e-8
         given = taut.hindsight(problem, Z[0], comparator="shifting", breakpoints=inner)
         assert given.loss[0] == pytest.approx(every[inner], rel=1e-7)
@@ -86,8 +102,11 @@ def test_switches_are_the_best_of_all(problem):
 
 
 def test_segments_that_are_infeasible_are_avoided():
-    """x >= 0.5 and then x <= -0.5: one switch makes it feasible, and only where the sign changes."""
-    problem = taut.Problem(lambda x, z: x**2, lambda x, z: 0.5 - z * x, taut.Box(-1.0, 1.0, shape=()))
+    """x >= 0.5 and then x <= -0.5: one switch makes it feasible, and only where the sign
+    changes."""
+    problem = taut.Problem(
+        lambda x, z: x**2, lambda x, z: 0.5 - z * x, taut.Box(-1.0, 1.0, shape=())
+    )
     signs = np.concatenate([np.ones(5), -np.ones(7)])
     with pytest.raises(taut.NoFeasibleDecision, match="over 12 rounds"):
         taut.hindsight(problem, signs)
@@ -109,11 +128,20 @@ def test_bad_arguments_are_named():
         ({"switches": 2}, 'switches: got a value with comparator="fixed"'),
         ({"comparator": "shifting"}, "expected either switches=... or breakpoints=..."),
         ({"comparator": "shifting", "switches": 1, "breakpoints": [3]}, "expected either switches"),
-        ({"comparator": "shifting", "breakpoints": [3, 3]}, r"breakpoints: got \[3, 3\]; expected increasing"),
+        (
+            {"comparator": "shifting", "breakpoints": [3, 3]},
+            r"breakpoints: got \[3, 3\]; expected increasing",
+        ),
         ({"comparator": "shifting", "breakpoints": [T]}, "below 10"),
-        ({"comparator": "shifting", "switches": 4, "grid": 4}, "switches: got 4; expected less than the 4 cells"),
+        (
+            {"comparator": "shifting", "switches": 4, "grid": 4},
+            "switches: got 4; expected less than the 4 cells",
+        ),
         ({"comparator": "shifting", "switches": 1, "prefixes": [3]}, "prefixes: got some"),
-        ({"comparator": "per-round", "method": "saga"}, 'method: got "saga" with comparator="per-round"'),
+        (
+            {"comparator": "per-round", "method": "saga"},
+            'method: got "saga" with comparator="per-round"',
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             taut.hindsight(STEADY, Z[0], **options)

@@ -1,4 +1,5 @@
-"""Hindsight against CVXPY formulations written out by hand, and against problems whose answer is known."""
+"""Hindsight against CVXPY formulations written out by hand, and against problems whose answer is
+known."""
 
 import math
 import re
@@ -37,32 +38,57 @@ SHIFT = np.array([0.2, -0.1, 0.05])
 
 LOSSES = {
     "affine": (lambda x, z: z @ x, A, lambda x, a: cp.sum(a @ x)),
-    "distance": (lambda x, z: jnp.sum((x - z) ** 2) / 2, A, lambda x, a: sum(cp.sum_squares(x - row) for row in a) / 2),
-    "regression": (lambda x, z: (z[0] @ x - z[1]) ** 2, (A, B), lambda x, a, b: cp.sum_squares(a @ x - b)),
+    "distance": (
+        lambda x, z: jnp.sum((x - z) ** 2) / 2,
+        A,
+        lambda x, a: sum(cp.sum_squares(x - row) for row in a) / 2,
+    ),
+    "regression": (
+        lambda x, z: (z[0] @ x - z[1]) ** 2,
+        (A, B),
+        lambda x, a, b: cp.sum_squares(a @ x - b),
+    ),
     "logistic": (logistic, (A, SIGN), lambda x, a, s: cp.sum(cp.logistic(-cp.multiply(s, a @ x)))),
     "exponential": (lambda x, z: jnp.exp(z @ x), A, lambda x, a: cp.sum(cp.exp(a @ x))),
-    "absolute": (lambda x, z: jnp.abs(z[0] @ x - z[1]), (A, B), lambda x, a, b: cp.norm1(a @ x - b)),
+    "absolute": (
+        lambda x, z: jnp.abs(z[0] @ x - z[1]),
+        (A, B),
+        lambda x, a, b: cp.norm1(a @ x - b),
+    ),
 }
 SOLVERS = {
-    "affine": "clarabel, affine", "distance": "clarabel, quadratic", "regression": "clarabel, quadratic",
-    "logistic": "newton", "exponential": "newton", "absolute": "cutting planes",
-}  # fmt: skip
+    "affine": "clarabel, affine",
+    "distance": "clarabel, quadratic",
+    "regression": "clarabel, quadratic",
+    "logistic": "newton",
+    "exponential": "newton",
+    "absolute": "cutting planes",
+}
 CONSTRAINTS = {
     "rows": (lambda x: ROWS @ x - LIMITS, lambda x: [ROWS @ x - LIMITS]),
-    "ellipsoid": (lambda x: jnp.sum((FACTOR @ (x - SHIFT)) ** 2) - 0.05, lambda x: [cp.sum_squares(FACTOR @ (x - SHIFT)) - 0.05]),
+    "ellipsoid": (
+        lambda x: jnp.sum((FACTOR @ (x - SHIFT)) ** 2) - 0.05,
+        lambda x: [cp.sum_squares(FACTOR @ (x - SHIFT)) - 0.05],
+    ),
     "l1": (lambda x: jnp.abs(x).sum() - 0.5, lambda x: [cp.norm1(x) - 0.5]),
     "norm": (lambda x: jnp.linalg.norm(x - SHIFT) - 0.3, lambda x: [cp.norm2(x - SHIFT) - 0.3]),
-    "soft": (lambda x: jax.nn.logsumexp(3 * ROWS @ x) - 1.9, lambda x: [cp.log_sum_exp(3 * ROWS @ x) - 1.9]),
+    "soft": (
+        lambda x: jax.nn.logsumexp(3 * ROWS @ x) - 1.9,
+        lambda x: [cp.log_sum_exp(3 * ROWS @ x) - 1.9],
+    ),
     "mixed": (
         lambda x: (ROWS @ x - LIMITS, x @ x - 0.3, jnp.max(jnp.abs(x)) - 0.3),
         lambda x: [ROWS @ x - LIMITS, cp.sum_squares(x) - 0.3, cp.norm_inf(x) - 0.3],
     ),
-}  # fmt: skip
+}
 BALL, BOX = taut.Ball(0.8, shape=D), taut.Box([-0.5, -0.4, -0.3], 0.6)
 DOMAINS = {
-    "ball": BALL, "box": BOX, "l1 ball": taut.L1Ball(0.9, shape=D), "simplex": taut.Simplex(D, total=0.5),
+    "ball": BALL,
+    "box": BOX,
+    "l1 ball": taut.L1Ball(0.9, shape=D),
+    "simplex": taut.Simplex(D, total=0.5),
     "product": taut.Product(taut.Ball(0.5, shape=2), taut.Box(-0.3, 0.2, shape=1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +108,9 @@ def test_agrees_with_cvxpy_and_its_multipliers_prove_it(loss, constraint, domain
     constraints, stated = CONSTRAINTS[constraint]
     domain = DOMAINS[domain]
     problem = taut.Problem(function, constraints, domain)
-    best = hindsight(taut.max_of(problem) if aggregated else problem, data, seeds=SEEDS, prefixes=PREFIXES)
+    best = hindsight(
+        taut.max_of(problem) if aggregated else problem, data, seeds=SEEDS, prefixes=PREFIXES
+    )
     assert best.decision.shape == (SEEDS, 2, D)
     assert best.prefixes == PREFIXES
     assert best.solver.startswith(SOLVERS[loss])
@@ -97,17 +125,24 @@ def test_agrees_with_cvxpy_and_its_multipliers_prove_it(loss, constraint, domain
             value = solved(written(x, *parts), inside + [one <= 0 for one in stated(x)])
             assert best.loss[seed, i] == pytest.approx(value, rel=1e-7, abs=1e-7)
             played = sum(
-                float(function(best.decision[seed, i], jax.tree.map(lambda a, t=t: a[t], rows))) for t in range(rounds)
+                float(function(best.decision[seed, i], jax.tree.map(lambda a, t=t: a[t], rows)))
+                for t in range(rounds)
             )
             assert played == pytest.approx(best.loss[seed, i], rel=1e-12, abs=1e-12)
             assert np.all(
-                np.concatenate([np.ravel(g) for g in jax.tree.leaves(constraints(best.decision[seed, i]))]) <= 1e-8
+                np.concatenate(
+                    [np.ravel(g) for g in jax.tree.leaves(constraints(best.decision[seed, i]))]
+                )
+                <= 1e-8
             )
-            # The Lagrangian's minimum over the domain alone reaches the same value: the multipliers are right.
+            # The Lagrangian's minimum over the domain alone reaches the same value: the multipliers
+            # are right.
             weights = best.multipliers[seed, i]
             assert weights.min() >= 0
             joined = cp.hstack([cp.reshape(one, (one.size,), order="C") for one in stated(x)])
-            assert solved(written(x, *parts) + weights @ joined, inside) == pytest.approx(value, rel=1e-6, abs=1e-6)
+            assert solved(written(x, *parts) + weights @ joined, inside) == pytest.approx(
+                value, rel=1e-6, abs=1e-6
+            )
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +153,9 @@ def toy():
 def test_prefixes_and_seeds_equal_separate_solves(toy):
     c = np.random.default_rng(1).normal(size=(3, 50, 2))
     best = hindsight(toy, c, seeds=3, prefixes=[50, 1, 17, 17])
-    assert best.loss == pytest.approx(-np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [49, 0, 16, 16]], rel=1e-9)
+    assert best.loss == pytest.approx(
+        -np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [49, 0, 16, 16]], rel=1e-9
+    )
     for seed in range(3):
         alone = hindsight(toy, c[seed], horizon=17)
         assert alone.prefixes is None
@@ -134,7 +171,9 @@ def test_regret_of_a_run_uses_it(toy):
     best = hindsight(toy, run.stream, prefixes=[10, 30])
     regret = taut.metrics.regret(run, best, rounds=[10, 30])
     total = np.cumsum(run.loss, axis=1)[:, [9, 29]]
-    assert regret == pytest.approx(total + np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [9, 29]], rel=1e-8)
+    assert regret == pytest.approx(
+        total + np.abs(np.cumsum(c, axis=1)).max(axis=-1)[:, [9, 29]], rel=1e-8
+    )
 
 
 def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
@@ -171,7 +210,10 @@ def test_constraints_that_change_from_round_to_round():
             value = solved(A[seed, :rounds].sum(axis=0) @ x, rows + BALL.to_cvxpy(x))
             assert best.loss[seed, i] == pytest.approx(value, rel=1e-7)
             at = best.decision[seed, i]
-            excess = max(float(jnp.max(constraints(at, (way[seed, t], room[seed, t])))) for t in range(rounds))
+            excess = max(
+                float(jnp.max(constraints(at, (way[seed, t], room[seed, t]))))
+                for t in range(rounds)
+            )
             assert best.violation[seed, i] == pytest.approx(excess, abs=1e-12)
             assert excess <= 1e-9
     assert best.multipliers.shape == (SEEDS, 2, 2)
@@ -182,7 +224,9 @@ def test_one_round_that_is_not_quadratic_is_noticed():
     odd[421] = 1.0
     z = np.random.default_rng(5).normal(size=600)
     problem = taut.Problem(
-        lambda x, z: (x[0] - z[0]) ** 2 + z[1] * x[0] ** 4, lambda x: x.sum() - 9, taut.Box(-2.0, 2.0, shape=1)
+        lambda x, z: (x[0] - z[0]) ** 2 + z[1] * x[0] ** 4,
+        lambda x: x.sum() - 9,
+        taut.Box(-2.0, 2.0, shape=1),
     )
     best = hindsight(problem, (z, 500 * odd))
     assert best.solver.startswith("newton")
@@ -196,7 +240,9 @@ def test_a_kink_that_sampling_misses_is_found_at_the_solution():
 
     problem = taut.Problem(lambda x, z: -z * x.sum(), constraints, taut.Box(-1.0, 1.0, shape=12))
     scaling = Scaling.of(problem.domain)
-    assert fixed_structure(problem.constraints, scaling, np.random.default_rng(0)).affine.size == 1  # taken for affine
+    assert (
+        fixed_structure(problem.constraints, scaling, np.random.default_rng(0)).affine.size == 1
+    )  # taken for affine
     best = hindsight(problem, np.ones(5))
     assert best.loss[0] == pytest.approx(-5 * 11.9, rel=1e-9)
     assert best.violation[0] <= 1e-6
@@ -210,12 +256,16 @@ def test_doubly_stochastic_matrices_are_approximated_by_their_mean():
     def constraints(x):
         return x.sum(axis=0) - 1, 1 - x.sum(axis=0), x.sum(axis=1) - 1, 1 - x.sum(axis=1), -x
 
-    problem = taut.Problem(lambda x, y: jnp.sum((x - y) ** 2) / 2, constraints, taut.Ball(2.0, shape=shape))
+    problem = taut.Problem(
+        lambda x, y: jnp.sum((x - y) ** 2) / 2, constraints, taut.Ball(2.0, shape=shape)
+    )
     best = hindsight(taut.max_of(problem), orders, prefixes=[3, 60])
     for i, rounds in enumerate((3, 60)):
         mean = orders[:rounds].mean(axis=0)
         assert best.decision[0, i] == pytest.approx(mean, abs=1e-5)
-        assert best.loss[0, i] == pytest.approx(((orders[:rounds] - mean) ** 2).sum() / 2, rel=1e-10)
+        assert best.loss[0, i] == pytest.approx(
+            ((orders[:rounds] - mean) ** 2).sum() / 2, rel=1e-10
+        )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +282,9 @@ def test_doubly_stochastic_matrices_are_approximated_by_their_mean():
 def test_infeasible_problems_are_named_with_a_bound(constraints, least):
     z = np.array([[1.0, 2.0], [-1.0, 0.5]])
     problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= .* for all x of the domain") as caught:
+    with pytest.raises(
+        ValueError, match=r"constraints: got max_i g_i\(x\) >= .* for all x of the domain"
+    ) as caught:
         hindsight(problem, z)
     assert float(str(caught.value).split(">= ")[1].split(" >")[0]) == pytest.approx(least, rel=1e-4)
 
@@ -242,13 +294,17 @@ ALMOST = {  # constraints over the unit disc, and min max_i g_i there
     "row and ball": (lambda x: jnp.stack([0.1 - x[0], x @ x - 0.04]), 0.6 - math.sqrt(0.39)),
     "l1": (lambda x: jnp.abs(x).sum() - 1, -1.0),
     "changing": (lambda x, z: jnp.sign(z[0]) * x[0] - 0.1, -0.1),
-    "no balls": (lambda x: jnp.stack([jnp.sum((x - 0.6) ** 2), jnp.sum((x + 0.6) ** 2)]) - 0.1, 0.62),
+    "no balls": (
+        lambda x: jnp.stack([jnp.sum((x - 0.6) ** 2), jnp.sum((x + 0.6) ** 2)]) - 0.1,
+        0.62,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ALMOST)
 def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
-    """The solver calls everything infeasible, with its own multipliers or with wrong ones: no bound may exceed the truth."""
+    """The solver calls everything infeasible, with its own multipliers or with wrong ones: no bound
+    may exceed the truth."""
     constraints, least = ALMOST[name]
     problem = taut.Problem(lambda x, z: z @ x, constraints, taut.Ball(1.0, shape=2))
     z = np.array([[1.0, 2.0], [-1.0, 0.5]])
@@ -259,7 +315,10 @@ def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
     def mistaken(solver, attempt, curvature, slope, offsets):
         solution = honest(solver, attempt, curvature, slope, offsets)
         made_up = np.asarray(solution.z) + (0.3 * rng.normal(size=len(solution.z)) if draw else 0)
-        kept = {key: getattr(solution, key) for key in ("x", "obj_val", "obj_val_dual", "r_prim", "r_dual")}
+        kept = {
+            key: getattr(solution, key)
+            for key in ("x", "obj_val", "obj_val_dual", "r_prim", "r_dual")
+        }
         return SimpleNamespace(status="PrimalInfeasible", z=made_up, **kept)
 
     monkeypatch.setattr(Solver, "_solved", mistaken)
@@ -268,8 +327,12 @@ def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
             hindsight(problem, z)
         bound = float(re.search(r">= (-?[\d.]+(e[-+]\d+)?|-inf)", str(caught.value)).group(1))
         claimed = caught.type is taut.NoFeasibleDecision
-        assert claimed == (bound > 0) == ("could not be proven" not in str(caught.value)), caught.value
-        assert bound <= least + (1e-5 if claimed else 5e-3) * abs(least), draw  # printed with six digits or three
+        assert claimed == (bound > 0) == ("could not be proven" not in str(caught.value)), (
+            caught.value
+        )
+        assert bound <= least + (1e-5 if claimed else 5e-3) * abs(least), (
+            draw
+        )  # printed with six digits or three
         proven += claimed
     assert (proven > 0) == (least > 0)
 
@@ -277,9 +340,21 @@ def test_infeasibility_is_claimed_only_with_a_proof(name, monkeypatch):
 @pytest.mark.parametrize(
     ("loss", "constraints", "message"),
     [
-        (lambda x, z: z @ x, lambda x: 0.25 - x @ x, "constraints: got a function that is not convex"),
-        (lambda x, z: z @ x, lambda x, z: jnp.sin(5 * x[0] + z[0]), "constraints: got a function that is not convex"),
-        (lambda x, z: z @ x - x @ x, lambda x: x[0], "loss: .* is not convex: its mean has the curvature -2 "),
+        (
+            lambda x, z: z @ x,
+            lambda x: 0.25 - x @ x,
+            "constraints: got a function that is not convex",
+        ),
+        (
+            lambda x, z: z @ x,
+            lambda x, z: jnp.sin(5 * x[0] + z[0]),
+            "constraints: got a function that is not convex",
+        ),
+        (
+            lambda x, z: z @ x - x @ x,
+            lambda x: x[0],
+            "loss: .* is not convex: its mean has the curvature -2 ",
+        ),
         (lambda x, z: jnp.cos(3 * x[0] + z[0]), lambda x: x[1], "loss: .* is not convex"),
         (
             lambda x, z: jnp.log(x[0] - 2) * z[0],
@@ -356,10 +431,17 @@ def test_any_multipliers_bound_the_optimum_from_below(toy):
     c, u, w = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) / 3, rng.uniform(size=6)
     zero = np.zeros(2)
     nothing = [Proof(zero, 0.0, zero, 0.0, {(0, FIXED): weight}, np.zeros(0)) for weight in w]
-    bounds = lower_bounds(oracle, [0] * 6, u, np.sum(2 * c * u, axis=1), 2 * c, nothing, np.zeros(6))
+    bounds = lower_bounds(
+        oracle, [0] * 6, u, np.sum(2 * c * u, axis=1), 2 * c, nothing, np.zeros(6)
+    )
     slope = 2 * c + w[:, None] * 2 * np.sign(u)
     excess = 2 * np.abs(u).sum(axis=1) - 1
-    by_hand = np.sum(2 * c * u, axis=1) + w * excess - np.linalg.norm(slope, axis=1) - np.sum(slope * u, axis=1)
+    by_hand = (
+        np.sum(2 * c * u, axis=1)
+        + w * excess
+        - np.linalg.norm(slope, axis=1)
+        - np.sum(slope * u, axis=1)
+    )
     without = -2 * np.linalg.norm(c, axis=1)  # multipliers that prove nothing leave the ball
     assert bounds == pytest.approx(np.maximum(by_hand, without), rel=1e-9)
     assert np.all(bounds <= -np.abs(c).max(axis=1) + 1e-9)
@@ -386,7 +468,10 @@ def test_bounds_by_projection_stay_below_the_minimum_however_near_the_point_is(f
     """A projected point is not the minimiser; what it can be off by is subtracted."""
     ball = taut.Ball(2.0, shape=3)
     rng = np.random.default_rng(4)
-    directions, points = rng.normal(size=(20, 3)), np.asarray([ball.project(x) for x in rng.normal(size=(20, 3))])
+    directions, points = (
+        rng.normal(size=(20, 3)),
+        np.asarray([ball.project(x) for x in rng.normal(size=(20, 3))]),
+    )
     exact = -2 * np.linalg.norm(directions, axis=1) - np.sum(directions * points, axis=1)
     bound = _least_change_by_projection(ball, directions, points, far)
     assert np.all(bound <= exact + 1e-9)
@@ -394,11 +479,18 @@ def test_bounds_by_projection_stay_below_the_minimum_however_near_the_point_is(f
 
 
 def test_tangents_that_are_nearly_parallel_do_not_keep_the_multipliers_from_a_proof(monkeypatch):
-    """On a sphere the gap stayed near 1e-7 for 60 programs: solvers cannot tell the multipliers of such tangents apart."""
+    """On a sphere the gap stayed near 1e-7 for 60 programs: solvers cannot tell the multipliers of
+    such tangents apart."""
     solved_programs, real = [], Program.minimise
-    monkeypatch.setattr(Program, "minimise", lambda *given, **named: solved_programs.append(1) or real(*given, **named))
+    monkeypatch.setattr(
+        Program,
+        "minimise",
+        lambda *given, **named: solved_programs.append(1) or real(*given, **named),
+    )
     c = np.random.default_rng(3).normal(size=(59, 4))
-    ball = taut.Problem(lambda x, z: z @ x, lambda x: jnp.linalg.norm(x - 0.1) - 0.4, taut.Ball(1.0, shape=4))
+    ball = taut.Problem(
+        lambda x, z: z @ x, lambda x: jnp.linalg.norm(x - 0.1) - 0.4, taut.Ball(1.0, shape=4)
+    )
     best = hindsight(ball, c)
     way = -c.sum(axis=0) / np.linalg.norm(c.sum(axis=0))
     np.testing.assert_allclose(best.decision[0], 0.1 + 0.4 * way, atol=1e-8)
@@ -406,11 +498,15 @@ def test_tangents_that_are_nearly_parallel_do_not_keep_the_multipliers_from_a_pr
     assert len(solved_programs) <= 20
 
 
-@pytest.mark.parametrize(("few", "most"), [(2**21, 12), (0, 60)], ids=["groups of rounds", "one group"])
+@pytest.mark.parametrize(
+    ("few", "most"), [(2**21, 12), (0, 60)], ids=["groups of rounds", "one group"]
+)
 def test_kinks_take_few_cutting_planes_if_rounds_have_their_own(few, most, monkeypatch):
     monkeypatch.setattr(objective, "FEW", few)
     z = np.random.default_rng(5).normal(size=(2, 150, 3))
-    problem = taut.Problem(lambda x, z: jnp.abs(z @ x - 0.5), lambda x: x @ x - 0.04, taut.Ball(1.0, shape=3))
+    problem = taut.Problem(
+        lambda x, z: jnp.abs(z @ x - 0.5), lambda x: x @ x - 0.04, taut.Ball(1.0, shape=3)
+    )
     best = hindsight(problem, z, seeds=2, prefixes=[20, 150])
     iterations = int(re.search(r"\((\d+) iterations", best.solver).group(1))
     assert best.solver.startswith("cutting planes")
@@ -418,6 +514,8 @@ def test_kinks_take_few_cutting_planes_if_rounds_have_their_own(few, most, monke
     for seed in range(2):
         for i, rounds in enumerate((20, 150)):
             x = cp.Variable(3)
-            value = solved(cp.norm1(z[seed, :rounds] @ x - 0.5), [cp.sum_squares(x) <= 0.04, cp.norm2(x) <= 1])
+            value = solved(
+                cp.norm1(z[seed, :rounds] @ x - 0.5), [cp.sum_squares(x) <= 0.04, cp.norm2(x) <= 1]
+            )
             assert best.loss[seed, i] == pytest.approx(value, rel=3e-8)
     assert best.gap.max() <= 1e-8

@@ -1,4 +1,5 @@
-"""Problems without a feasible decision: the exception carries the least-violating one, as CVXPY finds it."""
+"""Problems without a feasible decision: the exception carries the least-violating one, as CVXPY
+finds it."""
 
 import pickle
 
@@ -47,7 +48,9 @@ def test_fixed_constraints(name):
     with pytest.raises(taut.NoFeasibleDecision, match="for all x of the domain") as caught:
         taut.hindsight(taut.Problem(LOSS, constraints, domain), ROWS[0])
     found, (value, _) = caught.value, least(stated, domain)
-    at = float(max(np.max(np.asarray(g)) for g in np.atleast_1d(constraints(jnp.asarray(found.decision)))))
+    at = float(
+        max(np.max(np.asarray(g)) for g in np.atleast_1d(constraints(jnp.asarray(found.decision))))
+    )
     assert found.violation == pytest.approx(at, rel=1e-12)
     assert 0 < found.bound <= value + 1e-7
     assert found.violation == pytest.approx(value, rel=1e-5)
@@ -57,12 +60,16 @@ def test_fixed_constraints(name):
 
 def test_constraints_that_change_contradict_each_other_over_time():
     problem = taut.Problem(LOSS, lambda x, z: 0.3 - z @ x, taut.Ball(1.0, shape=3))
-    with pytest.raises(taut.NoFeasibleDecision, match="over 12 rounds for all x of the domain") as caught:
+    with pytest.raises(
+        taut.NoFeasibleDecision, match="over 12 rounds for all x of the domain"
+    ) as caught:
         taut.hindsight(problem, ROWS, seeds=2)
     found = caught.value
     value, _ = least(lambda x: [0.3 - ROWS[found.seed] @ x], problem.domain)
     assert found.violation == pytest.approx(value, rel=1e-5)
-    assert found.violation == pytest.approx(float(np.max(0.3 - ROWS[found.seed] @ found.decision)), rel=1e-12)
+    assert found.violation == pytest.approx(
+        float(np.max(0.3 - ROWS[found.seed] @ found.decision)), rel=1e-12
+    )
     assert found.rounds == 12
     again = pickle.loads(pickle.dumps(found))
     assert str(again) == str(found)
@@ -79,7 +86,9 @@ def test_simulations_and_models_raise_the_same_exception():
     model = taut.from_cvxpy(z @ x, [z @ x >= 0.3], domain=domain)
     with pytest.raises(taut.NoFeasibleDecision) as caught:
         taut.hindsight(model, ROWS[0])
-    assert caught.value.violation == pytest.approx(least(lambda x: [0.3 - ROWS[0] @ x], domain)[0], rel=1e-5)
+    assert caught.value.violation == pytest.approx(
+        least(lambda x: [0.3 - ROWS[0] @ x], domain)[0], rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,8 @@ def test_simulations_and_models_raise_the_same_exception():
     ids=["square", "norm", "changing"],
 )
 def test_a_feasible_set_that_is_a_single_point_is_refused_by_name(constraints):
-    """For affine losses no multiplier exists; a loss whose minimiser is the point itself may still be answered."""
+    """For affine losses no multiplier exists; a loss whose minimiser is the point itself may still
+    be answered."""
     problem = taut.Problem(LOSS, constraints, taut.Ball(1.0, shape=3))
     try:
         best = taut.hindsight(problem, ROWS[0])

@@ -18,7 +18,9 @@ def used_and_dropped(number):
     def constraints(x):
         return jnp.abs(x).sum() - 1
 
-    problem = taut.Problem(loss, constraints, taut.Ball(1.0, shape=2), taut.Constants(error_bound=1.0, slater=1.0))
+    problem = taut.Problem(
+        loss, constraints, taut.Ball(1.0, shape=2), taut.Constants(error_bound=1.0, slater=1.0)
+    )
     best = taut.hindsight(problem, data)
     taut.hindsight(problem, data, comparator="per-round")
     taut.hindsight(problem, data[:, None], seeds=20)

@@ -15,7 +15,11 @@ from taut.judge.hindsight.scaling import Scaling
 
 @pytest.fixture(scope="module")
 def dispatch():
-    cost, price, emission = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1, 0.6]), np.array([0.26, 0.38, 0.37])
+    cost, price, emission = (
+        np.array([0.2, 0.12, 0.14]),
+        np.array([1.5, 1, 0.6]),
+        np.array([0.26, 0.38, 0.37]),
+    )
     most = np.array([20.0, 15, 18])
     demand = 33 + 6 * np.sin(np.arange(2880) / 46) + np.random.default_rng(7).normal(size=2880)
     problem = taut.Problem(
@@ -83,12 +87,23 @@ def test_an_epoch_of_saga_is_its_recursion():
 
     rounds, step = 5, 0.01
     before = (jnp.asarray(u), jnp.asarray(memory))
-    moved, kept = _epoch(loss, lambda x: x / 2, scaling, None, jnp.asarray(a), rounds, *before, step, 3)
+    moved, kept = _epoch(
+        loss, lambda x: x / 2, scaling, None, jnp.asarray(a), rounds, *before, step, 3
+    )
     draws = np.asarray(jax.random.uniform(jax.random.key(3), (7,)))[:rounds]
     table = memory.copy()
     for j in np.argsort(draws):
         slope = 4 * (u - a[j]) ** 3
-        u = (u - step * (slope - table[j] + memory.sum(axis=0) / rounds + (table - memory).sum(axis=0) / rounds)) / 2
+        u = (
+            u
+            - step
+            * (
+                slope
+                - table[j]
+                + memory.sum(axis=0) / rounds
+                + (table - memory).sum(axis=0) / rounds
+            )
+        ) / 2
         table[j] = slope
     assert np.asarray(moved) == pytest.approx(u, rel=1e-12)
     assert np.asarray(kept)[:rounds] == pytest.approx(table[:rounds], rel=1e-12)
@@ -98,16 +113,26 @@ def test_a_wrong_projection_is_refused(dispatch):
     problem, demand, project = dispatch
     with pytest.raises(ValueError, match=r"projection: got a point with max_i g_i"):
         hindsight(problem, demand, method="saga", projection=lambda x: jnp.clip(x, 0, 18))
-    with pytest.raises(ValueError, match=r"projection: got a feasible point that is not the nearest"):
+    with pytest.raises(
+        ValueError, match=r"projection: got a feasible point that is not the nearest"
+    ):
         hindsight(problem, demand, method="saga", projection=lambda x: project(x) / 2)
-    changing = taut.Problem(lambda x, z: x @ x + z, lambda x, z: x.sum() - z, taut.Ball(1.0, shape=2))
+    changing = taut.Problem(
+        lambda x, z: x @ x + z, lambda x, z: x.sum() - z, taut.Ball(1.0, shape=2)
+    )
     with pytest.raises(ValueError, match="projection: got None for constraints that change"):
         hindsight(changing, np.ones(5), method="saga")
     with pytest.raises(ValueError, match="prefixes: got several with constraints that change"):
         hindsight(changing, np.ones(5), method="saga", projection=lambda x: x, prefixes=[2, 5])
     empty = taut.Problem(lambda x, z: x @ x + z, lambda x: x.sum() + 3, taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match=r"constraints: got max_i g_i\(x\) >= 1.58579 > 0 for all x of the domain"):
+    with pytest.raises(
+        ValueError, match=r"constraints: got max_i g_i\(x\) >= 1.58579 > 0 for all x of the domain"
+    ):
         hindsight(empty, np.ones(5), method="saga")
-    l1 = taut.Problem(lambda x, z: x @ x + z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
-    with pytest.raises(ValueError, match="projection: got None, but constraint 0 is neither affine nor quadratic"):
+    l1 = taut.Problem(
+        lambda x, z: x @ x + z, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
+    with pytest.raises(
+        ValueError, match="projection: got None, but constraint 0 is neither affine nor quadratic"
+    ):
         hindsight(l1, np.ones(5), method="saga")

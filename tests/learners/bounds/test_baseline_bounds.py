@@ -1,4 +1,5 @@
-"""The baselines' guarantees, conversions and growth exponents, against plain-NumPy runs and hand-worked numbers."""
+"""The baselines' guarantees, conversions and growth exponents, against plain-NumPy runs and
+hand-worked numbers."""
 
 import functools
 import math
@@ -25,11 +26,18 @@ def test_mahdavi_holds_for_every_admissible_parameter(name, clipped):
     spread = (game.m + 1) * game.slope**2
     pairs = []
     for eta in (0.3, 0.05, 0.002) / np.sqrt(8 * spread):
-        least = bounds.mahdavi_least_delta(eta=eta, constraint_lipschitz=game.slope, constraint_count=game.m)
+        least = bounds.mahdavi_least_delta(
+            eta=eta, constraint_lipschitz=game.slope, constraint_count=game.m
+        )
         assert least == pytest.approx(spread + 2 * least**2 * eta**2)  # it solves its own condition
         pairs += [(eta, least), (eta, 2 * spread)]
     eta, delta = np.repeat(np.array(pairs), 5, axis=0).T[:, :, None]
-    runs = play(game, saddle_point(lambda t: eta, lambda t: eta, lambda t: delta * eta, clipped), len(eta), horizon)
+    runs = play(
+        game,
+        saddle_point(lambda t: eta, lambda t: eta, lambda t: delta * eta, clipped),
+        len(eta),
+        horizon,
+    )
     totals = (runs.v if clipped else runs.g).sum(axis=1)
     for i, regret in enumerate(runs.regret()):
         common = {"horizon": horizon, "eta": eta[i, 0], "delta": delta[i, 0], **known}
@@ -45,15 +53,28 @@ def test_mahdavi_numbers_by_hand_and_conditions():
     a = radius * math.sqrt((m + 1) * lipschitz**2 + 2 * m * reach**2)
     eta = radius**2 / (a * math.sqrt(horizon))
     delta = 2 * (m + 1) * lipschitz**2
-    common = {"horizon": horizon, "eta": eta, "delta": delta, "radius": radius, "loss_lipschitz": lipschitz,
-              "constraint_lipschitz": lipschitz, "constraint_range": reach, "constraint_count": m}  # fmt: skip
+    common = {
+        "horizon": horizon,
+        "eta": eta,
+        "delta": delta,
+        "radius": radius,
+        "loss_lipschitz": lipschitz,
+        "constraint_lipschitz": lipschitz,
+        "constraint_range": reach,
+        "constraint_count": m,
+    }
     assert bounds.mahdavi_regret(**common) == pytest.approx(a * math.sqrt(horizon))
     # Theorem 4 as published, with m/eta; ours has 1/eta and is less
     published = math.sqrt(
-        2 * (5.0 * horizon + a * math.sqrt(horizon)) * math.sqrt(horizon) * (delta * radius**2 / a + m * a / radius**2)
+        2
+        * (5.0 * horizon + a * math.sqrt(horizon))
+        * math.sqrt(horizon)
+        * (delta * radius**2 / a + m * a / radius**2)
     )
     ours = bounds.mahdavi_excess(**common, loss_range=5.0)
-    one = math.sqrt(2 * (5.0 * horizon + a * math.sqrt(horizon)) * (delta * eta * horizon + 1 / eta))
+    one = math.sqrt(
+        2 * (5.0 * horizon + a * math.sqrt(horizon)) * (delta * eta * horizon + 1 / eta)
+    )
     assert one == pytest.approx(ours)
     assert ours < published
     with pytest.raises(ValueError, match="delta: got"):
@@ -71,27 +92,53 @@ def test_jenatton_holds_at_every_horizon(name, beta, clipped):
     pairs = [(game.radius / game.slope, 6 * game.radius * game.slope), (0.3, 2.5 * game.slope**2)]
     eta, theta = np.repeat(np.array(pairs), 5, axis=0).T[:, :, None]
     update = saddle_point(
-        lambda t: eta / t**beta, lambda t: t**beta / (theta * (t + 1)), lambda t: theta / t**beta, clipped
+        lambda t: eta / t**beta,
+        lambda t: t**beta / (theta * (t + 1)),
+        lambda t: theta / t**beta,
+        clipped,
     )
     runs = play(game, update, len(eta), 300)
     for horizon in (1, 2, 20, 300):
         totals = (runs.v if clipped else runs.g)[:, :horizon, 0].sum(axis=1)
         for i, regret in enumerate(runs.regret(horizon)):
-            common = {"horizon": horizon, "eta": eta[i, 0], "theta": theta[i, 0], "beta": beta, **known}
+            common = {
+                "horizon": horizon,
+                "eta": eta[i, 0],
+                "theta": theta[i, 0],
+                "beta": beta,
+                **known,
+            }
             bound = bounds.jenatton_regret(**common)
             assert regret <= bound
             assert totals[i] <= bounds.jenatton_excess(**common)
             key = bounds.jenatton_key_inequality(
-                regret=regret, excess=totals[i], regret_bound=bound, horizon=horizon, theta=theta[i, 0], beta=beta
+                regret=regret,
+                excess=totals[i],
+                regret_bound=bound,
+                horizon=horizon,
+                theta=theta[i, 0],
+                beta=beta,
             )
             assert key <= TINY
 
 
 def test_jenatton_excess_by_hand():
-    common = {"horizon": 1000, "eta": 0.5, "theta": 12.0, "beta": 0.5, "radius": 1.0, "loss_lipschitz": 2.0,
-              "constraint_lipschitz": 2.0, "constraint_range": 1.5}  # fmt: skip
+    common = {
+        "horizon": 1000,
+        "eta": 0.5,
+        "theta": 12.0,
+        "beta": 0.5,
+        "radius": 1.0,
+        "loss_lipschitz": 2.0,
+        "constraint_lipschitz": 2.0,
+        "constraint_range": 1.5,
+    }
     t = np.arange(1, 1001)
-    regret = (4 * 1000**0.5 / 0.5 - 3 / 0.5) / 2 + (0.5 / t**0.5 * 4).sum() + (t**0.5 / (12 * (t + 1)) * 2.25).sum()
+    regret = (
+        (4 * 1000**0.5 / 0.5 - 3 / 0.5) / 2
+        + (0.5 / t**0.5 * 4).sum()
+        + (t**0.5 / (12 * (t + 1)) * 2.25).sum()
+    )
     assert bounds.jenatton_regret(**common) == pytest.approx(regret, rel=0.01)
     excess = math.sqrt(2 * (12 + (12 / t**0.5).sum()) * (regret + 3 * 1000))
     found = bounds.jenatton_excess(**common, loss_range=3.0)
@@ -102,11 +149,14 @@ def test_jenatton_excess_by_hand():
     regret = 8 * (1 + math.log(1000)) + 2.25 * 1000**0.5 / (0.5 * 48)
     assert bounds.jenatton_strong_regret(**strong) == pytest.approx(regret)
     excess = math.sqrt(2 * (48 + (48 / t**0.5).sum()) * (regret + 3 * 1000))
-    assert bounds.jenatton_strong_excess(**strong, radius=1.0, loss_range=3.0) == pytest.approx(excess, rel=0.01)
+    assert bounds.jenatton_strong_excess(**strong, radius=1.0, loss_range=3.0) == pytest.approx(
+        excess, rel=0.01
+    )
 
 
 def test_the_constant_quoted_for_jenatton_is_refuted_and_ours_is_not():
-    """Slack constraint, R = G = 1: drift to one end early, wait, then losses that turn when steps are small."""
+    """Slack constraint, R = G = 1: drift to one end early, wait, then losses that turn when steps
+    are small."""
     beta, horizon, reach = 0.75, 1000, 1e-3
     eta = np.arange(1, horizon + 1) ** -beta
     turn = int(np.argmax(np.cumsum(eta[::-1])[::-1] <= 2))
@@ -118,9 +168,15 @@ def test_the_constant_quoted_for_jenatton_is_refuted_and_ours_is_not():
     regret = np.dot(xs, cs) + abs(sum(cs))
     quoted = (1 + reach**2 / (6 * beta)) * horizon**beta + 2 / (1 - beta) * horizon ** (1 - beta)
     ours = bounds.jenatton_regret(
-        horizon=horizon, eta=1.0, theta=6.0, beta=beta, radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0,
+        horizon=horizon,
+        eta=1.0,
+        theta=6.0,
+        beta=beta,
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
         constraint_range=reach,
-    )  # fmt: skip
+    )
     assert quoted < regret <= ours
     assert regret > 0.75 * ours
 
@@ -143,7 +199,9 @@ def strong_runs(learner):
         else:
             clip = learner == "clipped"
             theta = 6 * 2.5**2 / t**beta
-            x = game.project(x - (gradient + (dual * (g > 0) if clip else dual)[:, None] * normal) / t)
+            x = game.project(
+                x - (gradient + (dual * (g > 0) if clip else dual)[:, None] * normal) / t
+            )
             g = np.maximum(g, 0) if clip else g
             dual = np.maximum(dual + (g - theta * dual) / (theta * (t + 1)), 0)
     return np.array(xs), np.array(gs), np.array(cs)
@@ -155,22 +213,36 @@ def test_strongly_convex_baselines_hold_at_every_horizon(learner):
     losses = ((xs + 1.5 * cs) ** 2).sum(axis=2) / 2
     for horizon in (1, 2, 10, 300):
         best = np.array([project_l1(-1.5 * c) for c in cs[:horizon].mean(axis=0)])
-        regret = losses[:horizon].sum(axis=0) - ((best + 1.5 * cs[:horizon]) ** 2).sum(axis=(0, 2)) / 2
+        regret = (
+            losses[:horizon].sum(axis=0) - ((best + 1.5 * cs[:horizon]) ** 2).sum(axis=(0, 2)) / 2
+        )
         if learner == "projected":
             bound = bounds.hazan_regret(horizon=horizon, strong_convexity=1.0, loss_lipschitz=2.5)
             assert bound == pytest.approx(3.125 * (1 + math.log(horizon)))
             assert regret.max() <= bound
             continue
-        common = {"horizon": horizon, "theta": 37.5, "beta": 0.6, "strong_convexity": 1.0, "loss_lipschitz": 2.5,
-                  "constraint_lipschitz": 2**0.5, "constraint_range": 1.0}  # fmt: skip
+        common = {
+            "horizon": horizon,
+            "theta": 37.5,
+            "beta": 0.6,
+            "strong_convexity": 1.0,
+            "loss_lipschitz": 2.5,
+            "constraint_lipschitz": 2**0.5,
+            "constraint_range": 1.0,
+        }
         assert regret.max() <= bounds.jenatton_strong_regret(**common)
         total = (np.maximum(gs, 0) if learner == "clipped" else gs)[:horizon].sum(axis=0)
         assert total.max() <= bounds.jenatton_strong_excess(**common, radius=1.0, loss_range=3.0)
     with pytest.raises(ValueError, match="theta: got 37"):
         bounds.jenatton_strong_regret(
-            horizon=5, theta=37.4, beta=0.5, strong_convexity=1.0, loss_lipschitz=1.0, constraint_lipschitz=2.5,
+            horizon=5,
+            theta=37.4,
+            beta=0.5,
+            strong_convexity=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=2.5,
             constraint_range=1.0,
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5])
@@ -184,12 +256,18 @@ def test_zinkevich_holds_and_is_tight(beta):
         xs.append(x), cs.append(c)
         x = float(np.clip(x - eta / t**beta * c, -1, 1))
     regret = np.dot(xs, cs) + abs(sum(cs))
-    bound = bounds.projected_regret(horizon=horizon, eta=eta, beta=beta, radius=1.0, loss_lipschitz=1.0)
-    tuned = bounds.zinkevich_regret(horizon=horizon, diameter=2.0, loss_lipschitz=1.0, anytime=beta > 0)
+    bound = bounds.projected_regret(
+        horizon=horizon, eta=eta, beta=beta, radius=1.0, loss_lipschitz=1.0
+    )
+    tuned = bounds.zinkevich_regret(
+        horizon=horizon, diameter=2.0, loss_lipschitz=1.0, anytime=beta > 0
+    )
     assert 0.5 * bound <= regret <= bound <= tuned
     assert tuned == pytest.approx((1.5 if beta else 1.0) * 2 * 30)
     # with R = D the general form gives back the tuned constants
-    general = bounds.projected_regret(horizon=horizon, eta=eta, beta=beta, radius=2.0, diameter=2.0, loss_lipschitz=1.0)
+    general = bounds.projected_regret(
+        horizon=horizon, eta=eta, beta=beta, radius=2.0, diameter=2.0, loss_lipschitz=1.0
+    )
     assert general == pytest.approx(tuned, rel=0.02)
 
 
@@ -203,29 +281,45 @@ def test_drift_plus_penalty_holds_with_and_without_a_slater_point(name):
     penalty, proximity = np.repeat(np.array(pairs), 5, axis=0).T[:, :, None]
     runs = play(game, drift_plus_penalty(penalty, proximity), len(penalty), horizon)
     for i, regret in enumerate(runs.regret()):
-        common = {"horizon": horizon, "penalty": penalty[i, 0], "proximity": proximity[i, 0], **known}
+        common = {
+            "horizon": horizon,
+            "penalty": penalty[i, 0],
+            "proximity": proximity[i, 0],
+            **known,
+        }
         queue = bounds.drift_plus_penalty_queue(**common, slater=slater)
         assert regret <= bounds.drift_plus_penalty_regret(**common)
         assert runs.dual_peak[i] <= queue <= bounds.drift_plus_penalty_queue(**common)
         with_slater = bounds.drift_plus_penalty_excess(**common, slater=slater)
-        assert runs.g[i].sum(axis=0).max() <= with_slater <= bounds.drift_plus_penalty_excess(**common)
+        assert (
+            runs.g[i].sum(axis=0).max() <= with_slater <= bounds.drift_plus_penalty_excess(**common)
+        )
         last = float(np.linalg.norm(runs.dual[i]))
         key = bounds.drift_plus_penalty_key_inequality(regret=regret, queue=last, **common)
         assert key <= TINY * queue**2
 
 
 def test_drift_plus_penalty_rates_and_numbers():
-    common = {"radius": 1.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0, "constraint_range": 1.0,
-              "constraint_count": 1}  # fmt: skip
+    common = {
+        "radius": 1.0,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_range": 1.0,
+        "constraint_count": 1,
+    }
 
     def at(function, horizon, **extra):
-        return function(horizon=horizon, penalty=math.sqrt(horizon), proximity=float(horizon), **common, **extra)
+        return function(
+            horizon=horizon, penalty=math.sqrt(horizon), proximity=float(horizon), **common, **extra
+        )
 
     # K = D^2 / 2 + (V G_f + D G_g)^2 / (4 (alpha - G_g^2 / 2)) at T = 100
     cost = 0.5 + 11**2 / (4 * 99.5)
     assert at(bounds.drift_plus_penalty_regret, 100) == pytest.approx(10 * (1 + cost))
     level = (2 * 10 + cost) / 0.5
-    assert at(bounds.drift_plus_penalty_queue, 100, slater=0.5) == pytest.approx(math.sqrt(2 * 100 * 4 + level**2))
+    assert at(bounds.drift_plus_penalty_queue, 100, slater=0.5) == pytest.approx(
+        math.sqrt(2 * 100 * 4 + level**2)
+    )
     for function, extra, power in [
         (bounds.drift_plus_penalty_regret, {}, 0.5),
         (bounds.drift_plus_penalty_excess, {"slater": 0.3}, 0.5),
@@ -252,9 +346,16 @@ def test_drift_plus_penalty_in_expectation():
     runs = play(noisy, drift_plus_penalty(math.sqrt(horizon), float(horizon)), rows, horizon)
     known = game.constants(*SADDLE)
     known["constraint_range"] += 1
-    common = {"horizon": horizon, "penalty": math.sqrt(horizon), "proximity": float(horizon), **known}
+    common = {
+        "horizon": horizon,
+        "penalty": math.sqrt(horizon),
+        "proximity": float(horizon),
+        **known,
+    }
     slater = -np.mean(game.normals @ [0.4, 0.1] + game.offsets)
-    assert runs.g.sum(axis=(1, 2)).mean() <= bounds.drift_plus_penalty_expected_excess(**common, slater=slater)
+    assert runs.g.sum(axis=(1, 2)).mean() <= bounds.drift_plus_penalty_expected_excess(
+        **common, slater=slater
+    )
     assert runs.regret().mean() <= bounds.drift_plus_penalty_regret(**common)
 
 
@@ -262,16 +363,26 @@ def test_conversions_and_tightening():
     v = np.array([0.0, 0.3, 0.1, 0.7])
     squared = float((v**2).sum())
     assert v.sum() <= bounds.violation_from_squared(horizon=4, squared_violation=squared)
-    assert bounds.violation_from_squared(horizon=4, squared_violation=4 * 0.2**2) == pytest.approx(0.8)  # equality
+    assert bounds.violation_from_squared(horizon=4, squared_violation=4 * 0.2**2) == pytest.approx(
+        0.8
+    )  # equality
     assert v.max() <= bounds.peak_from_squared(squared_violation=squared)
     assert squared <= bounds.squared_from_violation(violation=v.sum(), peak_violation=0.7)
-    # the l1 ball tightened by rho is the l1 ball of radius 1 - rho: losses e_1, best -1 before and rho - 1 after
-    cost = bounds.tightening_cost(horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=1.0)
+    # the l1 ball tightened by rho is the l1 ball of radius 1 - rho: losses e_1, best -1 before and
+    # rho - 1 after
+    cost = bounds.tightening_cost(
+        horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=1.0
+    )
     assert cost == pytest.approx(50 * 0.2)
-    # |x|_1 <= 1/2 from the start: slack 1/2, the corner moves from -1/2 to -(1/2 - rho), all of the diameter 1/2 counts
-    half = bounds.tightening_cost(horizon=50, margin=0.2, slater=0.5, loss_lipschitz=1.0, diameter=0.5)
+    # |x|_1 <= 1/2 from the start: slack 1/2, the corner moves from -1/2 to -(1/2 - rho), all of the
+    # diameter 1/2 counts
+    half = bounds.tightening_cost(
+        horizon=50, margin=0.2, slater=0.5, loss_lipschitz=1.0, diameter=0.5
+    )
     assert half == pytest.approx(50 * (0.5 - 0.3))
-    less = bounds.tightening_cost(horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=9.0, loss_range=2.0)
+    less = bounds.tightening_cost(
+        horizon=50, margin=0.2, slater=1.0, loss_lipschitz=1.0, diameter=9.0, loss_range=2.0
+    )
     assert less == pytest.approx(50 * 0.2 * 2)
     with pytest.raises(ValueError, match="margin: got 2"):
         bounds.tightening_cost(horizon=50, margin=2.0, slater=1.0, loss_lipschitz=1.0, diameter=1.0)
@@ -293,47 +404,121 @@ def test_doubling_adds_up_epochs():
         bounds.doubling_bound(float, 3, combine="mean")
 
 
-CLIPPED = {"horizon": 100, "eta": 0.1, "sigma": 30.0, "radius": 2.0, "loss_lipschitz": 3.0,
-           "constraint_lipschitz": 1.5, "constraint_count": 3}  # fmt: skip
+CLIPPED = {
+    "horizon": 100,
+    "eta": 0.1,
+    "sigma": 30.0,
+    "radius": 2.0,
+    "loss_lipschitz": 3.0,
+    "constraint_lipschitz": 1.5,
+    "constraint_count": 3,
+}
 STRONG = {**without(CLIPPED, "eta"), "strong_convexity": 0.7}
 FAR = {**without(CLIPPED, "radius"), "error_bound": 0.5, "initial_distance": 0.1}
 MAHDAVI = {**without(CLIPPED, "sigma"), "eta": 0.01, "delta": 30.0, "constraint_range": 2.0}
-JENATTON = {**without(CLIPPED, "sigma", "constraint_count"), "theta": 6.0, "beta": 0.5, "constraint_range": 2.0}
-QUEUE = {**without(CLIPPED, "sigma", "eta"), "penalty": 10.0, "proximity": 100.0, "constraint_range": 2.0}
+JENATTON = {
+    **without(CLIPPED, "sigma", "constraint_count"),
+    "theta": 6.0,
+    "beta": 0.5,
+    "constraint_range": 2.0,
+}
+QUEUE = {
+    **without(CLIPPED, "sigma", "eta"),
+    "penalty": 10.0,
+    "proximity": 100.0,
+    "constraint_range": 2.0,
+}
 RISING = [
     (bounds.clipped_regret, CLIPPED, "horizon radius loss_lipschitz constraint_count"),
-    (bounds.clipped_regret, {**CLIPPED, "form": "sharp"}, "horizon radius loss_lipschitz constraint_lipschitz"),
+    (
+        bounds.clipped_regret,
+        {**CLIPPED, "form": "sharp"},
+        "horizon radius loss_lipschitz constraint_lipschitz",
+    ),
     (bounds.clipped_regret, {**CLIPPED, "form": "paper"}, "horizon radius loss_lipschitz"),
-    (bounds.clipped_squared_violation, {**CLIPPED, "loss_range": 2.0},
-     "horizon radius loss_lipschitz constraint_lipschitz constraint_count loss_range eta"),
-    (bounds.clipped_violation, {**CLIPPED, "form": "sharp"}, "horizon radius loss_lipschitz constraint_lipschitz"),
-    (bounds.clipped_anytime_regret, {**CLIPPED, "diameter": 3.0}, "horizon radius loss_lipschitz diameter"),
-    (bounds.clipped_anytime_squared_violation, {**CLIPPED, "loss_range": 2.0}, "horizon radius loss_range eta"),
-    (bounds.clipped_anytime_violation, CLIPPED, "horizon radius loss_lipschitz constraint_lipschitz"),
+    (
+        bounds.clipped_squared_violation,
+        {**CLIPPED, "loss_range": 2.0},
+        "horizon radius loss_lipschitz constraint_lipschitz constraint_count loss_range eta",
+    ),
+    (
+        bounds.clipped_violation,
+        {**CLIPPED, "form": "sharp"},
+        "horizon radius loss_lipschitz constraint_lipschitz",
+    ),
+    (
+        bounds.clipped_anytime_regret,
+        {**CLIPPED, "diameter": 3.0},
+        "horizon radius loss_lipschitz diameter",
+    ),
+    (
+        bounds.clipped_anytime_squared_violation,
+        {**CLIPPED, "loss_range": 2.0},
+        "horizon radius loss_range eta",
+    ),
+    (
+        bounds.clipped_anytime_violation,
+        CLIPPED,
+        "horizon radius loss_lipschitz constraint_lipschitz",
+    ),
     (bounds.strong_clipped_regret, STRONG, "horizon radius loss_lipschitz constraint_count"),
-    (bounds.strong_clipped_squared_violation, {**STRONG, "loss_range": 2.0},
-     "horizon radius loss_lipschitz constraint_lipschitz loss_range"),
-    (bounds.strong_clipped_violation, {**STRONG, "loss_range": 2.0}, "horizon radius loss_lipschitz loss_range"),
+    (
+        bounds.strong_clipped_squared_violation,
+        {**STRONG, "loss_range": 2.0},
+        "horizon radius loss_lipschitz constraint_lipschitz loss_range",
+    ),
+    (
+        bounds.strong_clipped_violation,
+        {**STRONG, "loss_range": 2.0},
+        "horizon radius loss_lipschitz loss_range",
+    ),
     (bounds.error_bound_distance, FAR, "eta loss_lipschitz constraint_lipschitz initial_distance"),
     (bounds.error_bound_peak_violation, FAR, "horizon eta loss_lipschitz constraint_lipschitz"),
-    (bounds.error_bound_violation, FAR, "horizon eta loss_lipschitz constraint_lipschitz initial_distance"),
-    (bounds.error_bound_squared_violation, FAR, "horizon eta loss_lipschitz constraint_lipschitz constraint_count"),
-    (bounds.mahdavi_regret, MAHDAVI, "horizon radius loss_lipschitz constraint_range constraint_count"),
+    (
+        bounds.error_bound_violation,
+        FAR,
+        "horizon eta loss_lipschitz constraint_lipschitz initial_distance",
+    ),
+    (
+        bounds.error_bound_squared_violation,
+        FAR,
+        "horizon eta loss_lipschitz constraint_lipschitz constraint_count",
+    ),
+    (
+        bounds.mahdavi_regret,
+        MAHDAVI,
+        "horizon radius loss_lipschitz constraint_range constraint_count",
+    ),
     (bounds.mahdavi_excess, MAHDAVI, "horizon radius loss_lipschitz constraint_range delta"),
     (bounds.mahdavi_total_violation, MAHDAVI, "horizon constraint_count"),
     (bounds.jenatton_regret, JENATTON, "horizon radius loss_lipschitz constraint_range"),
     (bounds.jenatton_excess, JENATTON, "horizon radius loss_lipschitz constraint_range theta"),
-    (bounds.drift_plus_penalty_regret, QUEUE,
-     "horizon radius loss_lipschitz constraint_range constraint_lipschitz constraint_count"),
-    (bounds.drift_plus_penalty_queue, {**QUEUE, "loss_range": 1.0}, "horizon radius loss_range constraint_range"),
-    (bounds.drift_plus_penalty_excess, {**QUEUE, "loss_range": 1.0},
-     "horizon radius loss_range constraint_lipschitz constraint_count"),
-    (bounds.projected_regret, {"horizon": 9, "eta": 0.1, "radius": 1.0, "loss_lipschitz": 2.0, "beta": 0.3},
-     "horizon radius loss_lipschitz"),
-]  # fmt: skip
+    (
+        bounds.drift_plus_penalty_regret,
+        QUEUE,
+        "horizon radius loss_lipschitz constraint_range constraint_lipschitz constraint_count",
+    ),
+    (
+        bounds.drift_plus_penalty_queue,
+        {**QUEUE, "loss_range": 1.0},
+        "horizon radius loss_range constraint_range",
+    ),
+    (
+        bounds.drift_plus_penalty_excess,
+        {**QUEUE, "loss_range": 1.0},
+        "horizon radius loss_range constraint_lipschitz constraint_count",
+    ),
+    (
+        bounds.projected_regret,
+        {"horizon": 9, "eta": 0.1, "radius": 1.0, "loss_lipschitz": 2.0, "beta": 0.3},
+        "horizon radius loss_lipschitz",
+    ),
+]
 
 
-@pytest.mark.parametrize(("function", "numbers", "names"), RISING, ids=lambda v: getattr(v, "__name__", None))
+@pytest.mark.parametrize(
+    ("function", "numbers", "names"), RISING, ids=lambda v: getattr(v, "__name__", None)
+)
 def test_bounds_feel_every_constant(function, numbers, names):
     value = function(**numbers)
     assert isinstance(value, float)
@@ -366,7 +551,9 @@ def test_exponents_are_those_of_the_bounds(beta):
         return lambda T: function(**numbers, horizon=T)
 
     def smooth(T):
-        return bounds.smooth_peak_violation(**base, sigma=2.0, eta=T**-beta, constraint_smoothness=0.1)
+        return bounds.smooth_peak_violation(
+            **base, sigma=2.0, eta=T**-beta, constraint_smoothness=0.1
+        )
 
     powers = {**clipped, "eta": 1.0, "beta": beta}
     for found, expected in [
@@ -389,15 +576,31 @@ def test_exponents_are_those_of_the_bounds(beta):
 
 
 def test_logarithmic_exponents():
-    strong = {"strong_convexity": 1.0, "sigma": 2.0, "radius": 1.0, "loss_lipschitz": 1.0,
-              "constraint_lipschitz": 1.0, "constraint_count": 1}  # fmt: skip
-    assert slope_of(lambda T: bounds.strong_clipped_regret(horizon=T, **strong)) == pytest.approx(0.0, abs=0.03)
+    strong = {
+        "strong_convexity": 1.0,
+        "sigma": 2.0,
+        "radius": 1.0,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 1,
+    }
+    assert slope_of(lambda T: bounds.strong_clipped_regret(horizon=T, **strong)) == pytest.approx(
+        0.0, abs=0.03
+    )
     squared = slope_of(lambda T: bounds.strong_clipped_squared_violation(horizon=T, **strong))
     assert squared == pytest.approx(0.0, abs=0.03)
     violation = slope_of(lambda T: bounds.strong_clipped_violation(horizon=T, **strong))
     assert violation == pytest.approx(0.5, abs=0.03)
-    mahdavi = {"radius": 1.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0, "constraint_range": 1.0,
-               "constraint_count": 1, "delta": 4.0}  # fmt: skip
-    assert slope_of(lambda T: bounds.mahdavi_regret(horizon=T, eta=T**-0.5, **mahdavi)) == pytest.approx(0.5)
+    mahdavi = {
+        "radius": 1.0,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_range": 1.0,
+        "constraint_count": 1,
+        "delta": 4.0,
+    }
+    assert slope_of(
+        lambda T: bounds.mahdavi_regret(horizon=T, eta=T**-0.5, **mahdavi)
+    ) == pytest.approx(0.5)
     excess = slope_of(lambda T: bounds.mahdavi_excess(horizon=T, eta=T**-0.5, **mahdavi))
     assert excess == pytest.approx(0.75, abs=0.01)

@@ -1,4 +1,5 @@
-"""Every formula refuses arguments that are no numbers, and an error names the argument that is wrong."""
+"""Every formula refuses arguments that are no numbers, and an error names the argument that is
+wrong."""
 
 import inspect
 import math
@@ -10,16 +11,51 @@ import taut
 from taut import bounds
 
 VALID = {
-    "beta": 0.5, "block": 5, "bound": float, "constraint_count": 2, "constraint_lipschitz": 1.0, "constraint_scale": 1.0,
-    "count": 4, "delta": 4.0, "diameter": 2.0, "dimension": 2, "error_bound": 0.5, "eta": 0.01, "excess": [0.7],
-    "first_length": 1, "gain": 3.0, "half_spaces": 3, "horizon": 100, "initial_excess": -1.0, "inner_radius": 0.5, "limit": 3.0,
-    "longest": 0.01, "loss_slope": 1.0, "margin": 0.1, "norm": 1.5, "penalty": 30.0, "proximity": 50.0, "radius": 1.0,
-    "rate": 0.01, "scale": 1.0, "sigma": 30.0, "size": 2, "slater": 0.5, "start_up": 1.0, "strong_convexity": 0.5, "sweeps": 2,
-    "temperature": 5.0, "theta": 20.0,
-    "constants": taut.Constants(radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=2),
+    "beta": 0.5,
+    "block": 5,
+    "bound": float,
+    "constraint_count": 2,
+    "constraint_lipschitz": 1.0,
+    "constraint_scale": 1.0,
+    "count": 4,
+    "delta": 4.0,
+    "diameter": 2.0,
+    "dimension": 2,
+    "error_bound": 0.5,
+    "eta": 0.01,
+    "excess": [0.7],
+    "first_length": 1,
+    "gain": 3.0,
+    "half_spaces": 3,
+    "horizon": 100,
+    "initial_excess": -1.0,
+    "inner_radius": 0.5,
+    "limit": 3.0,
+    "longest": 0.01,
+    "loss_slope": 1.0,
+    "margin": 0.1,
+    "norm": 1.5,
+    "penalty": 30.0,
+    "proximity": 50.0,
+    "radius": 1.0,
+    "rate": 0.01,
+    "scale": 1.0,
+    "sigma": 30.0,
+    "size": 2,
+    "slater": 0.5,
+    "start_up": 1.0,
+    "strong_convexity": 0.5,
+    "sweeps": 2,
+    "temperature": 5.0,
+    "theta": 20.0,
+    "constants": taut.Constants(
+        radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=2
+    ),
     "lengths": bounds.power_step_lengths(horizon=100, eta=0.01, loss_lipschitz=1.0),
-}  # fmt: skip
-FORMULAS = {name: found for name in bounds.__all__ if inspect.isfunction(found := getattr(bounds, name))}
+}
+FORMULAS = {
+    name: found for name in bounds.__all__ if inspect.isfunction(found := getattr(bounds, name))
+}
 OTHER = {
     "jenatton_key_inequality": {"excess": 0.7},
     "bounded_game_expected_excess": {"slater": 0.9},
@@ -30,7 +66,11 @@ OTHER = {
 def given_to(name):
     """Return valid arguments, those with a default left out."""
     declared = inspect.signature(FORMULAS[name]).parameters
-    given = {one: VALID.get(one, 0.7) for one, about in declared.items() if about.default is inspect.Parameter.empty}
+    given = {
+        one: VALID.get(one, 0.7)
+        for one, about in declared.items()
+        if about.default is inspect.Parameter.empty
+    }
     return {
         **given,
         **({"eta": 0.01} if name.startswith("error_bound_") and "eta" in declared else {}),
@@ -60,7 +100,9 @@ def test_errors_name_the_argument(name):
         for bad in (-1.0, 0.0, math.inf, 10**9):
             named, found = outcome(formula, {**given, argument: bad})
             assert named is None or named in declared, argument
-            assert not isinstance(found, float) or not math.isnan(found) or bad == math.inf, argument
+            assert not isinstance(found, float) or not math.isnan(found) or bad == math.inf, (
+                argument
+            )
 
 
 def test_what_sweeps_leave_over_adds_a_convergent_sum():

@@ -1,4 +1,5 @@
-"""The guarantees of Clipped-OGD against plain-NumPy runs, under adversaries that answer the learner."""
+"""The guarantees of Clipped-OGD against plain-NumPy runs, under adversaries that answer the
+learner."""
 
 import functools
 import math
@@ -16,18 +17,24 @@ NEEDED = ("constraint_count",)
 
 @functools.cache
 def clipped_runs(name, beta=0.0, horizon=400, seed=0):
-    """One batch: 5 adversaries x steps from far too small to far too large x sigma from barely enough up."""
+    """One batch: 5 adversaries x steps from far too small to far too large x sigma from barely
+    enough up."""
     game = games()[name]
     rows = [
         (eta, sigma)
         for eta in (0.02, 0.3, 1.0, 4.0)
         for sigma in (0.52, 1.0, 5.0)
         for _ in range(5)
-    ]  # fmt: skip
+    ]
     scale = game.radius / math.sqrt(game.m + 1) / (horizon**0.5 if beta == 0 else 1)
     eta = scale * np.array([row[0] for row in rows])
     sigma = (game.m + 1) * game.slope**2 * np.array([row[1] for row in rows])
-    return game, eta, sigma, play(game, clipped_ogd(lambda t: eta / t**beta, sigma), len(rows), horizon, seed)
+    return (
+        game,
+        eta,
+        sigma,
+        play(game, clipped_ogd(lambda t: eta / t**beta, sigma), len(rows), horizon, seed),
+    )
 
 
 def admissible(form, sigma, game):
@@ -52,7 +59,9 @@ def test_fixed_step_guarantees_hold_for_every_parameter_and_adversary(name, seed
                     bounds.clipped_regret(**common, form=form)
                 continue
             q = bounds.clipped_squared_violation(**common, loss_range=2 * game.radius, form=form)
-            v = bounds.clipped_violation(**common, form=form)  # F left to 2 R G_f, which is the same here
+            v = bounds.clipped_violation(
+                **common, form=form
+            )  # F left to 2 R G_f, which is the same here
             r = bounds.clipped_regret(**common, form=form)
             values.append((r, q))
             assert regret[i] <= r
@@ -63,7 +72,9 @@ def test_fixed_step_guarantees_hold_for_every_parameter_and_adversary(name, seed
             )
             assert master <= TINY * r
             assert runs.v[i].max() <= bounds.peak_from_squared(squared_violation=q)
-        for less, more in zip(values[1:], values[:-1], strict=True):  # each form at least as sharp as the one before
+        for less, more in zip(
+            values[1:], values[:-1], strict=True
+        ):  # each form at least as sharp as the one before
             assert less[0] <= more[0] * (1 + TINY)
             assert less[1] <= more[1] * (1 + TINY)
 
@@ -83,22 +94,36 @@ def test_anytime_guarantees_hold_at_every_horizon(name, beta):
                 q = bounds.clipped_anytime_squared_violation(**common, form=form)
                 assert regret[i] <= bounds.clipped_anytime_regret(**common, form=form)
                 assert squares[i, :horizon].sum() <= q
-                assert runs.v[i, :horizon].max(axis=1).sum() <= bounds.clipped_anytime_violation(**common, form=form)
+                assert runs.v[i, :horizon].max(axis=1).sum() <= bounds.clipped_anytime_violation(
+                    **common, form=form
+                )
             x = game.vertices[0]  # any feasible decision will do
             gaps = runs.loss[i] - np.diff(runs.sums[i], axis=0, prepend=0) @ x
             residual = bounds.clipped_step_inequality(
-                weighted_regret=(steps[i] * gaps[:horizon]).sum(), squared_violation=squares[i, :horizon].sum(),
-                sum_of_squared_steps=(steps[i] ** 2).sum(), sigma=sigma[i], **known,
-            )  # fmt: skip
+                weighted_regret=(steps[i] * gaps[:horizon]).sum(),
+                squared_violation=squares[i, :horizon].sum(),
+                sum_of_squared_steps=(steps[i] ** 2).sum(),
+                sigma=sigma[i],
+                **known,
+            )
             assert residual <= TINY
 
 
 def test_one_round_of_anytime_is_the_fixed_step():
-    common = {"horizon": 1, "eta": 0.3, "sigma": 3.0, "radius": 2.0, "loss_lipschitz": 1.5,
-              "constraint_lipschitz": 1.0, "constraint_count": 2}  # fmt: skip
+    common = {
+        "horizon": 1,
+        "eta": 0.3,
+        "sigma": 3.0,
+        "radius": 2.0,
+        "loss_lipschitz": 1.5,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 2,
+    }
     assert bounds.clipped_regret(**common) == pytest.approx(4 / 0.6 + 0.3 * 3 * 2.25 / 2)
     # the sum of one step is rounded up by 3.6 % (Hermite-Hadamard at its worst)
-    assert bounds.clipped_anytime_regret(**common) == pytest.approx(4 / 0.6 + 0.3 * 3 * 2.25 / 2, rel=0.01)
+    assert bounds.clipped_anytime_regret(**common) == pytest.approx(
+        4 / 0.6 + 0.3 * 3 * 2.25 / 2, rel=0.01
+    )
 
 
 def test_regret_is_tight_and_the_wrong_power_of_the_radius_is_refuted():
@@ -107,14 +132,22 @@ def test_regret_is_tight_and_the_wrong_power_of_the_radius_is_refuted():
     eta = radius / horizon
     x = -eta * np.arange(horizon)
     regret = x.sum() + radius * horizon
-    common = {"horizon": horizon, "eta": eta, "sigma": 1e6, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0,
-              "constraint_count": 1, "form": "sharp"}  # fmt: skip
+    common = {
+        "horizon": horizon,
+        "eta": eta,
+        "sigma": 1e6,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 1,
+        "form": "sharp",
+    }
     bound = bounds.clipped_regret(radius=radius, **common)
     assert 0.99 * bound <= regret <= bound
     assert regret > bounds.clipped_regret(radius=radius**0.5, **common)  # R in place of R^2
     # the step printed in Theorem 1 does not scale: (G sqrt((m+1) T) / 2)(R^(5/2) + R^(-1/2))
     printed = bounds.clipped_regret(
-        radius=radius, **{**common, "eta": 1 / math.sqrt(2 * radius * horizon), "form": "scale-aware"}
+        radius=radius,
+        **{**common, "eta": 1 / math.sqrt(2 * radius * horizon), "form": "scale-aware"},
     )
     assert printed == pytest.approx(math.sqrt(2 * horizon) / 2 * (radius**2.5 + radius**-0.5))
     tuned = bounds.clipped_regret(
@@ -124,11 +157,22 @@ def test_regret_is_tight_and_the_wrong_power_of_the_radius_is_refuted():
 
 
 def test_paper_form_is_the_theorem_by_hand():
-    common = {"horizon": 100, "eta": 0.1, "sigma": 40.0, "radius": 2.0, "loss_lipschitz": 3.0,
-              "constraint_lipschitz": 1.0, "constraint_count": 3, "loss_range": 5.0, "form": "paper"}  # fmt: skip
+    common = {
+        "horizon": 100,
+        "eta": 0.1,
+        "sigma": 40.0,
+        "radius": 2.0,
+        "loss_lipschitz": 3.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 3,
+        "loss_range": 5.0,
+        "form": "paper",
+    }
     right = 4 / 0.2 + 0.1 * 100 * 4 * 9 / 2  # R^2 / (2 eta) + eta T (m+1) G^2 / 2
     alpha = 1 - 4 * 9 / 80
-    assert bounds.clipped_squared_violation(**common) == pytest.approx(40 * 0.1 / alpha * (right + 500))
+    assert bounds.clipped_squared_violation(**common) == pytest.approx(
+        40 * 0.1 / alpha * (right + 500)
+    )
     del common["loss_range"]
     assert bounds.clipped_regret(**common) == pytest.approx(right)
     master = bounds.clipped_master_inequality(regret=7.0, squared_violation=2.0, **common)
@@ -137,18 +181,30 @@ def test_paper_form_is_the_theorem_by_hand():
 
 def test_sharp_form_takes_the_best_split():
     """Against the definition: the least value over a fine grid of c."""
-    common = {"horizon": 50, "eta": 0.2, "sigma": 3.0, "radius": 1.0, "loss_lipschitz": 2.0,
-              "constraint_lipschitz": 0.7, "constraint_count": 5}  # fmt: skip
+    common = {
+        "horizon": 50,
+        "eta": 0.2,
+        "sigma": 3.0,
+        "radius": 1.0,
+        "loss_lipschitz": 2.0,
+        "constraint_lipschitz": 0.7,
+        "constraint_count": 5,
+    }
     k = 5 * 0.49 / 6
     c = np.geomspace(1e-3, (1 - k) / k * 0.999, 40_000)
     half = 0.04 * 50 * 4 / 2
     grid = 3 * (0.5 + 3 * 0.2 * 50 + (1 + 1 / c) * half) / (1 - k - k * c)
-    assert bounds.clipped_squared_violation(**common, loss_range=3.0, form="sharp") == pytest.approx(grid.min(), 1e-6)
-    assert bounds.clipped_regret(**common, form="sharp") == pytest.approx(2.5 + 0.2 * 50 * 4 / 2 / (1 - k))
+    assert bounds.clipped_squared_violation(
+        **common, loss_range=3.0, form="sharp"
+    ) == pytest.approx(grid.min(), 1e-6)
+    assert bounds.clipped_regret(**common, form="sharp") == pytest.approx(
+        2.5 + 0.2 * 50 * 4 / 2 / (1 - k)
+    )
 
 
 def test_numbers_of_the_toy_and_the_error_bound_ratio():
-    """Ten seeds of the l1 toy: regret, violation, squares and peak known; the peak is 0.42 of its bound."""
+    """Ten seeds of the l1 toy: regret, violation, squares and peak known; the peak is 0.42 of its
+    bound."""
     game, horizon = games()["l1"], 2000
     eta, sigma = np.full(50, 0.5 / math.sqrt(horizon)), np.full(50, 4.0)
     runs = play(game, clipped_ogd(lambda t: eta, sigma), 50, horizon, seed=3)
@@ -158,9 +214,14 @@ def test_numbers_of_the_toy_and_the_error_bound_ratio():
     assert v.sum(axis=1).mean() == pytest.approx(53.87, rel=0.03)
     assert (v**2).sum(axis=1).mean() == pytest.approx(1.519, rel=0.05)
     peak = bounds.error_bound_peak_violation(
-        horizon=horizon, eta=eta[0], sigma=4.0, loss_lipschitz=1.0, constraint_lipschitz=math.sqrt(2),
-        constraint_count=1, error_bound=1.0,
-    )  # fmt: skip
+        horizon=horizon,
+        eta=eta[0],
+        sigma=4.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=math.sqrt(2),
+        constraint_count=1,
+        error_bound=1.0,
+    )
     assert v.max(axis=1).mean() / peak == pytest.approx(0.417, abs=0.01)
     assert runs.v.max() <= peak  # the other adversaries too
 
@@ -169,10 +230,14 @@ def test_numbers_of_the_toy_and_the_error_bound_ratio():
 @pytest.mark.parametrize("name", ["l1", "l1 rows", "polyhedron"])
 def test_error_bound_guarantees_hold_in_every_round(name, beta):
     game, eta, sigma, runs = clipped_runs(name, beta=beta)
-    if name == "polyhedron":  # Slater: (0.4, 0.1) has slack 0.2 at least; the farthest point of the ball
+    if (
+        name == "polyhedron"
+    ):  # Slater: (0.4, 0.1) has slack 0.2 at least; the farthest point of the ball
         u = np.array([0.4, 0.1])
         slack = -(game.normals @ u + game.offsets).max()
-        kappa = bounds.error_bound_from_slater(slater=slack, distance=game.radius + np.linalg.norm(u))
+        kappa = bounds.error_bound_from_slater(
+            slater=slack, distance=game.radius + np.linalg.norm(u)
+        )
         first = 0.2  # from the centre to x_1 >= 0.2
     else:
         kappa, first = 1.0, 0.0  # [|x|_1 - 1]_+ >= distance, with equality on the axes
@@ -182,22 +247,39 @@ def test_error_bound_guarantees_hold_in_every_round(name, beta):
     played = game.distance(runs.x[:, ::80])
     for i in range(len(eta)):
         common = {
-            "eta": eta[i], "beta": beta, "sigma": sigma[i], "loss_lipschitz": 1.0, "error_bound": kappa,
-            "constraint_lipschitz": game.slope, "constraint_count": game.m, "initial_distance": first,
-        }  # fmt: skip
+            "eta": eta[i],
+            "beta": beta,
+            "sigma": sigma[i],
+            "loss_lipschitz": 1.0,
+            "error_bound": kappa,
+            "constraint_lipschitz": game.slope,
+            "constraint_count": game.m,
+            "initial_distance": first,
+        }
         promised = [bounds.error_bound_distance(horizon=t, **common) for t in range(1, 401, 80)]
         assert np.all(played[i] <= np.array(promised) + TINY)
         assert runs.v[i].max() <= bounds.error_bound_peak_violation(horizon=400, **common)
         assert runs.v[i].max(axis=1).sum() <= bounds.error_bound_violation(horizon=400, **common)
         assert (runs.v[i] ** 2).sum() <= bounds.error_bound_squared_violation(horizon=400, **common)
         worst_squares = (runs.v[i].max(axis=1) ** 2).sum()
-        assert worst_squares <= bounds.error_bound_squared_violation(horizon=400, total=False, **common)
+        assert worst_squares <= bounds.error_bound_squared_violation(
+            horizon=400, total=False, **common
+        )
 
 
-@pytest.mark.parametrize("steps", [{"eta": 0.05}, {"eta": 0.7, "beta": 0.6}, {"strong_convexity": 2.0}])
+@pytest.mark.parametrize(
+    "steps", [{"eta": 0.05}, {"eta": 0.7, "beta": 0.6}, {"strong_convexity": 2.0}]
+)
 def test_error_bound_numbers_follow_the_recursion(steps):
-    common = {**steps, "sigma": 2.0, "loss_lipschitz": 1.5, "constraint_lipschitz": 1.0, "constraint_count": 1,
-              "error_bound": 0.3, "initial_distance": 0.4}  # fmt: skip
+    common = {
+        **steps,
+        "sigma": 2.0,
+        "loss_lipschitz": 1.5,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 1,
+        "error_bound": 0.3,
+        "initial_distance": 0.4,
+    }
     q = math.sqrt(1 - 0.09 * 1.5 / 2)
     assert bounds.error_bound_contraction(
         sigma=2.0, constraint_lipschitz=1.0, constraint_count=1, error_bound=0.3
@@ -216,8 +298,15 @@ def test_error_bound_numbers_follow_the_recursion(steps):
 
 def test_squares_of_all_constraints_are_counted():
     """Three copies of one constraint violate three times as much as one."""
-    common = {"horizon": 50, "eta": 0.05, "sigma": 4.0, "loss_lipschitz": 1.0, "constraint_lipschitz": 1.0,
-              "constraint_count": 3, "error_bound": 0.5}  # fmt: skip
+    common = {
+        "horizon": 50,
+        "eta": 0.05,
+        "sigma": 4.0,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 3,
+        "error_bound": 0.5,
+    }
     largest = bounds.error_bound_squared_violation(**common, total=False)
     assert bounds.error_bound_squared_violation(**common) == pytest.approx(3 * largest)
     peak = bounds.error_bound_peak_violation(**common)
@@ -239,7 +328,9 @@ def strong_runs(horizon=300, rows=15):
         c[3::5] = [-1.0, 0.0]
         c /= np.linalg.norm(c, axis=1, keepdims=True)
         xs.append(x), vs.append(np.maximum(values[:, 0], 0)), cs.append(c)
-        x = game.project(x - (x + 1.5 * c) / (t + 1) - vs[-1][:, None] / sigma[:, None] * jacobian[:, 0])
+        x = game.project(
+            x - (x + 1.5 * c) / (t + 1) - vs[-1][:, None] / sigma[:, None] * jacobian[:, 0]
+        )
     return sigma, np.array(xs), np.array(vs), np.array(cs)
 
 
@@ -250,13 +341,24 @@ def test_strongly_convex_guarantees_hold_at_every_horizon():
         for i in range(len(sigma)):
             best = project_l1(-1.5 * cs[:horizon, i].mean(axis=0))
             regret = losses[:horizon, i].sum() - ((best + 1.5 * cs[:horizon, i]) ** 2).sum() / 2
-            common = {"horizon": horizon, "strong_convexity": 1.0, "sigma": sigma[i], "radius": 1.0,
-                      "loss_lipschitz": 2.5, "constraint_lipschitz": math.sqrt(2), "constraint_count": 1}  # fmt: skip
+            common = {
+                "horizon": horizon,
+                "strong_convexity": 1.0,
+                "sigma": sigma[i],
+                "radius": 1.0,
+                "loss_lipschitz": 2.5,
+                "constraint_lipschitz": math.sqrt(2),
+                "constraint_count": 1,
+            }
             for form in FORMS[1:] if sigma[i] < 13 else FORMS:
                 assert regret <= bounds.strong_clipped_regret(**common, form=form)
                 for spread in (None, 3.0):
-                    squared = bounds.strong_clipped_squared_violation(**common, loss_range=spread, form=form)
-                    violation = bounds.strong_clipped_violation(**common, loss_range=spread, form=form)
+                    squared = bounds.strong_clipped_squared_violation(
+                        **common, loss_range=spread, form=form
+                    )
+                    violation = bounds.strong_clipped_violation(
+                        **common, loss_range=spread, form=form
+                    )
                     assert (vs[:horizon, i] ** 2).sum() <= squared
                     assert vs[:horizon, i].sum() <= violation
             common = {k: v for k, v in common.items() if k != "radius"} | {"error_bound": 1.0}
@@ -266,8 +368,15 @@ def test_strongly_convex_guarantees_hold_at_every_horizon():
 
 
 def test_strongly_convex_numbers_by_hand_and_ln_t_refuted():
-    common = {"horizon": 1, "strong_convexity": 1.0, "sigma": 9.0, "radius": 1.0, "loss_lipschitz": 3.0,
-              "constraint_lipschitz": 1.0, "constraint_count": 1}  # fmt: skip
+    common = {
+        "horizon": 1,
+        "strong_convexity": 1.0,
+        "sigma": 9.0,
+        "radius": 1.0,
+        "loss_lipschitz": 3.0,
+        "constraint_lipschitz": 1.0,
+        "constraint_count": 1,
+    }
     bound = bounds.strong_clipped_regret(**common)
     assert bound == pytest.approx(0.5 + 9 * math.log(2))
     # f = |x - 2|^2 / 2 on [-1, 1] from 0: one round costs 1.5; ln T instead of ln(T+1) promises 0.5
@@ -279,12 +388,17 @@ def test_strongly_convex_numbers_by_hand_and_ln_t_refuted():
     )
     assert paper == pytest.approx(math.sqrt(2 * 18 * log * (0.5 + 9 * log + spread * 100)))
     # F beyond G_f^2 / (2H) changes nothing, below it counts
-    assert bounds.strong_clipped_violation(**common) == bounds.strong_clipped_violation(**common, loss_range=5.0)
-    assert bounds.strong_clipped_violation(**common, loss_range=1.0) < bounds.strong_clipped_violation(**common)
+    assert bounds.strong_clipped_violation(**common) == bounds.strong_clipped_violation(
+        **common, loss_range=5.0
+    )
+    assert bounds.strong_clipped_violation(
+        **common, loss_range=1.0
+    ) < bounds.strong_clipped_violation(**common)
 
 
 def smooth_runs(eta, sigma, start, square):
-    """g(x) = |x|^2 - 1/2 on a ball of radius 2 or the square [-1, 1]^2, pushed outward, sideways and at random."""
+    """g(x) = |x|^2 - 1/2 on a ball of radius 2 or the square [-1, 1]^2, pushed outward, sideways
+    and at random."""
     rng = np.random.default_rng(1)
     x, peak = np.tile(np.asarray(start, float), (3, 1)), 0.0
     game = Game(np.eye(2), np.zeros(2), 2.0)
@@ -307,9 +421,15 @@ def test_smooth_peak_holds_on_any_domain(eta, square, start):
     first = max(np.square(start).sum() - 0.5, 0)
     radius = 1.4142136 + np.linalg.norm(start) if square else 2.0 + np.linalg.norm(start)
     common = {
-        "eta": eta, "sigma": 2 * slope**2, "radius": radius, "loss_lipschitz": 1.0, "constraint_lipschitz": slope,
-        "constraint_smoothness": 2.0, "initial_violation": first, "centre_feasible": first == 0,
-    }  # fmt: skip
+        "eta": eta,
+        "sigma": 2 * slope**2,
+        "radius": radius,
+        "loss_lipschitz": 1.0,
+        "constraint_lipschitz": slope,
+        "constraint_smoothness": 2.0,
+        "initial_violation": first,
+        "centre_feasible": first == 0,
+    }
     bound = bounds.smooth_peak_violation(**common)
     assert 0 < smooth_runs(eta, common["sigma"], start, square) <= bound
     reach = radius * (1 if first == 0 else 2)
@@ -318,7 +438,9 @@ def test_smooth_peak_holds_on_any_domain(eta, square, start):
     if first > 0:  # a first decision that violates is not feasible, whatever is claimed
         assert bounds.smooth_peak_violation(**{**common, "centre_feasible": True}) == bound
     with pytest.raises(ValueError, match="constraint_smoothness: got"):
-        bounds.smooth_peak_violation(**{**common, "constraint_smoothness": 1.01 * common["sigma"] / bound})
+        bounds.smooth_peak_violation(
+            **{**common, "constraint_smoothness": 1.01 * common["sigma"] / bound}
+        )
 
 
 def test_log_sum_exp_constants_and_peak():
@@ -353,18 +475,41 @@ def test_log_sum_exp_constants_and_peak():
         peak = max(peak, (rows @ x - 1).max())
         y = x + eta * math.sqrt(0.5) - max(value(x), 0) / sigma * slope_at(x)
         x = y / max(1.0, np.linalg.norm(y))
-    assert 0 < peak <= bounds.log_sum_exp_peak_violation(
-        eta=eta, sigma=sigma, radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=slope, constraint_smoothness=0.0,
-        temperature=temperature,
-    )  # fmt: skip
+    assert (
+        0
+        < peak
+        <= bounds.log_sum_exp_peak_violation(
+            eta=eta,
+            sigma=sigma,
+            radius=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=slope,
+            constraint_smoothness=0.0,
+            temperature=temperature,
+        )
+    )
 
 
 def test_numbers_outside_the_theorems_are_refused():
     with pytest.raises(ValueError, match="exactly one of the two"):
         bounds.error_bound_violation(
-            horizon=5, eta=0.1, strong_convexity=1.0, sigma=2.0, loss_lipschitz=1.0, constraint_lipschitz=1.0,
-            constraint_count=1, error_bound=1.0,
-        )  # fmt: skip
+            horizon=5,
+            eta=0.1,
+            strong_convexity=1.0,
+            sigma=2.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            constraint_count=1,
+            error_bound=1.0,
+        )
     with pytest.raises(ValueError, match="form: got 'loose'"):
-        bounds.clipped_regret(horizon=1, eta=1.0, sigma=9.0, radius=1.0, loss_lipschitz=1.0,
-                              constraint_lipschitz=1.0, constraint_count=1, form="loose")  # fmt: skip
+        bounds.clipped_regret(
+            horizon=1,
+            eta=1.0,
+            sigma=9.0,
+            radius=1.0,
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            constraint_count=1,
+            form="loose",
+        )

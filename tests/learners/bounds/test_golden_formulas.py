@@ -1,7 +1,8 @@
-"""All formulas at random arguments equal stored numbers, so that none changes unnoticed in a case that no method meets.
+"""All formulas at random arguments equal stored numbers, so that none changes unnoticed in a case
+that no method meets.
 
-The numbers prove nothing: other tests compare formulas with derivations, runs and attacks. After a change that is meant, write
-them again: python tests/learners/bounds/test_golden_formulas.py
+The numbers prove nothing: other tests compare formulas with derivations, runs and attacks. After a
+change that is meant, write them again: python tests/learners/bounds/test_golden_formulas.py
 """
 
 import inspect
@@ -28,7 +29,8 @@ STORED_ROWS = json.loads(STORED.read_text()) if STORED.exists() else {}
 DRAWS = 48
 SLOW = ("optimal_parameters",)
 MINIMISERS = {"optimal_parameters": 1e-6}
-"""How closely these are determined: a minimiser only to the root of what its values are rounded to, which differs by machine."""
+"""How closely these are determined: a minimiser only to the root of what its values are rounded to,
+which differs by machine."""
 ROUND_BY_ROUND = ("averaged_smooth_violation",)
 TEXTS = {"form": ("scale-aware", "sharp", "paper"), "combine": ("sum", "max")}
 BELOW_ONE = ("alpha", "beta", "exponent", "regularity")
@@ -36,7 +38,9 @@ BELOW_ONE = ("alpha", "beta", "exponent", "regularity")
 
 def drawn(rng, name, about):
     """A random value for an argument: a valid one, scaled."""
-    scale = 10 ** rng.uniform(-1.5, 4 if name == "horizon" else 1.5)  # some bounds are the smaller ones in the long run
+    scale = 10 ** rng.uniform(
+        -1.5, 4 if name == "horizon" else 1.5
+    )  # some bounds are the smaller ones in the long run
     if name in TEXTS:
         return TEXTS[name][rng.integers(len(TEXTS[name]))]
     if about.annotation == "bool":
@@ -49,11 +53,14 @@ def drawn(rng, name, about):
         numbers = 10 ** rng.uniform(-1, 1, 5)
         names = ("radius", "loss_lipschitz", "constraint_lipschitz", "loss_range", "error_bound")
         return taut.Constants(
-            **dict(zip(names, numbers.tolist(), strict=True)), constraint_count=int(rng.integers(1, 5))
+            **dict(zip(names, numbers.tolist(), strict=True)),
+            constraint_count=int(rng.integers(1, 5)),
         )
     if name == "lengths":
         slope = rng.choice([0.0, 1.3, 2.7])
-        return bounds.power_step_lengths(horizon=50, eta=0.01 * scale, beta=rng.uniform(0, 0.9), loss_lipschitz=slope)
+        return bounds.power_step_lengths(
+            horizon=50, eta=0.01 * scale, beta=rng.uniform(0, 0.9), loss_lipschitz=slope
+        )
     if name in BELOW_ONE:
         return rng.uniform(0.02, 0.98)
     if about.annotation.startswith("float") and rng.random() < 0.1:
@@ -71,7 +78,9 @@ def arguments_of(name):
         for argument, about in inspect.signature(FORMULAS[name]).parameters.items():
             value, keep = drawn(rng, argument, about), rng.random() < 0.6
             if argument in usual or keep:
-                given[argument] = usual[argument] if argument in usual and draw % 2 and not keep else value
+                given[argument] = (
+                    usual[argument] if argument in usual and draw % 2 and not keep else value
+                )
         if name in ROUND_BY_ROUND:
             given["horizon"] = min(given["horizon"], 500)
         yield given
@@ -93,11 +102,17 @@ def described(name):
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formulas_have_the_stored_values(name):
-    assert name in STORED_ROWS, "store the numbers with python tests/learners/bounds/test_golden_formulas.py"
+    assert name in STORED_ROWS, (
+        "store the numbers with python tests/learners/bounds/test_golden_formulas.py"
+    )
     rel = MINIMISERS.get(name, 1e-9)
     for found, stored in zip(described(name), STORED_ROWS[name], strict=True):
         assert isinstance(found, str) == isinstance(stored, str)
-        assert found == (stored if isinstance(stored, str) else pytest.approx(stored, rel=rel, abs=1e-300, nan_ok=True))
+        assert found == (
+            stored
+            if isinstance(stored, str)
+            else pytest.approx(stored, rel=rel, abs=1e-300, nan_ok=True)
+        )
 
 
 def test_the_stored_numbers_are_those_of_all_formulas():

@@ -1,4 +1,5 @@
-"""The bounds of half-space learners against instances that a random search makes as bad as it can, in plain NumPy."""
+"""The bounds of half-space learners against instances that a random search makes as bad as it can,
+in plain NumPy."""
 
 import math
 
@@ -27,11 +28,16 @@ def clip_segment(x):
     return np.array([s, 1 - s])
 
 
-DOMAINS = {"ball": (clip_ball, 2.0), "box": (clip_box, 1.5), "simplex": (clip_segment, math.sqrt(2))}
+DOMAINS = {
+    "ball": (clip_ball, 2.0),
+    "box": (clip_box, 1.5),
+    "simplex": (clip_segment, math.sqrt(2)),
+}
 
 
 class Instance:
-    """Linear losses and rows that hold at a comparator, all read off one vector of numbers; |p|, |s| <= 1."""
+    """Linear losses and rows that hold at a comparator, all read off one vector of numbers; |p|,
+    |s| <= 1."""
 
     size = 4 + 6 * ROUNDS
 
@@ -40,8 +46,12 @@ class Instance:
         self.start, self.star = self.project(numbers[:2]), self.project(numbers[2:4])
         self.radius = max(np.linalg.norm(self.start - self.star), 1e-9)
         rest = numbers[4:].reshape(ROUNDS, 6)
-        self.losses = rest[:, :2] / np.maximum(1, np.linalg.norm(rest[:, :2], axis=1, keepdims=True))
-        self.rows = rest[:, 2:4] / np.maximum(1, np.linalg.norm(rest[:, 2:4], axis=1, keepdims=True))
+        self.losses = rest[:, :2] / np.maximum(
+            1, np.linalg.norm(rest[:, :2], axis=1, keepdims=True)
+        )
+        self.rows = rest[:, 2:4] / np.maximum(
+            1, np.linalg.norm(rest[:, 2:4], axis=1, keepdims=True)
+        )
         self.levels = self.rows @ self.star + np.maximum(rest[:, 4], 0)
 
     def rounds(self):
@@ -49,7 +59,9 @@ class Instance:
             yield lambda x, p=p, a=a, b=b: (p, a @ x - b, a)
 
     def play(self, eta, **options):
-        self.x, self.v = reference.play(self.start, self.rounds(), eta, self.project, self.diameter, **options)
+        self.x, self.v = reference.play(
+            self.start, self.rounds(), eta, self.project, self.diameter, **options
+        )
         self.regret = float(np.sum(self.losses * (self.x - self.star)))
         self.squared = float(np.sum(np.maximum(self.v, 0) ** 2))
         return self
@@ -73,12 +85,15 @@ def attack(ratio, size, seed, trials=150, steps=150):
     for _ in range(steps):
         numbers = at + width * rng.normal(size=size) * (rng.uniform(size=size) < 0.3)
         value = ratio(numbers)
-        best, at, width = (value, numbers, width * 1.5) if value > best else (best, at, width * 0.93)
+        best, at, width = (
+            (value, numbers, width * 1.5) if value > best else (best, at, width * 0.93)
+        )
     return best
 
 
 def steps_of(kind, D):
-    """A step rule, its regret bound and its lengths, as functions of an instance; G_f = 1, D the diameter."""
+    """A step rule, its regret bound and its lengths, as functions of an instance; G_f = 1, D the
+    diameter."""
     if kind == "adaptive":
         weight, scale = 2.0, D / 2
 
@@ -88,7 +103,9 @@ def steps_of(kind, D):
             )
 
         def lengths(one):
-            return bounds.adaptive_step_lengths(horizon=ROUNDS, scale=scale, start_up=weight, **one.seen)
+            return bounds.adaptive_step_lengths(
+                horizon=ROUNDS, scale=scale, start_up=weight, **one.seen
+            )
 
         return lambda: reference.Steps(scale, weight), regret, lengths
     beta = {"horizon": 0.0, "anytime": 0.5}[kind]
@@ -121,21 +138,28 @@ def test_regret_and_squares_survive_an_attack(kind, memory):
         def of_squares(numbers, play=play, lengths=lengths):
             one = play(numbers)
             return one.squared / bounds.half_space_squared_violation(
-                lengths=lengths(one), radius=one.radius, diameter=one.diameter, constraint_lipschitz=1.0
+                lengths=lengths(one),
+                radius=one.radius,
+                diameter=one.diameter,
+                constraint_lipschitz=1.0,
             )
 
         worst = [attack(ratio, Instance.size, seed) for ratio in (of_regret, of_squares)]
         assert max(worst) <= 1 + 1e-9
         found.append(worst)
-    assert max(one[0] for one in found) > 0.5  # half the bound would be refuted: the attack is strong enough to tell
+    assert (
+        max(one[0] for one in found) > 0.5
+    )  # half the bound would be refuted: the attack is strong enough to tell
     assert max(one[1] for one in found) > 0.05
 
 
 def test_regret_bound_of_the_fixed_step_is_attained():
-    """One linear loss for ever and no constraint in reach: G_f R sqrt T is exactly what gradient descent can lose."""
+    """One linear loss for ever and no constraint in reach: G_f R sqrt T is exactly what gradient
+    descent can lose."""
     T, R = 16, 1.0
     eta = R / math.sqrt(T)
-    # The comparator lies R away from the start, against the losses; every decision is worse by R - (t-1) eta.
+    # The comparator lies R away from the start, against the losses; every decision is worse by R -
+    # (t-1) eta.
     losses = sum(R - (t - 1) * eta for t in range(1, T + 1) if (t - 1) * eta < R)
     bound = bounds.half_space_regret(horizon=T, eta=eta, radius=R, loss_lipschitz=1.0)
     assert bound == pytest.approx(R * math.sqrt(T))
@@ -143,7 +167,8 @@ def test_regret_bound_of_the_fixed_step_is_attained():
 
 
 def test_strong_steps():
-    """0.5 |x - c_t|^2 on the unit disc, H = 1, from a shifted start; regret against the best point on the disc."""
+    """0.5 |x - c_t|^2 on the unit disc, H = 1, from a shifted start; regret against the best point
+    on the disc."""
     rng, T = np.random.default_rng(0), 200
     for shift in (0, 3):
         c = rng.normal(size=(T, 2)) * 0.6 + [0.9, 0.2]
@@ -155,7 +180,12 @@ def test_strong_steps():
             x = x / max(1.0, np.linalg.norm(x))
         star = c.mean(axis=0)
         regret = 0.5 * np.sum((np.array(path) - c) ** 2) - 0.5 * np.sum((star - c) ** 2)
-        known = {"horizon": T, "strong_convexity": 1.0, "radius": np.linalg.norm(star), "loss_lipschitz": 2.0}
+        known = {
+            "horizon": T,
+            "strong_convexity": 1.0,
+            "radius": np.linalg.norm(star),
+            "loss_lipschitz": 2.0,
+        }
         assert 0.05 < regret / bounds.strong_half_space_regret(shift=shift, **known) <= 1
 
 
@@ -163,15 +193,20 @@ def test_summary_forms():
     """The short forms of docs/theory.md are upper bounds on the formulas."""
     for T in (1, 10, 1000):
         lengths = bounds.power_step_lengths(horizon=T, eta=1 / math.sqrt(T), loss_lipschitz=2.0)
-        squared = bounds.half_space_squared_violation(lengths=lengths, radius=2, diameter=2, constraint_lipschitz=3.0)
+        squared = bounds.half_space_squared_violation(
+            lengths=lengths, radius=2, diameter=2, constraint_lipschitz=3.0
+        )
         assert squared <= 9 * 4 * (2 + 2 * math.sqrt(T)) * (1 + 1e-12)
         lengths = bounds.power_step_lengths(horizon=T, eta=1.0, beta=0.5, loss_lipschitz=2.0)
         assert lengths.total <= 2 * 2 * math.sqrt(T)
-        anytime = bounds.half_space_regret(horizon=T, eta=1.0, beta=0.5, radius=2, diameter=2, loss_lipschitz=2.0)
+        anytime = bounds.half_space_regret(
+            horizon=T, eta=1.0, beta=0.5, radius=2, diameter=2, loss_lipschitz=2.0
+        )
         assert anytime <= 1.5 * 2 * 2 * math.sqrt(T) * (1 + 1e-12)
 
 
-# -- Error bound and smooth constraints: one disc |x|^2 <= 1 in a box, tangential and random pushes --------------------
+# -- Error bound and smooth constraints: one disc |x|^2 <= 1 in a box, tangential and random pushes
+# --------------------
 
 
 def onto_box_and_cut(y, a, o, low, high):
@@ -192,7 +227,8 @@ def onto_box_and_cut(y, a, o, low, high):
 
 
 def disc_run(pushes, length, start, margin=0.0, joint=True):
-    """Violations of g = (|x|^2 - 1) / 2 (L = 1, kappa = 1 outside the disc), steps of a given length."""
+    """Violations of g = (|x|^2 - 1) / 2 (L = 1, kappa = 1 outside the disc), steps of a given
+    length."""
     low, high = np.array([-0.4, -1.5]), np.array([1.5, 1.5])
     x, values = np.clip(start, low, high), []
     for push in pushes:
@@ -201,7 +237,11 @@ def disc_run(pushes, length, start, margin=0.0, joint=True):
         y = x + length * push / max(np.linalg.norm(push), 1e-12)
         size = max(np.linalg.norm(x), 1e-12)
         a, o = x / size, size - (v + margin) / size
-        x = onto_box_and_cut(y, a, o, low, high) if joint else np.clip(y - max(a @ y - o, 0) * a, low, high)
+        x = (
+            onto_box_and_cut(y, a, o, low, high)
+            if joint
+            else np.clip(y - max(a @ y - o, 0) * a, low, high)
+        )
     return np.array(values)
 
 
@@ -216,21 +256,31 @@ def test_smooth_constraints_are_violated_by_the_square_of_a_step(length):
     )
 
     def worst(numbers):
-        values = disc_run(numbers[2:].reshape(rounds, 2), length, numbers[:2] / max(1, np.linalg.norm(numbers[:2])))
+        values = disc_run(
+            numbers[2:].reshape(rounds, 2),
+            length,
+            numbers[:2] / max(1, np.linalg.norm(numbers[:2])),
+        )
         return max(values.max() / peak, np.maximum(values, 0).sum() / total)
 
     found = attack(worst, 2 + 2 * rounds, seed=1, trials=20, steps=80)
     assert found <= 1 + 1e-9
     spin = disc_run(
-        [np.array([math.sin(-t * length), math.cos(-t * length)]) for t in range(rounds)], length, [0.99, 0.0]
+        [np.array([math.sin(-t * length), math.cos(-t * length)]) for t in range(rounds)],
+        length,
+        [0.99, 0.0],
     )
     assert spin.max() > 0.2 * peak
     with pytest.raises(OutsideTheorem, match="longest step"):
         bounds.smooth_half_space_peak(longest=1.01, constraint_smoothness=1.0, error_bound=1.0)
     with pytest.raises(OutsideTheorem, match="longest step"):
-        bounds.smooth_half_space_peak(longest=0.26, constraint_smoothness=1.0, error_bound=1.0, memory=True)
+        bounds.smooth_half_space_peak(
+            longest=0.26, constraint_smoothness=1.0, error_bound=1.0, memory=True
+        )
     with pytest.raises(OutsideTheorem, match="first decision"):
-        bounds.smooth_half_space_peak(longest=0.5, constraint_smoothness=1.0, error_bound=1.0, initial_violation=1.9)
+        bounds.smooth_half_space_peak(
+            longest=0.5, constraint_smoothness=1.0, error_bound=1.0, initial_violation=1.9
+        )
 
 
 def test_fixed_points_are_those_of_the_maps():
@@ -238,36 +288,59 @@ def test_fixed_points_are_those_of_the_maps():
         a, L, kappa = theta * 2.0 / 3.0, 3.0, 2.0
         plain = bounds.smooth_half_space_peak(longest=a, constraint_smoothness=L, error_bound=kappa)
         assert plain == pytest.approx(L / 2 * (a**2 + plain**2 / kappa**2))
-        kept = bounds.smooth_half_space_peak(longest=a, constraint_smoothness=L, error_bound=kappa, memory=True)
+        kept = bounds.smooth_half_space_peak(
+            longest=a, constraint_smoothness=L, error_bound=kappa, memory=True
+        )
         assert kept == pytest.approx(L / 2 * (a + 2 * kept / kappa) ** 2)
         assert plain <= kept <= 2 * L * a**2 * (1 + 1e-12)
-    assert bounds.smooth_half_space_peak(longest=9.0, constraint_smoothness=0.0, error_bound=None) == 0
+    assert (
+        bounds.smooth_half_space_peak(longest=9.0, constraint_smoothness=0.0, error_bound=None) == 0
+    )
 
 
 def test_a_margin_leaves_no_violation():
     T, rng = 400, np.random.default_rng(5)
     across = math.hypot(1.9, 3.0)
     eta, rho = bounds.smooth_half_space_margin(
-        horizon=T, radius=1.0, diameter=across, loss_lipschitz=1.0, constraint_smoothness=1.0, slater=0.5
+        horizon=T,
+        radius=1.0,
+        diameter=across,
+        loss_lipschitz=1.0,
+        constraint_smoothness=1.0,
+        slater=0.5,
     )
     assert rho == pytest.approx(eta**2)
     for _ in range(5):
-        assert disc_run(rng.normal(np.array([1.0, 0.3]), size=(T, 2)), eta, [0.0, 0.0], rho).max() <= 0
+        assert (
+            disc_run(rng.normal(np.array([1.0, 0.3]), size=(T, 2)), eta, [0.0, 0.0], rho).max() <= 0
+        )
     assert disc_run(rng.normal(np.array([1.0, 0.3]), size=(T, 2)), eta, [0.0, 0.0]).max() > 0
     eta, rho = bounds.half_space_margin(
         horizon=T, diameter=across, loss_lipschitz=1.0, constraint_lipschitz=2.2, slater=0.5
     )
     assert (
         bounds.margin_holds(
-            longest=eta, margin=rho, diameter=across, slater=0.5, constraint_lipschitz=2.2, initial_excess=-0.5
+            longest=eta,
+            margin=rho,
+            diameter=across,
+            slater=0.5,
+            constraint_lipschitz=2.2,
+            initial_excess=-0.5,
         )
         == 0
     )
     with pytest.raises(OutsideTheorem, match="away from the feasible set"):
         bounds.margin_holds(
-            longest=9 * eta, margin=rho, diameter=across, slater=0.5, constraint_lipschitz=2.2, initial_excess=-0.5
-        )  # fmt: skip
-    assert bounds.margin_cost(horizon=T, margin=0.1, slater=0.5, diameter=2.0, loss_lipschitz=3.0) == pytest.approx(480)
+            longest=9 * eta,
+            margin=rho,
+            diameter=across,
+            slater=0.5,
+            constraint_lipschitz=2.2,
+            initial_excess=-0.5,
+        )
+    assert bounds.margin_cost(
+        horizon=T, margin=0.1, slater=0.5, diameter=2.0, loss_lipschitz=3.0
+    ) == pytest.approx(480)
 
 
 def test_error_bound_follows_the_recursion():
@@ -279,18 +352,27 @@ def test_error_bound_follows_the_recursion():
     for t in range(1, 501):
         distances.append(d)
         d = q * d + 0.3 / math.sqrt(t)
-    known = {"lengths": lengths, "constraint_lipschitz": 2.0, "error_bound": 0.5, "initial_distance": 0.2}
+    known = {
+        "lengths": lengths,
+        "constraint_lipschitz": 2.0,
+        "error_bound": 0.5,
+        "initial_distance": 0.2,
+    }
     assert 0.1 < 2 * max(distances) / bounds.half_space_distance(**known) <= 1
     assert 0.3 < 2 * sum(distances) / bounds.half_space_distance_violation(**known) <= 1
-    assert 0.1 < 4 * sum(x * x for x in distances) / bounds.half_space_distance_squared(**known) <= 1
+    assert (
+        0.1 < 4 * sum(x * x for x in distances) / bounds.half_space_distance_squared(**known) <= 1
+    )
 
 
-# -- Kept cuts ---------------------------------------------------------------------------------------------------------
+# -- Kept cuts
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_that_come_back_are_paid_for_once(seed):
-    """Every round shows the row that is violated most, or a random one, and pushes towards it; memory for all rows."""
+    """Every round shows the row that is violated most, or a random one, and pushes towards it;
+    memory for all rows."""
     rng, M, T = np.random.default_rng(seed), 7, 400
     a = rng.normal(size=(M, 3))
     a /= np.linalg.norm(a, axis=1, keepdims=True)
@@ -314,9 +396,13 @@ def test_rows_that_come_back_are_paid_for_once(seed):
     eta, totals = across / math.sqrt(T), {}
     for memory in (M, 2):
         kept = reference.Memory(memory)
-        _, v = reference.play(np.ones(3), rounds(), lambda t, p: eta, project, across, kept, sweeps=None)
+        _, v = reference.play(
+            np.ones(3), rounds(), lambda t, p: eta, project, across, kept, sweeps=None
+        )
         totals[memory] = np.maximum(v, 0).sum()
-        if memory == M:  # but for the rounds that store a row, violation is within the tolerance of the sweeps
+        if (
+            memory == M
+        ):  # but for the rounds that store a row, violation is within the tolerance of the sweeps
             assert np.sum(v > 2.0 * across / np.arange(1, T + 1) ** 2) <= M
     bound = bounds.kept_cuts_violation(half_spaces=M, diameter=across, constraint_lipschitz=2.0)
     assert bound == pytest.approx((M + 0.6449) * 2 * across, rel=1e-4)
@@ -327,9 +413,13 @@ def test_rows_that_come_back_are_paid_for_once(seed):
 def test_formulas_by_hand():
     known = {"half_spaces": 3, "constraint_lipschitz": 2.0}
     assert bounds.kept_cuts_exact_violation(**known, longest=0.1) == pytest.approx(2 * 0.1 * 6)
-    assert bounds.kept_cuts_exact_violation(**known, longest=0.1, error_bound=2.0) == pytest.approx(2 * 0.1 * 3)
+    assert bounds.kept_cuts_exact_violation(**known, longest=0.1, error_bound=2.0) == pytest.approx(
+        2 * 0.1 * 3
+    )
     shrink = math.sqrt(1 - 0.5**2 / 4) ** 2
-    value = bounds.kept_cuts_sweeps_violation(**known, diameter=1.0, regularity=0.5, sweeps=2, total_length=10.0)
+    value = bounds.kept_cuts_sweeps_violation(
+        **known, diameter=1.0, regularity=0.5, sweeps=2, total_length=10.0
+    )
     assert value == pytest.approx(2 * (3 + shrink * 10) / (1 - shrink))
     value = bounds.kept_rows_violation(
         horizon=100,
@@ -340,9 +430,9 @@ def test_formulas_by_hand():
         error_bound=1.0,
     )
     assert value == pytest.approx(2 * (0.1 + math.sqrt(0.5 * 0.1 / 2) * 100 * 0.1 * 2))
-    assert bounds.all_cuts_violation(horizon=100, dimension=2, diameter=1.0, constraint_lipschitz=1.0) == pytest.approx(
-        (1 + math.sqrt(2)) * 2 * 10
-    )
+    assert bounds.all_cuts_violation(
+        horizon=100, dimension=2, diameter=1.0, constraint_lipschitz=1.0
+    ) == pytest.approx((1 + math.sqrt(2)) * 2 * 10)
 
 
 def test_all_cuts_kept_in_the_plane():
@@ -364,6 +454,12 @@ def test_all_cuts_kept_in_the_plane():
     def project(y):
         return y / max(1.0, np.linalg.norm(y))
 
-    _, v = reference.play(np.array([1.0, 0]), rounds(), lambda t, p: 0.4, project, 1e-9, reference.Memory(T), None)
+    _, v = reference.play(
+        np.array([1.0, 0]), rounds(), lambda t, p: 0.4, project, 1e-9, reference.Memory(T), None
+    )
     total = np.maximum(v, 0).sum()
-    assert 0.3 < total <= bounds.all_cuts_violation(horizon=T, dimension=2, diameter=2.0, constraint_lipschitz=1.0)
+    assert (
+        0.3
+        < total
+        <= bounds.all_cuts_violation(horizon=T, dimension=2, diameter=2.0, constraint_lipschitz=1.0)
+    )

@@ -1,4 +1,5 @@
-"""Bounds against comparators that move: they hold where bounds for fixed decisions do not, and no learner claims too much."""
+"""Bounds against comparators that move: they hold where bounds for fixed decisions do not, and no
+learner claims too much."""
 
 from dataclasses import replace
 
@@ -11,14 +12,22 @@ from taut.judge.guarantees import setting_of
 from taut.learners.schedules import Constant, InverseRoot
 
 KNOWN = taut.Constants(
-    radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_count=1, constraint_range=1.0
+    radius=1.0,
+    loss_lipschitz=1.0,
+    constraint_lipschitz=2**0.5,
+    constraint_count=1,
+    constraint_range=1.0,
 )
 DIAMOND = taut.L1Ball(1.0, shape=2)
-FIXED = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), KNOWN)
+FIXED = taut.Problem(
+    lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2), KNOWN
+)
 CHANGING = taut.Problem(
-    lambda x, z: z[:2] @ x, lambda x, z: z[2] * x[0] - 0.1, taut.Ball(1.0, shape=2),
+    lambda x, z: z[:2] @ x,
+    lambda x, z: z[2] * x[0] - 0.1,
+    taut.Ball(1.0, shape=2),
     KNOWN.with_values(constraint_lipschitz=1.0),
-)  # fmt: skip
+)
 ROUNDS = 400
 
 LEARNERS = {
@@ -45,7 +54,9 @@ def bound_and_regret(learner, problem, data, comparator, moving=True):
     run = taut.simulate(learner, problem, data, record=("decisions",))
     values = np.sum(data[:, :2] * (run.decisions[0] - comparator), axis=1)
     slopes = np.linalg.norm(data[:, :2], axis=1)
-    seen = taut.learners.Observed(float(slopes.max()), float((slopes**2).sum()), float(slopes[0] ** 2), None)
+    seen = taut.learners.Observed(
+        float(slopes.max()), float((slopes**2).sum()), float(slopes[0] ** 2), None
+    )
     setting = replace(setting_of(problem, run.first, seen), path_length=length if moving else None)
     found = [g for g in learner.guarantees(setting, ROUNDS) if g.quantity == "regret"]
     return found, float(values.sum())
@@ -73,9 +84,11 @@ def test_bounds_hold_along_the_path_and_not_without_it(name):
 
 def test_strongly_convex_steps_along_a_path():
     problem = taut.Problem(
-        lambda x, z: jnp.sum((x - z) ** 2) / 2, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2),
+        lambda x, z: jnp.sum((x - z) ** 2) / 2,
+        lambda x: jnp.abs(x).sum() - 1,
+        taut.Ball(1.0, shape=2),
         KNOWN.with_values(strong_convexity=1.0, loss_lipschitz=2.0),
-    )  # fmt: skip
+    )
     learners = (
         taut.ClippedOGD.strongly_convex(problem.constants),
         taut.learner("half-space-strong", problem),
@@ -89,14 +102,17 @@ def test_strongly_convex_steps_along_a_path():
             setting = replace(setting_of(problem, run.first), path_length=length)
             (found,) = (g for g in learner.guarantees(setting, ROUNDS) if g.quantity == "regret")
             (still,) = (
-                g.bound for g in learner.guarantees(setting_of(problem, run.first), ROUNDS) if g.quantity == "regret"
+                g.bound
+                for g in learner.guarantees(setting_of(problem, run.first), ROUNDS)
+                if g.quantity == "regret"
             )
             assert still < run.totals.loss[0] <= found.bound  # the comparator has no loss
             assert found.moving
 
 
 def test_kept_cuts_exclude_comparators_of_changing_constraints():
-    """With memory, a cut of an old round keeps the decisions away from where the comparator has gone: no bound is claimed."""
+    """With memory, a cut of an old round keeps the decisions away from where the comparator has
+    gone: no bound is claimed."""
     costs, _ = path(40)
     sign = -costs[:, :1]
     data = np.concatenate(
@@ -104,16 +120,22 @@ def test_kept_cuts_exclude_comparators_of_changing_constraints():
     )  # x_1 >= -0.1 while it should be large, x_1 <= 0.1 while it should be small
     comparator = np.concatenate([sign, np.zeros((ROUNDS, 1))], axis=1)
     assert np.max(data[:, 2] * comparator[:, 0] - 0.1) <= 0
-    kept, _ = bound_and_regret(taut.HalfSpace(Constant(0.05), diameter=2.0, memory=4), CHANGING, data, comparator)
+    kept, _ = bound_and_regret(
+        taut.HalfSpace(Constant(0.05), diameter=2.0, memory=4), CHANGING, data, comparator
+    )
     assert all(g.bound is None and "earlier rounds" in g.reason for g in kept)
-    found, regret = bound_and_regret(taut.HalfSpace(Constant(0.05), diameter=2.0, memory=0), CHANGING, data, comparator)
+    found, regret = bound_and_regret(
+        taut.HalfSpace(Constant(0.05), diameter=2.0, memory=0), CHANGING, data, comparator
+    )
     assert regret <= found[0].bound
 
 
 def test_a_margin_excludes_comparators_without_one():
     learner = taut.HalfSpace(Constant(0.05), diameter=2.0, memory=0, margin=0.1)
     (found,) = (
-        g for g in learner.guarantees(taut.Setting(KNOWN, 2.0, path_length=1.0), ROUNDS) if g.quantity == "regret"
+        g
+        for g in learner.guarantees(taut.Setting(KNOWN, 2.0, path_length=1.0), ROUNDS)
+        if g.quantity == "regret"
     )
     assert found.bound is None
     assert "margin=0" in found.reason

@@ -1,4 +1,5 @@
-"""The report of the arena: an interactive page, a page for the documentation, a figure, and a table for a paper.
+"""The report of the arena: an interactive page, a page for the documentation, a figure, and a table
+for a paper.
 
 Read `page` (what the interactive page contains), then `tables` (Markdown, LaTeX and the figure).
 """

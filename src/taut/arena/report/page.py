@@ -30,23 +30,33 @@ def payload(folder: Path) -> dict[str, Any]:
     names = list(dict.fromkeys(line.learner for board in theory for line in board.lines))
     left = folder / "left_out.json"
     return {
-        "version": VERSION, "seeds": seeds, "smallest": SMALLEST, "factors": list(FACTORS), "quantile": _quantiles(seeds),
-        "cells": len(results), "bounds": sum(len(one.bounds) for one in results.values()),
+        "version": VERSION,
+        "seeds": seeds,
+        "smallest": SMALLEST,
+        "factors": list(FACTORS),
+        "quantile": _quantiles(seeds),
+        "cells": len(results),
+        "bounds": sum(len(one.bounds) for one in results.values()),
         "streams": [_stream(one, best) for one, best in zip(theory, tuned, strict=True)],
         "learners": {name: _learner(name) for name in names},
         "boards": {
             one.stream.name: {
                 line.learner: {
-                    **_line(folder, results, one.stream.name, line), "front": line.learner in front(one.lines),
+                    **_line(folder, results, one.stream.name, line),
+                    "front": line.learner in front(one.lines),
                     "tuned": _tuned(best, line.learner),
                 }
                 for line in one.lines
             }
             for one, best in zip(theory, tuned, strict=True)
         },
-        "broken": [f"{one.learner} on {one.stream}, T = {one.horizon}: {text}" for one in results.values() for text in one.broken],
+        "broken": [
+            f"{one.learner} on {one.stream}, T = {one.horizon}: {text}"
+            for one in results.values()
+            for text in one.broken
+        ],
         "left_out": json.loads(left.read_text()) if left.is_file() else [],
-    }  # fmt: skip
+    }
 
 
 def write_page(folder: Path, path: Path | None = None) -> Path:
@@ -55,16 +65,22 @@ def write_page(folder: Path, path: Path | None = None) -> Path:
 
     path = folder / "report.html" if path is None else path
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    data = json.dumps(payload(folder), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    data = json.dumps(payload(folder), separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
     here = Path(__file__).parent
-    parts = {"style": (here / "page.css").read_text("utf-8"), "program": (here / "page.js").read_text("utf-8")}
+    parts = {
+        "style": (here / "page.css").read_text("utf-8"),
+        "program": (here / "page.js").read_text("utf-8"),
+    }
     text = environment.get_template("page.html.jinja").render(data=data, **parts)
     storage.write_atomically(path, text.encode())
     return path
 
 
 def _quantiles(seeds: int) -> list[float]:
-    """The factor of the standard error in a 95 % interval, by the number of seeds; 0 for one seed."""
+    """The factor of the standard error in a 95 % interval, by the number of seeds; 0 for one
+    seed."""
     from scipy import stats
 
     return [0.0, 0.0, *(round(float(stats.t.ppf(0.975, n - 1)), 6) for n in range(2, seeds + 1))]
@@ -73,10 +89,17 @@ def _quantiles(seeds: int) -> list[float]:
 def _stream(one: Board, tuned: Board) -> dict[str, Any]:
     stream = one.stream
     return {
-        "name": stream.name, "title": stream.title, "setting": stream.setting, "source": stream.source,
-        "T": one.horizon, "tuned_T": tuned.horizon,
-        "comparator": stream.comparator, "known": dict(stream.known), "scored": stream.scored, "ranked": stream.ranked,
-    }  # fmt: skip
+        "name": stream.name,
+        "title": stream.title,
+        "setting": stream.setting,
+        "source": stream.source,
+        "T": one.horizon,
+        "tuned_T": tuned.horizon,
+        "comparator": stream.comparator,
+        "known": dict(stream.known),
+        "scored": stream.scored,
+        "ranked": stream.ranked,
+    }
 
 
 def _learner(name: str) -> dict[str, str]:
@@ -86,7 +109,9 @@ def _learner(name: str) -> dict[str, str]:
 
 
 def _line(folder: Path, results: Mapping[Any, Result], stream: str, line: Any) -> dict[str, Any]:
-    horizons = sorted(T for s, name, variant, T in results if (s, name, variant) == (stream, line.learner, THEORY))
+    horizons = sorted(
+        T for s, name, variant, T in results if (s, name, variant) == (stream, line.learner, THEORY)
+    )
     runs = [results[stream, line.learner, THEORY, T] for T in horizons]
     times = [spent for one in runs if (spent := stored.seconds_of(folder, one)) is not None]
     growth = exponents(results, stream, line.learner)
@@ -95,12 +120,19 @@ def _line(folder: Path, results: Mapping[Any, Result], stream: str, line: Any) -
         "parts": [_rounded(line.regret), _rounded(line.violation)],
         "curve": {
             "T": horizons,
-            **{name: [_interval(Interval.of(np.asarray(one.values[name]))) for one in runs] for name in ("regret", "violation")},
+            **{
+                name: [_interval(Interval.of(np.asarray(one.values[name]))) for one in runs]
+                for name in ("regret", "violation")
+            },
         },
-        "exponents": {name: [_number(rate.exponent), _number(rate.low), _number(rate.high)] for name, rate in growth.items()},
+        "exponents": {
+            name: [_number(rate.exponent), _number(rate.low), _number(rate.high)]
+            for name, rate in growth.items()
+        },
         "microseconds": _number(min(times) * 1e6) if times else None,
-        "parameters": line.result.parameters, "bounds": {name: _number(bound) for name, bound in line.result.bounds.items()},
-    }  # fmt: skip
+        "parameters": line.result.parameters,
+        "bounds": {name: _number(bound) for name, bound in line.result.bounds.items()},
+    }
 
 
 def _tuned(board: Board, learner: str) -> dict[str, Any] | None:

@@ -1,4 +1,5 @@
-"""The leaderboard as Markdown for the documentation, as LaTeX for a paper, and the Pareto fronts as a figure."""
+"""The leaderboard as Markdown for the documentation, as LaTeX for a paper, and the Pareto fronts as
+a figure."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
     ranked = [one for one in boards if one.stream.ranked]
     general = tuple(one for one in ranked if one.stream.setting in GENERAL)
     found = [("convex losses, fixed and changing constraints", general)] if general else []
-    for setting in dict.fromkeys(one.stream.setting for one in ranked if one.stream.setting not in GENERAL):
+    for setting in dict.fromkeys(
+        one.stream.setting for one in ranked if one.stream.setting not in GENERAL
+    ):
         found.append((setting, tuple(one for one in ranked if one.stream.setting == setting)))
     return found
 
@@ -41,9 +44,14 @@ def text(folder: Path) -> str:
     console = Console(width=120, color_system=None)
     with console.capture() as capture:
         for title, boards in groups(boards_of(stored.read_all(folder))):
-            table = Table(title=f"{title}: {', '.join(one.stream.name for one in boards)}", title_justify="left")
+            table = Table(
+                title=f"{title}: {', '.join(one.stream.name for one in boards)}",
+                title_justify="left",
+            )
             for name in ("rank", "learner", "score", "regret part", "violation part", "streams"):
-                table.add_column(name, justify="left" if name == "learner" else "right", no_wrap=True)
+                table.add_column(
+                    name, justify="left" if name == "learner" else "right", no_wrap=True
+                )
             for one in leaderboard(boards):
                 table.add_row(*_cells(one, len(boards)))
             console.print(table)
@@ -51,7 +59,8 @@ def text(folder: Path) -> str:
 
 
 def markdown(folder: Path, picture: str = "arena.png") -> str:
-    """Return the page for the documentation, without its introduction: leaderboards, the best of the grid, and streams."""
+    """Return the page for the documentation, without its introduction: leaderboards, the best of
+    the grid, and streams."""
     results = stored.read_all(folder)
     boards, tuned = boards_of(results), boards_of(results, tuned=True)
     seeds = max(one.seeds for one in results.values())
@@ -59,10 +68,13 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     broken = sum(len(one.broken) for one in results.values())
     bounded = sum(len(one.bounds) for one in results.values())
     lines = [
-        f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, {seeds} seeds. "
-        f"{bounded} bounds were checked, {broken} were exceeded.",
-        "", f"![Mean regret against mean clipped violation for every stream; the Pareto front is drawn as a line]({picture})", "",
-    ]  # fmt: skip
+        f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
+        f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded.",
+        "",
+        "![Mean regret against mean clipped violation for every stream; the Pareto front is "
+        f"drawn as a line]({picture})",
+        "",
+    ]
     best = dict(groups(tuned))
     for title, group in groups(boards):
         names = ", ".join(f"`{one.stream.name}`" for one in group)
@@ -84,7 +96,14 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     for one in boards:
         stream = one.stream
         known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
-        cells = (f"`{stream.name}`", stream.title, str(one.horizon), stream.comparator, known, stream.source)
+        cells = (
+            f"`{stream.name}`",
+            stream.title,
+            str(one.horizon),
+            stream.comparator,
+            known,
+            stream.source,
+        )
         lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -94,20 +113,26 @@ BEGIN, END = "<!-- arena: begin -->", "<!-- arena: end -->"
 
 
 def write_docs(folder: Path, page: Path) -> list[Path]:
-    """Renew the generated part of a page of the documentation, and the figure beside it; return both files."""
+    """Renew the generated part of a page of the documentation, and the figure beside it; return
+    both files."""
     content = page.read_text("utf-8")
     if content.count(BEGIN) != 1 or content.count(END) != 1:
-        raise ValueError(f"--docs: got {page} without the lines {BEGIN} and {END}; expected docs/arena.md")
+        raise ValueError(
+            f"--docs: got {page} without the lines {BEGIN} and {END}; expected docs/arena.md"
+        )
     before, rest = content.split(BEGIN)
     _, after = rest.split(END)
     picture = page.with_suffix(".png")
-    storage.write_atomically(page, f"{before}{BEGIN}\n{markdown(folder, picture.name)}{END}{after}".encode())
+    storage.write_atomically(
+        page, f"{before}{BEGIN}\n{markdown(folder, picture.name)}{END}{after}".encode()
+    )
     figure(folder).savefig(picture, dpi=110)
     return [page, picture]
 
 
 def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
-    """Return a table for a paper: regret and violation with their intervals by stream, the smallest score in bold.
+    """Return a table for a paper: regret and violation with their intervals by stream, the smallest
+    score in bold.
 
     Arguments:
         folder: the results.
@@ -115,19 +140,28 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     """
     boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked]
     every = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
-    complete = [name for name in every if all(name in {line.learner for line in one.lines} for one in boards)]
+    complete = [
+        name
+        for name in every
+        if all(name in {line.learner for line in one.lines} for one in boards)
+    ]
     names = list(learners) or complete or every
     lines = [r"\begin{tabular}{l" + "rr" * len(boards) + "}", r"\hline"]
-    lines.append(" & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{_tex(one.stream.name)}}}" for one in boards)]) + r" \\")
+    lines.append(
+        " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{_tex(one.stream.name)}}}" for one in boards)])
+        + r" \\"
+    )
     lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
     for name in names:
         cells = []
         for one in boards:
             found = [line for line in one.lines if line.learner == name]
             winner = bool(found) and one.lines[0].learner == name
-            cells += [_tex_cell(line.result, quantity, winner) for line in found for quantity in ("regret", one.stream.scored)] or [
-                "", ""
-            ]  # fmt: skip
+            cells += [
+                _tex_cell(line.result, quantity, winner)
+                for line in found
+                for quantity in ("regret", one.stream.scored)
+            ] or ["", ""]
         lines.append(" & ".join([_tex(name), *cells]) + r" \\")
     rounds = ", ".join(f"{one.stream.name}: {one.horizon}" for one in boards)
     caption = f"% mean and half the 95 % interval over seeds; rounds: {rounds}"
@@ -135,27 +169,40 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
 
 
 def figure(folder: Path, narrow: bool = False) -> Figure:
-    """Draw mean regret against mean clipped violation, both divided by their scale and by sqrt(T), one panel per stream."""
+    """Draw mean regret against mean clipped violation, both divided by their scale and by sqrt(T),
+    one panel per stream."""
     from matplotlib.figure import Figure
 
     from ...play.style import styled
 
-    boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked and not one.stream.request_first]
+    boards = [
+        one
+        for one in boards_of(stored.read_all(folder))
+        if one.stream.ranked and not one.stream.request_first
+    ]
     columns = min(len(boards), 2 if narrow else 5)
     rows = -(-len(boards) // columns)
 
     @styled
     def drawn() -> Any:
-        made = Figure(figsize=(max(2.7 * columns, 5.4 if narrow else 9.0), 2.3 * rows + 0.6), layout="constrained")
+        made = Figure(
+            figsize=(max(2.7 * columns, 5.4 if narrow else 9.0), 2.3 * rows + 0.6),
+            layout="constrained",
+        )
         panels = np.ravel(made.subplots(rows, columns, squeeze=False))
         for axes in panels[len(boards) :]:
             axes.set_axis_off()
         for axes, one in zip(panels, boards, strict=False):
             _panel(axes, one)
         made.legend(
-            handles=_handles(), loc="outside upper center", ncols=3 if narrow else 6, fontsize=8, frameon=False,
-            handletextpad=0.2, columnspacing=1.4,
-        )  # fmt: skip
+            handles=_handles(),
+            loc="outside upper center",
+            ncols=3 if narrow else 6,
+            fontsize=8,
+            frameon=False,
+            handletextpad=0.2,
+            columnspacing=1.4,
+        )
         made.supxlabel("clipped violation / ($G_g D \\sqrt{T}$)")
         made.supylabel("regret / ($G_f D \\sqrt{T}$)")
         return made
@@ -175,10 +222,13 @@ def _handles() -> list[Any]:
         return Line2D([], [], ls="", marker=marker, color=colour, ms=size, mew=0, label=label)
 
     return [
-        dot(OURS, "half-space learners"), dot(PAPER, "Clipped-OGD, the paper's method"), dot(OTHERS, "other learners"),
-        dot("0.3", "on the Pareto front", 6.5), Line2D([], [], color="0.4", lw=0.8, label="Pareto front"),
+        dot(OURS, "half-space learners"),
+        dot(PAPER, "Clipped-OGD, the paper's method"),
+        dot(OTHERS, "other learners"),
+        dot("0.3", "on the Pareto front", 6.5),
+        Line2D([], [], color="0.4", lw=0.8, label="Pareto front"),
         dot("0.3", "beyond the range", 5, "^"),
-    ]  # fmt: skip
+    ]
 
 
 def _panel(axes: Any, one: Board) -> None:
@@ -187,10 +237,11 @@ def _panel(axes: Any, one: Board) -> None:
     best = front(one.lines)
     points = {
         line.learner: (
-            max(line.interval("violation").mean / (constraint * root), 1e-6), line.interval("regret").mean / (loss * root),
+            max(line.interval("violation").mean / (constraint * root), 1e-6),
+            line.interval("regret").mean / (loss * root),
         )
         for line in one.lines
-    }  # fmt: skip
+    }
     reach = max(0.05, float(np.quantile([abs(y) for _, y in points.values()], 0.7)) * 1.5)
     for name, (x, y) in points.items():
         ours, paper = name.startswith("half-space"), name.startswith("clipped-ogd")
@@ -198,10 +249,22 @@ def _panel(axes: Any, one: Board) -> None:
         inside = float(np.clip(y, -reach, reach))
         marker = "o" if inside == y else "^" if y > 0 else "v"
         axes.scatter(
-            x, inside, s=26 if name in best else 12, color=colour, marker=marker, lw=0, zorder=3 if ours else 2
+            x,
+            inside,
+            s=26 if name in best else 12,
+            color=colour,
+            marker=marker,
+            lw=0,
+            zorder=3 if ours else 2,
         )
     walk = sorted(points[name] for name in best)
-    axes.plot([x for x, _ in walk], [float(np.clip(y, -reach, reach)) for _, y in walk], color="0.4", lw=0.8, zorder=1)
+    axes.plot(
+        [x for x, _ in walk],
+        [float(np.clip(y, -reach, reach)) for _, y in walk],
+        color="0.4",
+        lw=0.8,
+        zorder=1,
+    )
     axes.axhline(0, color="0.85", lw=0.8, zorder=0)
     axes.set_xscale("log")
     axes.set_xlim(5e-7, 2 * max(x for x, _ in points.values()))
@@ -212,7 +275,14 @@ def _panel(axes: Any, one: Board) -> None:
 
 def _cells(one: Standing, streams: int) -> tuple[str, ...]:
     rank = "" if one.rank is None else str(one.rank)
-    return rank, one.learner, str(one.score), f"{one.regret:.3g}", f"{one.violation:.3g}", f"{one.streams} of {streams}"
+    return (
+        rank,
+        one.learner,
+        str(one.score),
+        f"{one.regret:.3g}",
+        f"{one.violation:.3g}",
+        f"{one.streams} of {streams}",
+    )
 
 
 def _row(one: Standing, streams: int) -> str:

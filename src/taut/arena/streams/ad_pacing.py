@@ -24,11 +24,17 @@ BUDGETS, CAMPAIGNS, RATE = 3, 5, 0.2
 
 
 def problem() -> Problem:
-    """Return minus the reward on the simplex of "nothing" and five campaigns; three budgets of 0.2 per round."""
+    """Return minus the reward on the simplex of "nothing" and five campaigns; three budgets of 0.2
+    per round."""
     known = Constants(
-        loss_lipschitz=np.sqrt(CAMPAIGNS), constraint_lipschitz=np.sqrt(CAMPAIGNS), loss_range=1.0,
-        constraint_range=1 - RATE, constraint_smoothness=0.0, slater=RATE, constraint_count=BUDGETS,
-    )  # fmt: skip
+        loss_lipschitz=np.sqrt(CAMPAIGNS),
+        constraint_lipschitz=np.sqrt(CAMPAIGNS),
+        loss_range=1.0,
+        constraint_range=1 - RATE,
+        constraint_smoothness=0.0,
+        slater=RATE,
+        constraint_count=BUDGETS,
+    )
     return Problem(_loss, _excess, Simplex(CAMPAIGNS + 1), known)
 
 
@@ -41,9 +47,12 @@ def _excess(x: jax.Array, z: Any) -> jax.Array:
 
 
 def _draw(jump: bool, seed: int, rounds: int) -> Any:
-    """Rewards and consumption in [0, 1]; with a jump, the second half has other campaigns in demand and uses more."""
+    """Rewards and consumption in [0, 1]; with a jump, the second half has other campaigns in demand
+    and uses more."""
     need = np.random.default_rng([9, seed]).uniform(0.2, 0.8, size=(BUDGETS, CAMPAIGNS))
-    reward = np.linspace(0.4, 1.0, CAMPAIGNS) * np.random.default_rng([14, seed]).random((rounds, CAMPAIGNS))
+    reward = np.linspace(0.4, 1.0, CAMPAIGNS) * np.random.default_rng([14, seed]).random(
+        (rounds, CAMPAIGNS)
+    )
     varied = np.random.default_rng([15, seed]).uniform(0.5, 1.5, size=(rounds, BUDGETS, CAMPAIGNS))
     use = np.minimum(need * varied, 1.0)
     if jump:
@@ -54,15 +63,20 @@ def _draw(jump: bool, seed: int, rounds: int) -> Any:
 
 
 def offline(z: Any, rounds: int, tolerance: float = 1e-9) -> float:
-    """Minus the value of the offline linear program: the best allocation with all requests known, within the budgets.
+    """Minus the value of the offline linear program: the best allocation with all requests known,
+    within the budgets.
 
-    Its dual has one price per budget, minimise rate T sum(mu) + sum_t max(0, max_j reward_tj - mu.use_tj) over mu >= 0, and is
-    solved by cutting planes until the relative gap is below the tolerance.
+    Its dual has one price per budget, minimise rate T sum(mu) + sum_t max(0, max_j reward_tj -
+    mu.use_tj) over mu >= 0, and is solved by cutting planes until the relative gap is below the
+    tolerance.
     """
     from scipy.optimize import linprog
 
     reward, use = z["reward"], z["use"]
-    count, most = use.shape[1], 1 / RATE  # a price above the largest reward over the rate is never needed
+    count, most = (
+        use.shape[1],
+        1 / RATE,
+    )  # a price above the largest reward over the rate is never needed
     cuts: list[Array] = []
     levels: list[float] = []
     price, best = np.zeros(count), np.inf
@@ -77,9 +91,12 @@ def offline(z: Any, rounds: int, tolerance: float = 1e-9) -> float:
         cuts.append(np.append(slope, -1.0))
         levels.append(float(slope @ price - value))
         found = linprog(
-            np.append(np.zeros(count), 1.0), A_ub=np.stack(cuts), b_ub=np.array(levels),
-            bounds=[*[(0, most)] * count, (0, None)], method="highs",
-        )  # fmt: skip
+            np.append(np.zeros(count), 1.0),
+            A_ub=np.stack(cuts),
+            b_ub=np.array(levels),
+            bounds=[*[(0, most)] * count, (0, None)],
+            method="highs",
+        )
         price = found.x[:count]
         if best - found.fun <= tolerance * max(1.0, best):
             return -best
@@ -88,13 +105,20 @@ def offline(z: Any, rounds: int, tolerance: float = 1e-9) -> float:
 
 @cache
 def _clicks() -> Any:
-    """Impressions of the Open Bandit Dataset in their order. The reward of a campaign (items with the same number modulo 5) is the
-    click rate of the visitor's segment for it, smoothed and rescaled; an impression uses the budget of its position."""
+    """Impressions of the Open Bandit Dataset in their order. The reward of a campaign (items with
+    the same number modulo 5) is the click rate of the visitor's segment for it, smoothed and
+    rescaled; an impression uses the budget of its position."""
     from ..packages import file_of
 
-    parts = [file_of("obp", f"obp/dataset/obd/{policy}/all/all.csv").decode() for policy in ("random", "bts")]
+    parts = [
+        file_of("obp", f"obp/dataset/obd/{policy}/all/all.csv").decode()
+        for policy in ("random", "bts")
+    ]
     logs = [list(csv.DictReader(io.StringIO(part))) for part in parts]
-    segments = {name: i for i, name in enumerate(sorted({row["user_feature_1"] for log in logs for row in log}))}
+    segments = {
+        name: i
+        for i, name in enumerate(sorted({row["user_feature_1"] for log in logs for row in log}))
+    }
     clicks, shown = np.zeros((len(segments), CAMPAIGNS)), np.zeros((len(segments), CAMPAIGNS))
     for row in (row for log in logs for row in log):
         at = segments[row["user_feature_1"]], int(row["item_id"]) % CAMPAIGNS
@@ -105,7 +129,10 @@ def _clicks() -> Any:
     where = np.array([segments[row["user_feature_1"]] for row in first])
     position = np.array([int(row["position"]) - 1 for row in first])
     price = np.linspace(1.0, 0.6, CAMPAIGNS)
-    return {"reward": (rate / rate.max())[where], "use": np.eye(BUDGETS)[position][:, :, None] * price}
+    return {
+        "reward": (rate / rate.max())[where],
+        "use": np.eye(BUDGETS)[position][:, :, None] * price,
+    }
 
 
 def _logged(seed: int, rounds: int) -> Any:
@@ -118,20 +145,50 @@ _STOCHASTIC = frozenset({str(Assumes.STOCHASTIC)})
 def stream(name: str, title: str, draw: Any, source: str, **facts: Any) -> Stream:
     """Return a stream of requests with these data."""
     return Stream(
-        name, title, problem, draw, source, best=offline, request_first=True, scored="excess",
-        comparator="the offline linear program, which knows all requests", **{"setting": "requests"} | facts,
-    )  # fmt: skip
+        name,
+        title,
+        problem,
+        draw,
+        source,
+        best=offline,
+        request_first=True,
+        scored="excess",
+        comparator="the offline linear program, which knows all requests",
+        **{"setting": "requests"} | facts,
+    )
 
 
 _SOURCE = "Balseiro, Lu & Mirrokni, Operations Research 2023: online allocation with budgets"
 _KNOWN = {"Slater gap": "0.2", "smoothness": "affine"}
 
 STREAMS = (
-    stream("ad-pacing", "requests for five campaigns, three budgets, independent and identically distributed",
-           partial(_draw, False), _SOURCE, known=_KNOWN | {"noise": "independent requests"}),
-    stream("ad-pacing-jump", "the same with a jump in traffic after half of the rounds", partial(_draw, True), _SOURCE,
-           known=_KNOWN, refuted=_STOCHASTIC, cumulative=False),
-    stream("ad-clicks", "impressions of a fashion shop for five campaigns, a budget for each of three positions", _logged,
-           "Saito et al., Open Bandit Dataset, NeurIPS 2021 (data sets), the sample that is packaged with obp", known=_KNOWN,
-           setting="real data", refuted=_STOCHASTIC, seeds=1, longest=10_000, requires="obp"),
-)  # fmt: skip
+    stream(
+        "ad-pacing",
+        "requests for five campaigns, three budgets, independent and identically distributed",
+        partial(_draw, False),
+        _SOURCE,
+        known=_KNOWN | {"noise": "independent requests"},
+    ),
+    stream(
+        "ad-pacing-jump",
+        "the same with a jump in traffic after half of the rounds",
+        partial(_draw, True),
+        _SOURCE,
+        known=_KNOWN,
+        refuted=_STOCHASTIC,
+        cumulative=False,
+    ),
+    stream(
+        "ad-clicks",
+        "impressions of a fashion shop for five campaigns, a budget for each of three positions",
+        _logged,
+        "Saito et al., Open Bandit Dataset, NeurIPS 2021 (data sets), the sample that is "
+        "packaged with obp",
+        known=_KNOWN,
+        setting="real data",
+        refuted=_STOCHASTIC,
+        seeds=1,
+        longest=10_000,
+        requires="obp",
+    ),
+)

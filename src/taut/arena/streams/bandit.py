@@ -1,4 +1,5 @@
-"""Values only: the toy and the adaptive pool, of which learners see losses and constraints at the points that they play."""
+"""Values only: the toy and the adaptive pool, of which learners see losses and constraints at the
+points that they play."""
 
 from __future__ import annotations
 
@@ -14,10 +15,15 @@ __all__ = ["STREAMS"]
 def _values_only(stream: Stream, source: str) -> Stream:
     """The stream without gradients."""
     return replace(
-        stream, name=f"bandit-{stream.name.partition('-')[0]}", title=f"{stream.title}; only values at one or two points are seen",
-        setting="values only", feedback=Bandit(), source=source,
-        known=dict(stream.known) | {"feedback": "values at the one or two points that a learner plays"},
-    )  # fmt: skip
+        stream,
+        name=f"bandit-{stream.name.partition('-')[0]}",
+        title=f"{stream.title}; only values at one or two points are seen",
+        setting="values only",
+        feedback=Bandit(),
+        source=source,
+        known=dict(stream.known)
+        | {"feedback": "values at the one or two points that a learner plays"},
+    )
 
 
 STREAMS = (

@@ -1,4 +1,5 @@
-"""Approximation by doubly stochastic matrices. Losses are strongly convex; each equality is two inequalities."""
+"""Approximation by doubly stochastic matrices. Losses are strongly convex; each equality is two
+inequalities."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ DEFAULT = Choice()
 def problem(choice: Choice = DEFAULT, aggregated: bool = True) -> Problem:
     """Return the problem: minimise sum_t 0.5 ||Y_t - X||_F^2 subject to X 1 = 1, X' 1 = 1, X >= 0.
 
-    The domain is the ball of radius sqrt(d) around 0. With `aggregated`, the constraints are replaced by their maximum.
+    The domain is the ball of radius sqrt(d) around 0. With `aggregated`, the constraints are
+    replaced by their maximum.
     """
     d = choice.size
     radius = d**0.5
@@ -67,23 +69,33 @@ def _excess(x: jax.Array) -> tuple[jax.Array, ...]:
 
 
 def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i of Y_t."""
+    """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i
+    of Y_t."""
     return np.stack([_permutations(size, s, rounds, seed) for s in range(seeds)])
 
 
 def _permutations(size: int, stream: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    return np.random.default_rng([seed, 2, stream]).random((rounds, size)).argsort(axis=1).astype(np.int32)
+    return (
+        np.random.default_rng([seed, 2, stream])
+        .random((rounds, size))
+        .argsort(axis=1)
+        .astype(np.int32)
+    )
 
 
 def stream(size: int = 5) -> Stream:
     """Return the stream of size x size matrices."""
     return Stream(
         "doubly-stochastic" if size == 5 else f"doubly-stochastic-{size}",
-        f"{size} x {size} matrices near random permutations, rows and columns sum to 1, entries are not negative",
-        partial(problem, Choice(size), aggregated=False), partial(_permutations, size),
-        "Yuan & Lamperski, NeurIPS 2018, figure 2", "strongly convex",
-        known={"Slater gap": "none: equalities", "smoothness": "affine", "strong convexity": "1"}, longest=2**13,
-    )  # fmt: skip
+        f"{size} x {size} matrices near random permutations, rows and columns sum to 1, entries "
+        "are not negative",
+        partial(problem, Choice(size), aggregated=False),
+        partial(_permutations, size),
+        "Yuan & Lamperski, NeurIPS 2018, figure 2",
+        "strongly convex",
+        known={"Slater gap": "none: equalities", "smoothness": "affine", "strong convexity": "1"},
+        longest=2**13,
+    )
 
 
 STREAMS = (stream(),)

@@ -1,4 +1,5 @@
-"""A best decision that walks around a circle: regret is measured against this path, whose length grows with the horizon."""
+"""A best decision that walks around a circle: regret is measured against this path, whose length
+grows with the horizon."""
 
 from __future__ import annotations
 
@@ -25,9 +26,14 @@ RADIUS = 0.5
 def problem() -> Problem:
     """Return linear losses on the unit disc with (|x|^2 - 1/4) / 2 <= 0."""
     known = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=(1 - RADIUS**2) / 2,
-        slater=RADIUS**2 / 2, constraint_smoothness=1.0, error_bound=RADIUS,
-    )  # fmt: skip
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=(1 - RADIUS**2) / 2,
+        slater=RADIUS**2 / 2,
+        constraint_smoothness=1.0,
+        error_bound=RADIUS,
+    )
     return Problem(inner, _disc, Ball(1.0, shape=2), known)
 
 
@@ -36,13 +42,15 @@ def _disc(x: jax.Array) -> jax.Array:
 
 
 def path(rounds: int, power: float) -> Array:
-    """The comparator u_t of every round, (round, 2): a walk of length rounds^power on the boundary of the feasible disc."""
+    """The comparator u_t of every round, (round, 2): a walk of length rounds^power on the boundary
+    of the feasible disc."""
     angle = rounds**power / RADIUS * np.arange(rounds) / rounds
     return RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def _draw(power: float, seed: int, rounds: int) -> Array:
-    """The gradients -u_t plus noise of the same size: the mean loss of a round is smallest at u_t."""
+    """The gradients -u_t plus noise of the same size: the mean loss of a round is smallest at
+    u_t."""
     noise = np.random.default_rng([7, seed]).normal(size=(rounds, 2))
     noise *= RADIUS / np.linalg.norm(noise, axis=1, keepdims=True)
     return np.asarray(noise - path(rounds, power))
@@ -55,12 +63,23 @@ def _best(power: float, c: Array, rounds: int) -> float:
 def stream(power: float, name: str = "") -> Stream:
     """Return the stream whose comparator moves by T^power in T rounds."""
     return Stream(
-        name or f"drifting-{power:g}", f"noisy linear losses whose best decision moves by T^{power:g} on a circle", problem,
-        partial(_draw, power), "a comparator with a known path length, for dynamic regret", "moving comparator",
-        best=partial(_best, power), comparator=f"the path on the circle, of length T^{power:g}",
-        known={"Slater gap": "0.125", "smoothness": "1", "path length": f"T^{power:g}", "noise": "in the losses, bounded by 0.5"},
-        bounded=("violation", "squared violation", "peak violation", "excess"), cumulative=False,
-    )  # fmt: skip
+        name or f"drifting-{power:g}",
+        f"noisy linear losses whose best decision moves by T^{power:g} on a circle",
+        problem,
+        partial(_draw, power),
+        "a comparator with a known path length, for dynamic regret",
+        "moving comparator",
+        best=partial(_best, power),
+        comparator=f"the path on the circle, of length T^{power:g}",
+        known={
+            "Slater gap": "0.125",
+            "smoothness": "1",
+            "path length": f"T^{power:g}",
+            "noise": "in the losses, bounded by 0.5",
+        },
+        bounded=("violation", "squared violation", "peak violation", "excess"),
+        cumulative=False,
+    )
 
 
 STREAMS = (stream(0.5, "drifting-fast"), stream(0.25, "drifting-slow"))

@@ -1,4 +1,5 @@
-"""Fair classification: logistic losses on batches, and a limit on the difference of the mean scores of two groups."""
+"""Fair classification: logistic losses on batches, and a limit on the difference of the mean scores
+of two groups."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ BATCH, GAP, RADIUS, LONGEST_ROW = 16, 0.05, 3.0, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """People: features (person, d) with rows of norm at most 3, labels -1 or 1, and the group, False or True."""
+    """People: features (person, d) with rows of norm at most 3, labels -1 or 1, and the group,
+    False or True."""
 
     features: Array
     labels: Array
@@ -35,11 +37,14 @@ class Population:
     @property
     def difference(self) -> Array:
         """The difference of the mean features of the two groups."""
-        return np.asarray(self.features[self.group].mean(axis=0) - self.features[~self.group].mean(axis=0))
+        return np.asarray(
+            self.features[self.group].mean(axis=0) - self.features[~self.group].mean(axis=0)
+        )
 
     @property
     def shares(self) -> Array:
-        """What each person adds to the difference of the groups, (person, d): their mean is the difference."""
+        """What each person adds to the difference of the groups, (person, d): their mean is the
+        difference."""
         part = self.group.mean()
         return np.asarray(np.where(self.group, 1 / part, -1 / (1 - part))[:, None] * self.features)
 
@@ -52,7 +57,8 @@ def bounded(features: Array) -> Array:
 
 @cache
 def synthetic(d: int = 8, people: int = 4096) -> Population:
-    """Return a population whose labels depend on features that differ between the groups; the last feature is constant."""
+    """Return a population whose labels depend on features that differ between the groups; the last
+    feature is constant."""
     rng = np.random.default_rng([10, d])
     group = rng.random(people) < 0.4
     features = rng.normal(size=(people, d)) + 0.8 * group[:, None] * rng.normal(size=d) / np.sqrt(d)
@@ -64,7 +70,8 @@ def synthetic(d: int = 8, people: int = 4096) -> Population:
 
 
 def problem(people: Callable[[], Population]) -> Problem:
-    """Return the mean logistic loss of the round's batch, with |difference of mean scores| <= 0.05 over the population."""
+    """Return the mean logistic loss of the round's batch, with |difference of mean scores| <= 0.05
+    over the population."""
     found = people()
     rows, difference = found.features * found.labels[:, None], found.difference
 
@@ -77,14 +84,20 @@ def problem(people: Callable[[], Population]) -> Problem:
 
     slope, most = float(np.linalg.norm(difference)), float(np.linalg.norm(rows, axis=1).max())
     known = Constants(
-        loss_lipschitz=most, loss_range=2 * RADIUS * most, constraint_lipschitz=slope, constraint_range=slope * RADIUS + GAP,
-        slater=GAP, error_bound=slope, constraint_smoothness=0.0,
-    )  # fmt: skip
+        loss_lipschitz=most,
+        loss_range=2 * RADIUS * most,
+        constraint_lipschitz=slope,
+        constraint_range=slope * RADIUS + GAP,
+        slater=GAP,
+        error_bound=slope,
+        constraint_smoothness=0.0,
+    )
     return Problem(loss, excess, Ball(RADIUS, shape=rows.shape[1]), known)
 
 
 def batched(people: Population) -> Batched:
-    """Return the feedback with which learners see both rows as means over the people of the round's batch."""
+    """Return the feedback with which learners see both rows as means over the people of the round's
+    batch."""
     shares = people.shares
 
     def rows(x: jax.Array, person: jax.Array) -> jax.Array:
@@ -95,7 +108,8 @@ def batched(people: Population) -> Batched:
 
 
 def _errors(people: Population) -> dict[str, float]:
-    """The scales of the errors of one batch: of the value at any decision (Hoeffding), and of an entry of the gradient."""
+    """The scales of the errors of one batch: of the value at any decision (Hoeffding), and of an
+    entry of the gradient."""
     longest = np.linalg.norm(people.shares, axis=1).max()
     return {
         "sigma": float(RADIUS * longest / np.sqrt(BATCH)),
@@ -105,7 +119,11 @@ def _errors(people: Population) -> dict[str, float]:
 
 def _draw(people: Callable[[], Population], seed: int, rounds: int) -> Array:
     """The numbers of the people in every batch."""
-    return np.random.default_rng([11, seed]).integers(len(people().labels), size=(rounds, BATCH)).astype(np.int32)
+    return (
+        np.random.default_rng([11, seed])
+        .integers(len(people().labels), size=(rounds, BATCH))
+        .astype(np.int32)
+    )
 
 
 def _best(people: Callable[[], Population], batches: Array, rounds: int) -> float:
@@ -128,19 +146,30 @@ def _best(people: Callable[[], Population], batches: Array, rounds: int) -> floa
     return smooth_best(oracle, fair, np.zeros(rows.shape[1]))[1]
 
 
-def stream(name: str, title: str, people: Callable[[], Population], source: str, **facts: Any) -> Stream:
+def stream(
+    name: str, title: str, people: Callable[[], Population], source: str, **facts: Any
+) -> Stream:
     """Return the stream for a population."""
-    known = {"Slater gap": f"{GAP:g}", "smoothness": "affine", "noise": "in the losses: batches of 16"}
+    known = {
+        "Slater gap": f"{GAP:g}",
+        "smoothness": "affine",
+        "noise": "in the losses: batches of 16",
+    }
     return Stream(
-        name, title, partial(problem, people), partial(_draw, people), source, best=partial(_best, people),
+        name,
+        title,
+        partial(problem, people),
+        partial(_draw, people),
+        source,
+        best=partial(_best, people),
         **{"known": known, **facts},
-    )  # fmt: skip
+    )
 
 
 @cache
 def diabetes() -> Population:
-    """Return scikit-learn's diabetes patients: the label says whether the disease progressed more than in the median patient,
-    the groups are the two sexes."""
+    """Return scikit-learn's diabetes patients: the label says whether the disease progressed more
+    than in the median patient, the groups are the two sexes."""
     from ..packages import csv_of
 
     features = csv_of("scikit-learn", "sklearn/datasets/data/diabetes_data_raw.csv.gz", " ")
@@ -148,18 +177,40 @@ def diabetes() -> Population:
     sex, others = features[:, 1], np.delete(features, 1, axis=1)
     others = (others - others.mean(axis=0)) / others.std(axis=0)
     others = np.column_stack([others, np.ones(len(others))])
-    return Population(bounded(others), np.where(target > np.median(target), 1.0, -1.0), sex > sex.min())
+    return Population(
+        bounded(others), np.where(target > np.median(target), 1.0, -1.0), sex > sex.min()
+    )
 
 
 _BATCHES = {
-    "Slater gap": f"{GAP:g}", "smoothness": "affine", "noise": "in losses and constraints: batches of 16",
-}  # fmt: skip
+    "Slater gap": f"{GAP:g}",
+    "smoothness": "affine",
+    "noise": "in losses and constraints: batches of 16",
+}
 STREAMS = (
-    stream("fair-classification", "logistic losses in 8 dimensions, score gap between two groups at most 0.05", synthetic,
-           "fair classification with the exact constraint, synthetic population"),
-    stream("fair-batches", "the same, but the score gap is only seen on the batch of 16 people", synthetic,
-           "fair classification with the constraint estimated on batches, synthetic population",
-           setting="noisy constraints", feedback=batched(synthetic()), told=_errors(synthetic()), separate=True, known=_BATCHES),
-    stream("fair-diabetes", "the same for patients of both sexes", diabetes,
-           "the diabetes data of Efron et al. 2004, packaged with scikit-learn", setting="real data", requires="scikit-learn"),
-)  # fmt: skip
+    stream(
+        "fair-classification",
+        "logistic losses in 8 dimensions, score gap between two groups at most 0.05",
+        synthetic,
+        "fair classification with the exact constraint, synthetic population",
+    ),
+    stream(
+        "fair-batches",
+        "the same, but the score gap is only seen on the batch of 16 people",
+        synthetic,
+        "fair classification with the constraint estimated on batches, synthetic population",
+        setting="noisy constraints",
+        feedback=batched(synthetic()),
+        told=_errors(synthetic()),
+        separate=True,
+        known=_BATCHES,
+    ),
+    stream(
+        "fair-diabetes",
+        "the same for patients of both sexes",
+        diabetes,
+        "the diabetes data of Efron et al. 2004, packaged with scikit-learn",
+        setting="real data",
+        requires="scikit-learn",
+    ),
+)

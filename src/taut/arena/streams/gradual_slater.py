@@ -24,10 +24,15 @@ NOISE, PERIOD = 0.35, 200
 def problem(margin: float, d: int = 5) -> Problem:
     """Return |x - centre_t|^2 / 2 on the unit box with sum(x) + noise_t - margin <= 0."""
     known = Constants(
-        loss_lipschitz=0.8 * np.sqrt(d), loss_range=0.32 * d, constraint_lipschitz=np.sqrt(d),
-        constraint_range=max(d + NOISE - margin, margin + NOISE), constraint_count=1, strong_convexity=1.0,
-        constraint_smoothness=0.0, slater=margin,
-    )  # fmt: skip
+        loss_lipschitz=0.8 * np.sqrt(d),
+        loss_range=0.32 * d,
+        constraint_lipschitz=np.sqrt(d),
+        constraint_range=max(d + NOISE - margin, margin + NOISE),
+        constraint_count=1,
+        strong_convexity=1.0,
+        constraint_smoothness=0.0,
+        slater=margin,
+    )
     return Problem(_loss, _excess, Box(0.0, 1.0, shape=d), known)
 
 
@@ -36,7 +41,9 @@ def _loss(x: jax.Array, z: Any) -> jax.Array:
 
 
 def _excess(x: jax.Array, z: Any) -> jax.Array:
-    return jnp.sum(x) - z["limit"]  # with the margin in the data, one compiled program serves all margins
+    return (
+        jnp.sum(x) - z["limit"]
+    )  # with the margin in the data, one compiled program serves all margins
 
 
 def _draw(margin: float, d: int, seed: int, rounds: int) -> Any:
@@ -46,7 +53,8 @@ def _draw(margin: float, d: int, seed: int, rounds: int) -> Any:
 
 
 def _best(margin: float, z: Any, rounds: int) -> float:
-    """The best x in the box with sum(x) <= margin, the constraint on average: the mean centre, lowered by bisection."""
+    """The best x in the box with sum(x) <= margin, the constraint on average: the mean centre,
+    lowered by bisection."""
     mean, low, high = z["centre"].mean(axis=0), 0.0, 1.0
     for _ in range(100):
         middle = (low + high) / 2
@@ -59,15 +67,26 @@ def stream(margin: float, d: int = 5) -> Stream:
     """Return the stream with a Slater gap of `margin` on average."""
     always = margin > NOISE
     return Stream(
-        f"gradual-slater-{margin:g}", f"quadratic losses with a rotating centre, sum(x) <= {margin:g} on average",
-        partial(problem, margin, d), partial(_draw, margin, d),
-        "the gradual Slater sweep in the code of Yu, Lee & Lee 2026", "stochastic constraints",
-        best=partial(_best, margin), comparator="the best fixed decision that satisfies the mean constraint", scored="excess",
-        known={"Slater gap": f"{margin:g} on average", "smoothness": "affine", "strong convexity": "1",
-               "noise": "in the constraints, uniform on (-0.35, 0.35)"},
+        f"gradual-slater-{margin:g}",
+        f"quadratic losses with a rotating centre, sum(x) <= {margin:g} on average",
+        partial(problem, margin, d),
+        partial(_draw, margin, d),
+        "the gradual Slater sweep in the code of Yu, Lee & Lee 2026",
+        "stochastic constraints",
+        best=partial(_best, margin),
+        comparator="the best fixed decision that satisfies the mean constraint",
+        scored="excess",
+        known={
+            "Slater gap": f"{margin:g} on average",
+            "smoothness": "affine",
+            "strong convexity": "1",
+            "noise": "in the constraints, uniform on (-0.35, 0.35)",
+        },
         bounded=("violation", "squared violation", "peak violation", "excess") if always else (),
-        refuted=frozenset({"slater"}), feasible_rounds=always, version=2,
-    )  # fmt: skip
+        refuted=frozenset({"slater"}),
+        feasible_rounds=always,
+        version=2,
+    )
 
 
 STREAMS = tuple(stream(margin) for margin in (0.7, 0.5, 0.3, 0.1))

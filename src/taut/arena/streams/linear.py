@@ -1,4 +1,5 @@
-"""Shared by several streams: linear losses with a mean direction, random half-spaces, and a linear program for the comparator."""
+"""Shared by several streams: linear losses with a mean direction, random half-spaces, and a linear
+program for the comparator."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def linear_loss(x: jax.Array, z: Any) -> jax.Array:
 
 @cache
 def half_spaces(d: int, rows: int = 64, slack: float = 0.1) -> tuple[Array, Array]:
-    """Return unit normals a and levels b of random half-spaces a.x <= b that share a point with the slack."""
+    """Return unit normals a and levels b of random half-spaces a.x <= b that share a point with the
+    slack."""
     rng = np.random.default_rng([0, d])
     a = rng.normal(size=(rows, d))
     a /= np.linalg.norm(a, axis=1, keepdims=True)

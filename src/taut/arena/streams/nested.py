@@ -24,12 +24,18 @@ LEAST = 0.3
 
 @cache
 def boxes(d: int) -> Problem:
-    """Return linear unit losses on a box of diameter 2 with the bounds of the round as 2 d constraints."""
+    """Return linear unit losses on a box of diameter 2 with the bounds of the round as 2 d
+    constraints."""
     side = 1 / np.sqrt(d)
     known = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=2 * side, slater=LEAST * side,
-        constraint_smoothness=0.0, error_bound=1 / np.sqrt(d),
-    )  # fmt: skip
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=2 * side,
+        slater=LEAST * side,
+        constraint_smoothness=0.0,
+        error_bound=1 / np.sqrt(d),
+    )
     known = known.with_values(constraint_count=2 * d)
     return Problem(linear_loss, _faces, Box(-side, side, shape=d), known)
 
@@ -38,9 +44,15 @@ def boxes(d: int) -> Problem:
 def spheres(d: int) -> Problem:
     """Return linear unit losses on the unit ball with (|x|^2 - r_t^2) / 2 <= 0."""
     known = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=0.5, slater=LEAST**2 / 2,
-        constraint_smoothness=1.0, error_bound=LEAST, constraint_count=1,
-    )  # fmt: skip
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=0.5,
+        slater=LEAST**2 / 2,
+        constraint_smoothness=1.0,
+        error_bound=LEAST,
+        constraint_count=1,
+    )
     return Problem(linear_loss, _sphere, Ball(1.0, shape=d), known)
 
 
@@ -53,7 +65,8 @@ def _sphere(x: jax.Array, z: Any) -> jax.Array:
 
 
 def _shrinking(seed: int, rounds: int, count: int) -> Array:
-    """Sizes in (LEAST, 1] that never grow, (round, count): in round t one of them shrinks with probability 1 / sqrt(t)."""
+    """Sizes in (LEAST, 1] that never grow, (round, count): in round t one of them shrinks with
+    probability 1 / sqrt(t)."""
     rng = np.random.default_rng([6, seed])
     draws = rng.random((rounds, 3))
     logs = np.zeros((rounds, count))
@@ -64,7 +77,10 @@ def _shrinking(seed: int, rounds: int, count: int) -> Array:
 
 
 def _draw_boxes(d: int, seed: int, rounds: int) -> Any:
-    return {"c": unit_losses(seed, rounds, d), "bounds": _shrinking(seed, rounds, 2 * d) / np.sqrt(d)}
+    return {
+        "c": unit_losses(seed, rounds, d),
+        "bounds": _shrinking(seed, rounds, 2 * d) / np.sqrt(d),
+    }
 
 
 def _draw_spheres(d: int, seed: int, rounds: int) -> Any:
@@ -88,12 +104,19 @@ def stream(kind: str, d: int = 10, name: str = "") -> Stream:
     """Return nested "boxes" or "spheres" in a number of dimensions."""
     box = kind == "boxes"
     return Stream(
-        name or f"nested-{kind}-d{d}", f"linear losses in {d} dimensions; {kind} that only shrink",
-        partial(boxes if box else spheres, d), partial(_draw_boxes if box else _draw_spheres, d), _SOURCE,
-        "changing constraints", best=_best_box if box else _best_sphere,
-        known={"Slater gap": f"{LEAST / d**0.5:.3g}" if box else f"{LEAST**2 / 2:.3g}",
-               "smoothness": "affine" if box else "1", "sets": "nested"},
-    )  # fmt: skip
+        name or f"nested-{kind}-d{d}",
+        f"linear losses in {d} dimensions; {kind} that only shrink",
+        partial(boxes if box else spheres, d),
+        partial(_draw_boxes if box else _draw_spheres, d),
+        _SOURCE,
+        "changing constraints",
+        best=_best_box if box else _best_sphere,
+        known={
+            "Slater gap": f"{LEAST / d**0.5:.3g}" if box else f"{LEAST**2 / 2:.3g}",
+            "smoothness": "affine" if box else "1",
+            "sets": "nested",
+        },
+    )
 
 
 STREAMS = (stream("boxes", name="nested-boxes"), stream("spheres", name="nested-spheres"))

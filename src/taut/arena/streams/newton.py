@@ -13,7 +13,8 @@ from ...engine import Array
 __all__ = ["smooth_best"]
 
 ACCURATE = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-10}
-"""Tolerances of a step: as accurate as the solver can. With its own, 1e-8, the gap stays too large for some short horizons."""
+"""Tolerances of a step: as accurate as the solver can. With its own, 1e-8, the gap stays too large
+for some short horizons."""
 Oracle = Callable[[Array], tuple[float, Array, Array]]
 """x -> value, gradient, Hessian of the total loss."""
 
@@ -27,7 +28,8 @@ def smooth_best(
         oracle: value, gradient and Hessian.
         constraints: a CVXPY variable -> CVXPY constraints.
         start: a decision that satisfies the constraints.
-        tolerance: the relative gap to the smallest value, proved by the linear lower bound at the result.
+        tolerance: the relative gap to the smallest value, proved by the linear lower bound at the
+            result.
     """
     import cvxpy as cp
 
@@ -38,7 +40,10 @@ def smooth_best(
         y = cp.Variable(len(x))
         scale = max(float(np.linalg.norm(gradient)), 1e-300)
         half = np.linalg.cholesky(hessian / scale + 1e-12 * np.eye(len(x))).T
-        model = cp.Problem(cp.Minimize(gradient / scale @ (y - x) + cp.sum_squares(half @ (y - x)) / 2), constraints(y))
+        model = cp.Problem(
+            cp.Minimize(gradient / scale @ (y - x) + cp.sum_squares(half @ (y - x)) / 2),
+            constraints(y),
+        )
         _solve(model, **ACCURATE)
         move = np.asarray(y.value) - x
         if -float(gradient @ move) <= tolerance * max(1.0, abs(value)):
@@ -48,7 +53,9 @@ def smooth_best(
             if gap <= 10 * tolerance * max(1.0, abs(value)):
                 return x, value
         step = 1.0
-        while step > 1e-12 and not oracle(x + step * move)[0] <= value + 1e-4 * step * float(gradient @ move):
+        while step > 1e-12 and not oracle(x + step * move)[0] <= value + 1e-4 * step * float(
+            gradient @ move
+        ):
             step /= 2
         if step <= 1e-12:
             break
@@ -58,7 +65,8 @@ def smooth_best(
 
 
 def _solve(model: Any, **tolerances: float) -> None:
-    """Solve a model. CVXPY warns if a tolerance is not reached; a step may be inaccurate, as the gap is proved apart from it."""
+    """Solve a model. CVXPY warns if a tolerance is not reached; a step may be inaccurate, as the
+    gap is proved apart from it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate")
         model.solve(solver="CLARABEL", **tolerances)

@@ -42,9 +42,14 @@ def _rows(x: jax.Array) -> jax.Array:
 def _ball(d: int) -> Problem:
     side = 1 / np.sqrt(d)
     known = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_range=(1 - RADIUS**2) / 2,
-        constraint_smoothness=1.0, slater=RADIUS**2 / 2, error_bound=RADIUS,
-    )  # fmt: skip
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_range=(1 - RADIUS**2) / 2,
+        constraint_smoothness=1.0,
+        slater=RADIUS**2 / 2,
+        error_bound=RADIUS,
+    )
     return Problem(inner, _sphere, Box(-side, side, shape=d), known)
 
 
@@ -64,20 +69,48 @@ _CLEAN = polytope.STREAMS[0]
 
 
 def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
-    known = facts.pop("known") | {"noise": f"in the constraint values, uniform on (-{scale:g}, {scale:g})"}
+    known = facts.pop("known") | {
+        "noise": f"in the constraint values, uniform on (-{scale:g}, {scale:g})"
+    }
     noise = Noisy(values=scale, distribution="uniform")
     return Stream(
-        name, f"{title}, constraint values with errors up to {scale:g}", setting="noisy constraints", known=known,
-        source="constraint values with zero-mean errors, the open question of Yuan & Lamperski, NeurIPS 2018",
-        feedback=noise, told={"sigma": noise.values.sigma}, **facts,
-    )  # fmt: skip
+        name,
+        f"{title}, constraint values with errors up to {scale:g}",
+        setting="noisy constraints",
+        known=known,
+        source="constraint values with zero-mean errors, the open question of Yuan & Lamperski, "
+        "NeurIPS 2018",
+        feedback=noise,
+        told={"sigma": noise.values.sigma},
+        **facts,
+    )
 
 
 STREAMS = (
-    _stream("noisy-toy", "linear losses on the unit disc, |x_1| + |x_2| <= 1 as four rows", 0.3, make=_square,
-            draw=toy.STREAMS[0].draw, best=_best_on_square, known={"Slater gap": "1", "smoothness": "affine"}),
-    _stream("noisy-polytope", "linear losses in 10 dimensions, 64 fixed half-spaces with slack 0.1", 0.3, make=_CLEAN.make,
-            draw=_CLEAN.draw, best=_CLEAN.best, known=dict(_CLEAN.known)),
-    _stream("noisy-ball", "linear losses in 10 dimensions, a ball in a box", 0.03, make=lambda: _ball(10), draw=_draw_ten,
-            known={"Slater gap": "0.125", "smoothness": "1", "error bound": "0.5"}),
-)  # fmt: skip
+    _stream(
+        "noisy-toy",
+        "linear losses on the unit disc, |x_1| + |x_2| <= 1 as four rows",
+        0.3,
+        make=_square,
+        draw=toy.STREAMS[0].draw,
+        best=_best_on_square,
+        known={"Slater gap": "1", "smoothness": "affine"},
+    ),
+    _stream(
+        "noisy-polytope",
+        "linear losses in 10 dimensions, 64 fixed half-spaces with slack 0.1",
+        0.3,
+        make=_CLEAN.make,
+        draw=_CLEAN.draw,
+        best=_CLEAN.best,
+        known=dict(_CLEAN.known),
+    ),
+    _stream(
+        "noisy-ball",
+        "linear losses in 10 dimensions, a ball in a box",
+        0.03,
+        make=lambda: _ball(10),
+        draw=_draw_ten,
+        known={"Slater gap": "0.125", "smoothness": "1", "error bound": "0.5"},
+    ),
+)

@@ -1,4 +1,5 @@
-"""Half-spaces of which every round reveals one: a random one, or half of the time the most violated one."""
+"""Half-spaces of which every round reveals one: a random one, or half of the time the most violated
+one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ ROWS, SLACK = 64, 0.1
 
 @cache
 def problem(d: int, adaptive: bool) -> Problem:
-    """Return the problem. `adaptive` rounds have the maximum of all rows, which is the most violated one at the decision."""
+    """Return the problem. `adaptive` rounds have the maximum of all rows, which is the most
+    violated one at the decision."""
     a, b = half_spaces(d, ROWS, SLACK)
     side = 1 / np.sqrt(d)
 
@@ -34,10 +36,14 @@ def problem(d: int, adaptive: bool) -> Problem:
         return values[jnp.where(z["worst"], jnp.argmax(values), z["row"])]
 
     known = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0, constraint_count=1, slater=SLACK,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        loss_range=2.0,
+        constraint_count=1,
+        slater=SLACK,
         constraint_range=float(np.max(side * np.abs(a).sum(axis=1) + np.abs(b))),
         constraint_smoothness=None if adaptive else 0.0,
-    )  # fmt: skip
+    )
     return Problem(linear_loss, worst_or_row if adaptive else row, Box(-side, side, shape=d), known)
 
 
@@ -58,15 +64,21 @@ def _best(d: int, z: Any, rounds: int) -> float:
 
 
 def stream(d: int, adaptive: bool, name: str = "") -> Stream:
-    """Return the stream for a dimension, with rows at random or half of the time the most violated row."""
-    kind = "the most violated one half of the time, else a random one" if adaptive else "a random one"
+    """Return the stream for a dimension, with rows at random or half of the time the most violated
+    row."""
+    kind = (
+        "the most violated one half of the time, else a random one" if adaptive else "a random one"
+    )
     return Stream(
         name or f"pool-{'adaptive' if adaptive else 'random'}-d{d}",
         f"linear losses in {d} dimensions; every round reveals one of {ROWS} half-spaces, {kind}",
-        partial(problem, d, adaptive), partial(_draw, d, adaptive),
-        "rows that come back; separates methods that remember constraints from methods that do not", "changing constraints",
-        best=partial(_best, d), known={"Slater gap": f"{SLACK:g}", "half-spaces": str(ROWS)},
-    )  # fmt: skip
+        partial(problem, d, adaptive),
+        partial(_draw, d, adaptive),
+        "rows that come back; separates methods that remember constraints from methods that do not",
+        "changing constraints",
+        best=partial(_best, d),
+        known={"Slater gap": f"{SLACK:g}", "half-spaces": str(ROWS)},
+    )
 
 
 STREAMS = (stream(10, True, "pool-adaptive"), stream(20, False, "pool-random"))

@@ -1,4 +1,5 @@
-"""Portfolios: minus the log return, a cap on the variance, and a cap on the turnover from an index."""
+"""Portfolios: minus the log return, a cap on the variance, and a cap on the turnover from an
+index."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def synthetic(d: int = 20) -> Market:
 
 
 def problem(market: Callable[[], Market]) -> Problem:
-    """Return -log(r_t.x) on the simplex; x'Sx at most 1.2 times that of equal weights; |x - index_t|_1 / 2 at most 0.3.
+    """Return -log(r_t.x) on the simplex; x'Sx at most 1.2 times that of equal weights; |x -
+    index_t|_1 / 2 at most 0.3.
 
     Both constraints are divided by their limits.
     """
@@ -61,24 +63,31 @@ def problem(market: Callable[[], Market]) -> Problem:
 
     slopes = 2 * np.linalg.norm(covariance, axis=1).max() / limit, np.sqrt(d) / (2 * TURNOVER)
     known = Constants(
-        loss_lipschitz=np.sqrt(d) * (HIGHEST - 1) / LOWEST, loss_range=float(np.log(HIGHEST / LOWEST)),
-        constraint_lipschitz=float(max(slopes)), constraint_count=2,
+        loss_lipschitz=np.sqrt(d) * (HIGHEST - 1) / LOWEST,
+        loss_range=float(np.log(HIGHEST / LOWEST)),
+        constraint_lipschitz=float(max(slopes)),
+        constraint_count=2,
         constraint_range=float(max(covariance.max() / limit - 1, 1 / TURNOVER - 1, 1.0)),
-    )  # fmt: skip
+    )
     return Problem(_loss, excess, Simplex(d), known)
 
 
 def _loss(x: jax.Array, z: Any) -> jax.Array:
-    return -jnp.log1p((z["relative"] - 1) @ x)  # weights sum to 1, so this is -log(relative.x), with shorter gradients
+    return -jnp.log1p(
+        (z["relative"] - 1) @ x
+    )  # weights sum to 1, so this is -log(relative.x), with shorter gradients
 
 
 def _with_index(relatives: Array) -> Any:
-    """The day's price relatives and the weights of the index before that day, which are equal at the start of a quarter."""
+    """The day's price relatives and the weights of the index before that day, which are equal at
+    the start of a quarter."""
     days, d = relatives.shape
     padded = np.ones((-(-days // QUARTER) * QUARTER, d))
     padded[:days] = relatives
     growth = np.cumprod(padded.reshape(-1, QUARTER, d), axis=1)
-    before = np.concatenate([np.ones_like(growth[:, :1]), growth[:, :-1]], axis=1).reshape(-1, d)[:days]
+    before = np.concatenate([np.ones_like(growth[:, :1]), growth[:, :-1]], axis=1).reshape(-1, d)[
+        :days
+    ]
     return {"relative": relatives, "index": before / before.sum(axis=1, keepdims=True)}
 
 
@@ -110,7 +119,8 @@ def _history(seed: int, rounds: int) -> Any:
 
 
 def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
-    """The best weights under both caps. Days on which the turnover from the index is too large are added until there are none."""
+    """The best weights under both caps. Days on which the turnover from the index is too large are
+    added until there are none."""
     import cvxpy as cp
 
     covariance = market().covariance
@@ -125,7 +135,12 @@ def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
 
     def mandate(x: Any) -> list[Any]:
         moved = np.ones((len(days), 1)) @ cp.reshape(x, (1, len(index[0])), order="C") - index[days]
-        return [x >= 0, cp.sum(x) == 1, cp.sum_squares(half @ x) <= 1, cp.norm(moved, 1, axis=1) <= 2 * TURNOVER]
+        return [
+            x >= 0,
+            cp.sum(x) == 1,
+            cp.sum_squares(half @ x) <= 1,
+            cp.norm(moved, 1, axis=1) <= 2 * TURNOVER,
+        ]
 
     for _ in range(100):
         x, value = smooth_best(oracle, mandate, x)
@@ -144,17 +159,30 @@ _KNOWN = {"smoothness": "none: the turnover has kinks", "noise": "in the losses:
 def stream(d: int = 20, name: str = "") -> Stream:
     """Return the synthetic stream with a number of stocks."""
     return Stream(
-        name or f"portfolio-d{d}", f"minus the log return of {d} stocks, caps on variance and turnover",
-        partial(problem, partial(synthetic, d)), partial(_draw, d), "a market with three factors", "changing constraints",
-        best=partial(_best, partial(synthetic, d)), known=_KNOWN,
-    )  # fmt: skip
+        name or f"portfolio-d{d}",
+        f"minus the log return of {d} stocks, caps on variance and turnover",
+        partial(problem, partial(synthetic, d)),
+        partial(_draw, d),
+        "a market with three factors",
+        "changing constraints",
+        best=partial(_best, partial(synthetic, d)),
+        known=_KNOWN,
+    )
 
 
 STREAMS = (
     stream(name="portfolio"),
     Stream(
-        "portfolio-sp500", "the same for twenty stocks of the S&P 500, 1990 to 2022", partial(problem, _listed), _history,
-        "daily prices that are packaged with skfolio", "real data", best=partial(_best, _listed), known=_KNOWN,
-        seeds=1, longest=8312, requires="skfolio",
+        "portfolio-sp500",
+        "the same for twenty stocks of the S&P 500, 1990 to 2022",
+        partial(problem, _listed),
+        _history,
+        "daily prices that are packaged with skfolio",
+        "real data",
+        best=partial(_best, _listed),
+        known=_KNOWN,
+        seeds=1,
+        longest=8312,
+        requires="skfolio",
     ),
-)  # fmt: skip
+)

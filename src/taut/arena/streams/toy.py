@@ -1,4 +1,5 @@
-"""Linear losses under an l1 constraint in the plane, the same with strongly convex losses, and with losses that switch."""
+"""Linear losses under an l1 constraint in the plane, the same with strongly convex losses, and with
+losses that switch."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Choice:
     """A choice of what the paper does not specify."""
 
     radius: float = 1.0
-    """Radius of the outer ball B. With 1 the ball touches the corners of the l1 ball, as in the paper's figure."""
+    """Radius of the outer ball B. With 1 the ball touches the corners of the l1 ball, as in the
+    paper's figure."""
 
     @property
     def label(self) -> str:
@@ -60,7 +62,8 @@ def _excess(x: jax.Array) -> jax.Array:
 
 
 def costs(seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape (seed, round, 2)."""
+    """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape
+    (seed, round, 2)."""
     return np.stack([_costs(s, rounds, seed) for s in range(seeds)])
 
 
@@ -95,20 +98,40 @@ def switching_costs(seed: int, rounds: int) -> np.ndarray[Any, Any]:
 
 
 _KNOWN = {"Slater gap": "1", "error bound": "1", "smoothness": "none: the constraint has kinks"}
-_YUAN = "Yuan & Lamperski, NeurIPS 2018, figure 1: losses uniform on [0, 1.2] x [0, 1], rescaled to norm 1"
+_YUAN = (
+    "Yuan & Lamperski, NeurIPS 2018, figure 1: losses uniform on [0, 1.2] x [0, 1], rescaled to "
+    "norm 1"
+)
 
 STREAMS = (
     Stream(
-        "toy", "linear losses on the unit disc, |x_1| + |x_2| <= 1", problem, _costs, _YUAN, known=_KNOWN,
+        "toy",
+        "linear losses on the unit disc, |x_1| + |x_2| <= 1",
+        problem,
+        _costs,
+        _YUAN,
+        known=_KNOWN,
         feasible=L1Ball(1.0, shape=2),
     ),
     Stream(
-        "toy-strong", "the toy with losses |x + 1.5 c_t|^2 / 2", strong_problem, _costs, _YUAN, "strongly convex",
-        known=_KNOWN | {"strong convexity": "1"}, feasible=L1Ball(1.0, shape=2),
+        "toy-strong",
+        "the toy with losses |x + 1.5 c_t|^2 / 2",
+        strong_problem,
+        _costs,
+        _YUAN,
+        "strongly convex",
+        known=_KNOWN | {"strong convexity": "1"},
+        feasible=L1Ball(1.0, shape=2),
     ),
     Stream(
-        "switching", "the toy with losses that are constant between 8 switches", problem, switching_costs,
-        "losses that are predictable except at switches; rewards optimism", known=_KNOWN | {"switches": "8"},
-        feasible=L1Ball(1.0, shape=2), cumulative=False, shortest=SWITCHES + 1,
+        "switching",
+        "the toy with losses that are constant between 8 switches",
+        problem,
+        switching_costs,
+        "losses that are predictable except at switches; rewards optimism",
+        known=_KNOWN | {"switches": "8"},
+        feasible=L1Ball(1.0, shape=2),
+        cumulative=False,
+        shortest=SWITCHES + 1,
     ),
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""Comparators that move: the best decision of every round, and the best sequence with a given number of switches."""
+"""Comparators that move: the best decision of every round, and the best sequence with a given
+number of switches."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ __all__ = ["Moving", "best_of_each_round", "best_with_breakpoints", "best_with_s
 BATCH = 256
 """Rounds that are solved side by side by the per-round comparator."""
 GRID = 24
-"""The number of cells into which the rounds are cut if the switches are not given; costs grow with its square."""
+"""The number of cells into which the rounds are cut if the switches are not given; costs grow with
+its square."""
 
 Solve = Callable[[Stream, tuple[int, ...]], Found]
 """The best fixed decisions of a stream for prefixes."""
@@ -36,16 +38,19 @@ class Moving:
     loss: Array
     """(seed, round or segment)"""
     slack: Array
-    """(seed,) How far the total loss may be above the smallest one that a comparator of this kind can have."""
+    """(seed,) How far the total loss may be above the smallest one that a comparator of this kind
+    can have."""
     violation: Array
-    """(seed, round or segment) The largest constraint value in the rounds for which the decision is used."""
+    """(seed, round or segment) The largest constraint value in the rounds for which the decision is
+    used."""
     switches: Array
     """(seed, switch) The numbers of rounds before the decision changes."""
     solver: str
 
 
 def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Solve) -> Moving:
-    """For every round, the decision that minimises its loss under its own constraints. Equal rounds are solved once."""
+    """For every round, the decision that minimises its loss under its own constraints. Equal rounds
+    are solved once."""
     data = jax.tree.map(np.asarray, stream.block(0, length))
     leaves, tree = jax.tree.flatten(data)
     count = stream.seeds * length
@@ -55,7 +60,11 @@ def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Sol
     parts: list[Found] = []
     for start in range(0, len(first), BATCH):
         chosen = first[start : start + BATCH]
-        padded = np.concatenate([chosen, np.repeat(chosen[-1:], BATCH - len(chosen))]) if len(first) > BATCH else chosen
+        padded = (
+            np.concatenate([chosen, np.repeat(chosen[-1:], BATCH - len(chosen))])
+            if len(first) > BATCH
+            else chosen
+        )
         rounds = jax.tree.unflatten(tree, [leaf[padded][:, None] for leaf in flat])
         try:
             found = solve(Arrays(rounds, 1, len(padded), True), (1,))
@@ -70,36 +79,47 @@ def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Sol
         np.concatenate([getattr(part, name) for part in parts])[which].reshape(shape)
         for name in ("loss", "gap", "violation")
     )
-    decision = np.concatenate([part.decision for part in parts])[which].reshape(*shape, *problem.domain.shape)
+    decision = np.concatenate([part.decision for part in parts])[which].reshape(
+        *shape, *problem.domain.shape
+    )
     slack = np.sum(gap * np.maximum(1, np.abs(loss)), axis=1)
     switches = np.tile(np.arange(1, length), (stream.seeds, 1))
-    return Moving(decision, loss, slack, violation, switches, f"{len(first)} programs, {parts[0].solver}")
+    return Moving(
+        decision, loss, slack, violation, switches, f"{len(first)} programs, {parts[0].solver}"
+    )
 
 
 def best_with_breakpoints(
     problem: Problem, stream: Stream, length: int, solve: Solve, breakpoints: Sequence[int]
 ) -> Moving:
-    """The best fixed decision between every two breakpoints (numbers of rounds before the decision may change)."""
+    """The best fixed decision between every two breakpoints (numbers of rounds before the decision
+    may change)."""
     edges = [0, *breakpoints, length]
     found = [solve(_Part(stream, start, stop), (stop - start,)) for start, stop in pairwise(edges)]
     loss, gap, violation = (
-        np.stack([getattr(one, name) for one in found], axis=1) for name in ("loss", "gap", "violation")
+        np.stack([getattr(one, name) for one in found], axis=1)
+        for name in ("loss", "gap", "violation")
     )
     decision = np.stack([one.decision for one in found], axis=1)
     return Moving(
-        decision.reshape(stream.seeds, len(found), *problem.domain.shape), loss,
-        np.sum(gap * np.maximum(1, np.abs(loss)), axis=1), violation,
-        np.tile(np.asarray(breakpoints, int), (stream.seeds, 1)), f"{len(found)} segments, {found[0].solver}",
-    )  # fmt: skip
+        decision.reshape(stream.seeds, len(found), *problem.domain.shape),
+        loss,
+        np.sum(gap * np.maximum(1, np.abs(loss)), axis=1),
+        violation,
+        np.tile(np.asarray(breakpoints, int), (stream.seeds, 1)),
+        f"{len(found)} segments, {found[0].solver}",
+    )
 
 
 def best_with_switches(
     problem: Problem, stream: Stream, length: int, solve: Solve, switches: int, cells: int
 ) -> Moving:
-    """The best sequence with `switches` switches at the edges of `cells` equal cells, by dynamic programming.
+    """The best sequence with `switches` switches at the edges of `cells` equal cells, by dynamic
+    programming.
 
-    A lower bound for sequences that switch anywhere follows from a second recursion: a cell in which a switch happens costs
-    at least the sum of its rounds' own minima, and all other cells lie in segments with one decision.
+    A lower bound for sequences that switch anywhere follows from a second recursion: a cell in
+    which a switch happens costs at least the sum of its rounds' own minima, and all other cells lie
+    in segments with one decision.
     """
     edges = np.unique(np.round(np.linspace(0, length, min(cells, length) + 1)).astype(int))
     tables = [_segments(problem, stream, seed, edges, solve) for seed in range(stream.seeds)]
@@ -116,11 +136,18 @@ def best_with_switches(
             slack[seed] = sum(table.slack[i, j] for i, j in path)
 
     def picked(name: str) -> Array:
-        return np.stack([
-            np.stack([getattr(table, name)[i, j] for i, j in path]) for table, path in zip(tables, paths, strict=True)
-        ])  # fmt: skip
+        return np.stack(
+            [
+                np.stack([getattr(table, name)[i, j] for i, j in path])
+                for table, path in zip(tables, paths, strict=True)
+            ]
+        )
 
-    chosen = np.stack([[edges[j] for _, j in path[:-1]] for path in paths]).reshape(stream.seeds, switches).astype(int)
+    chosen = (
+        np.stack([[edges[j] for _, j in path[:-1]] for path in paths])
+        .reshape(stream.seeds, switches)
+        .astype(int)
+    )
     name = f"{switches} switches at the edges of {len(edges) - 1} cells, {tables[0].solver}"
     decision = picked("decision").reshape(stream.seeds, switches + 1, *problem.domain.shape)
     return Moving(decision, picked("loss"), np.maximum(slack, 0), picked("violation"), chosen, name)
@@ -153,7 +180,8 @@ class _Part(Stream):
 
 @dataclass
 class _Table:
-    """The best fixed decision from edge i to edge j, for all i < j; losses are infinite where none is feasible."""
+    """The best fixed decision from edge i to edge j, for all i < j; losses are infinite where none
+    is feasible."""
 
     decision: Array
     loss: Array
@@ -183,7 +211,8 @@ def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: 
             ) as error:  # more rounds have more constraints: no longer segment is feasible either
                 if error.rounds is None or error.rounds <= ends[0]:
                     error.add_note(
-                        f"These are rounds {edges[i] + 1} to {edges[i + 1]} of seed {seed}; use a finer grid."
+                        f"These are rounds {edges[i] + 1} to {edges[i + 1]} of seed {seed}; use a "
+                        "finer grid."
                     )
                     if len(ends) == 1 or error.rounds is None:
                         raise
@@ -199,7 +228,8 @@ def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: 
 
 
 def _cheapest(loss: Array, switches: int) -> list[tuple[int, int]]:
-    """The segments (i, j) of the cheapest path from the first edge to the last with `switches` switches."""
+    """The segments (i, j) of the cheapest path from the first edge to the last with `switches`
+    switches."""
     last = len(loss) - 1
     best, came = [loss[0]], []
     for _ in range(switches):
@@ -208,8 +238,8 @@ def _cheapest(loss: Array, switches: int) -> list[tuple[int, int]]:
         best.append(np.min(total, axis=0))
     if not np.isfinite(best[-1][last]):
         raise ValueError(
-            f"switches: got {switches}; no sequence with so few switches at the edges of the grid is feasible in all rounds. "
-            "Use more switches or a finer grid"
+            f"switches: got {switches}; no sequence with so few switches at the edges of the grid "
+            "is feasible in all rounds. Use more switches or a finer grid"
         )
     path, edge = [], last
     for previous in came[::-1]:
@@ -221,7 +251,8 @@ def _cheapest(loss: Array, switches: int) -> list[tuple[int, int]]:
 def _least(lower: Array, own: Array, switches: int) -> float:
     """A lower bound on the loss of every sequence with at most `switches` switches, anywhere.
 
-    `lower[i, j]` bounds the loss of one decision from edge i to edge j, `own[j]` that of any decisions in cell j.
+    `lower[i, j]` bounds the loss of one decision from edge i to edge j, `own[j]` that of any
+    decisions in cell j.
     """
     count = len(lower)
     segment = np.where(np.eye(count, dtype=bool), 0.0, lower)
@@ -230,12 +261,19 @@ def _least(lower: Array, own: Array, switches: int) -> float:
     least = float(segment[0, -1])
     for _ in range(switches):
         ended = np.min(start[:, None] + segment, axis=0)  # a segment has ended at the edge
-        start = np.minimum(ended, np.append(np.inf, ended[:-1] + own))  # the switch is there, or inside the next cell
+        start = np.minimum(
+            ended, np.append(np.inf, ended[:-1] + own)
+        )  # the switch is there, or inside the next cell
         least = min(least, float(np.min(start + segment[:, -1])))
     return least
 
 
 def _first(found: Found, count: int) -> Found:
     return Found(
-        found.decision[:count], found.loss[:count], found.gap[:count], found.violation[:count], None, found.solver
+        found.decision[:count],
+        found.loss[:count],
+        found.gap[:count],
+        found.violation[:count],
+        None,
+        found.solver,
     )

@@ -1,6 +1,7 @@
 """Constraints with their first and second derivatives, at many points u.
 
-They are evaluated in NumPy while that is cheaper than to compile them (`taut.problem.jets`), else in batches of one size.
+They are evaluated in NumPy while that is cheaper than to compile them (`taut.problem.jets`), else
+in batches of one size.
 """
 
 from __future__ import annotations
@@ -40,11 +41,16 @@ def values_at(constraints: Constraints, scaling: Scaling, u: Array) -> Array:
     return np.concatenate([np.asarray(part) for part in parts])[: len(u)]
 
 
-def values_and_slopes(constraints: Constraints, scaling: Scaling, u: Array, z: Any) -> tuple[Array, Array]:
-    """Values (point, constraint) and gradients (point, constraint, entry) with the data `z` of one round, or None."""
+def values_and_slopes(
+    constraints: Constraints, scaling: Scaling, u: Array, z: Any
+) -> tuple[Array, Array]:
+    """Values (point, constraint) and gradients (point, constraint, entry) with the data `z` of one
+    round, or None."""
     jets = _jets(constraints, scaling, z)
     if jets is not None and jets.cheap(len(u), 1, 1):
-        values, slopes = jets.slopes(decisions(scaling, u), constraints, jax.tree.map(lambda a: a[None, None], z))
+        values, slopes = jets.slopes(
+            decisions(scaling, u), constraints, jax.tree.map(lambda a: a[None, None], z)
+        )
         return values[:, 0], float(scaling.radius) * slopes[:, 0]
     both = _values_and_slopes(constraints, scaling, u, z)
     return np.asarray(both[0]), np.asarray(both[1])
@@ -53,17 +59,24 @@ def values_and_slopes(constraints: Constraints, scaling: Scaling, u: Array, z: A
 def expansions(
     constraints: Constraints, scaling: Scaling, u: Array, which: Array, data: Any = None
 ) -> tuple[Array, Array, Array]:
-    """Value, gradient and Hessian of one constraint per point: of `which[i]` at `u[i]`, with row i of the data."""
+    """Value, gradient and Hessian of one constraint per point: of `which[i]` at `u[i]`, with row i
+    of the data."""
     jets = _jets(constraints, scaling, jax.tree.map(lambda a: a[0], data))
     if jets is not None and jets.cheap(len(u), 1, 2):
         own, radius = np.arange(len(u)), float(scaling.radius)
         rows = jax.tree.map(lambda a: a[:, None], data)
         value, slope, hessian = jets.products(decisions(scaling, u), constraints, rows)
         bent = radius**2 * hessian[:, own, 0, which].transpose(1, 0, 2)
-        return value[own, 0, which], radius * slope[own, 0, which], (bent + bent.transpose(0, 2, 1)) / 2
+        return (
+            value[own, 0, which],
+            radius * slope[own, 0, which],
+            (bent + bent.transpose(0, 2, 1)) / 2,
+        )
     parts = [
         _expansions(constraints, scaling, points, numbers, rows)
-        for points, numbers, rows in zip(in_batches(u), in_batches(which), _data_batches(data, len(u)), strict=True)
+        for points, numbers, rows in zip(
+            in_batches(u), in_batches(which), _data_batches(data, len(u)), strict=True
+        )
     ]
     value, slope, hessian = (
         np.concatenate([np.asarray(a) for a in part])[: len(u)] for part in zip(*parts, strict=True)
@@ -71,7 +84,9 @@ def expansions(
     return value, slope, hessian
 
 
-def block_worst(constraints: Constraints, scaling: Scaling, u: Array, data: Any) -> tuple[Array, Array]:
+def block_worst(
+    constraints: Constraints, scaling: Scaling, u: Array, data: Any
+) -> tuple[Array, Array]:
     """For each seed and constraint, the largest value over the block's rounds and where it is."""
     jets = _jets(constraints, scaling, jax.tree.map(lambda a: a[0, 0], data))
     if jets is not None and jets.cheap(len(u), jax.tree.leaves(data)[0].shape[1]):
@@ -98,12 +113,16 @@ def _values(constraints: Constraints, scaling: Scaling, u: Any) -> jax.Array:
 
 
 @evaluated
-def _values_and_slopes(constraints: Constraints, scaling: Scaling, points: Any, z: Any) -> tuple[jax.Array, jax.Array]:
+def _values_and_slopes(
+    constraints: Constraints, scaling: Scaling, points: Any, z: Any
+) -> tuple[jax.Array, jax.Array]:
     def values(u: jax.Array) -> jax.Array:
         return constraints.values(scaling.decision(u), z)
 
     forward = jax.eval_shape(values, points[0]).shape[0] > scaling.size
-    return jax.vmap(values)(points), jax.vmap((jax.jacfwd if forward else jax.jacrev)(values))(points)
+    return jax.vmap(values)(points), jax.vmap((jax.jacfwd if forward else jax.jacrev)(values))(
+        points
+    )
 
 
 @evaluated
@@ -123,7 +142,9 @@ def _expansions(
 
 
 @evaluated
-def _block_worst(constraints: Constraints, scaling: Scaling, u: Any, data: Any) -> tuple[jax.Array, jax.Array]:
+def _block_worst(
+    constraints: Constraints, scaling: Scaling, u: Any, data: Any
+) -> tuple[jax.Array, jax.Array]:
     def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
         values = jax.vmap(lambda one: constraints.values(scaling.decision(at), one))(z)
         return jnp.max(values, axis=0), jnp.argmax(values, axis=0)

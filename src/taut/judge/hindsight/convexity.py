@@ -10,8 +10,11 @@ from ...engine import Array
 from .tolerances import BELOW_TANGENT, CONCAVE, CONCAVE_SLOPE, LOSS_BELOW_TANGENT
 
 __all__ = [
-    "refuse_concave_constraints", "refuse_concave_loss", "refuse_constraints_below_tangents", "refuse_loss_below_tangent",
-]  # fmt: skip
+    "refuse_concave_constraints",
+    "refuse_concave_loss",
+    "refuse_constraints_below_tangents",
+    "refuse_loss_below_tangent",
+]
 
 
 def refuse_concave_loss(hessian: Array, slope: Array, radius: float, rounds: int) -> None:
@@ -20,47 +23,54 @@ def refuse_concave_loss(hessian: Array, slope: Array, radius: float, rounds: int
     size = max(abs(values[-1]), abs(values[0]))
     if values[0] < -CONCAVE * size - CONCAVE_SLOPE * float(np.abs(slope).max()):
         raise ValueError(
-            f"loss: got losses whose sum over {rounds} rounds is not convex: its mean has the curvature "
-            f"{values[0] / radius**2:.3g} in some direction; expected a convex sum"
+            f"loss: got losses whose sum over {rounds} rounds is not convex: its mean has the "
+            f"curvature {values[0] / radius**2:.3g} in some direction; expected a convex sum"
         )
 
 
 def refuse_loss_below_tangent(
     value: Array, slope: Array, u: Array, witness: Array, there: Array, rounds: Sequence[int]
 ) -> None:
-    """Raise if mean losses, with value and slope at `u`, are smaller at `witness` than their tangents allow."""
+    """Raise if mean losses, with value and slope at `u`, are smaller at `witness` than their
+    tangents allow."""
     plane = value + np.sum(slope * (witness - u), axis=1)
     size = np.abs(value) + np.abs(plane) + np.linalg.norm(slope, axis=1)
     below = plane - there
     if np.any(below > LOSS_BELOW_TANGENT * size):
         e = int(np.argmax(below - LOSS_BELOW_TANGENT * size))
         raise ValueError(
-            f"loss: got losses whose sum over {rounds[e]} rounds is not convex: its mean lies {below[e]:.3g} below its "
-            "tangent at the solution; expected a convex sum"
+            f"loss: got losses whose sum over {rounds[e]} rounds is not convex: its mean lies "
+            f"{below[e]:.3g} below its tangent at the solution; expected a convex sum"
         )
 
 
 def refuse_concave_constraints(which: Array, hessians: Array, sizes: Array, radius: float) -> None:
-    """Raise if the Hessian of a quadratic constraint has an eigenvalue below minus CONCAVE times its size."""
+    """Raise if the Hessian of a quadratic constraint has an eigenvalue below minus CONCAVE times
+    its size."""
     if not len(hessians):
         return
     least = np.linalg.eigvalsh(hessians)[:, 0]
     bad = np.flatnonzero(least < -CONCAVE * sizes)
     if bad.size:
         raise ValueError(
-            f"constraints: got a function that is not convex: constraint {which[bad[0]]} is quadratic with the curvature "
-            f"{least[bad[0]] / radius**2:.3g}; expected convex constraints"
+            f"constraints: got a function that is not convex: constraint {which[bad[0]]} is "
+            f"quadratic with the curvature {least[bad[0]] / radius**2:.3g}; expected convex "
+            "constraints"
         )
 
 
 def refuse_constraints_below_tangents(u: Array, values: Array, slopes: Array) -> None:
-    """Raise if a constraint lies below one of its tangents: g(y) >= g(x) + <gradient g(x), y - x> for convex g."""
+    """Raise if a constraint lies below one of its tangents: g(y) >= g(x) + <gradient g(x), y - x>
+    for convex g."""
     planes = values[:, None, :] + np.einsum("kmd,kld->klm", slopes, u[None, :, :] - u[:, None, :])
     below = planes - values[None, :, :]
-    allowed = BELOW_TANGENT * (1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0))
+    allowed = BELOW_TANGENT * (
+        1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
+    )
     if np.any(below > allowed):
         x, y, i = np.unravel_index(int(np.argmax(below / allowed)), below.shape)
         raise ValueError(
-            f"constraints: got a function that is not convex: constraint {i} lies {below[x, y, i]:.3g} below its own "
-            "tangent inside the domain; expected convex constraints"
+            f"constraints: got a function that is not convex: constraint {i} lies "
+            f"{below[x, y, i]:.3g} below its own tangent inside the domain; expected convex "
+            "constraints"
         )

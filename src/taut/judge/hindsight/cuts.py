@@ -1,4 +1,5 @@
-"""Tangents of constraints. They are valid everywhere because constraints are convex, so many programs share them as cuts."""
+"""Tangents of constraints. They are valid everywhere because constraints are convex, so many
+programs share them as cuts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Tangent:
-    """g(y) >= value + slope @ (y - u), touching at u; `hessian` is the Hessian there, None if it is zero."""
+    """g(y) >= value + slope @ (y - u), touching at u; `hessian` is the Hessian there, None if it is
+    zero."""
 
     key: Key
     u: Array
@@ -57,14 +59,23 @@ class Oracle:
             out = self._evaluated(keys, points, seeds)
             if not (np.isfinite(out[0]).all() and np.isfinite(out[1]).all()):
                 raise ValueError(
-                    "constraints: got a value or gradient that is not finite inside the domain; expected finite numbers"
+                    "constraints: got a value or gradient that is not finite inside the domain; "
+                    "expected finite numbers"
                 )
         return [
-            Tangent(key, u, float(value), slope, hessian if np.isfinite(hessian).all() and np.any(hessian) else None)
+            Tangent(
+                key,
+                u,
+                float(value),
+                slope,
+                hessian if np.isfinite(hessian).all() and np.any(hessian) else None,
+            )
             for key, u, value, slope, hessian in zip(keys, points, *out, strict=True)
         ]
 
-    def _evaluated(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> tuple[Array, ...]:
+    def _evaluated(
+        self, keys: Sequence[Key], points: Array, seeds: Sequence[int]
+    ) -> tuple[Array, ...]:
         data = None
         if self.constraints.takes_data:
             rows = [self._round(key[1], seed) for key, seed in zip(keys, seeds, strict=True)]
@@ -136,7 +147,9 @@ class Pool:
         """The multipliers summed by constraint, in the constraints' own units."""
         total: dict[Key, float] = {}
         for i in np.flatnonzero(multipliers):
-            total[self.keys[i]] = total.get(self.keys[i], 0.0) + float(multipliers[i]) / self.lengths[i]
+            total[self.keys[i]] = (
+                total.get(self.keys[i], 0.0) + float(multipliers[i]) / self.lengths[i]
+            )
         return total
 
     def hessian(self, multipliers: Array) -> Array | None:

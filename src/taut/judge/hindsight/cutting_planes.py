@@ -1,4 +1,5 @@
-"""Cutting planes for losses with kinks. New planes cost one pass over the stream for all elements."""
+"""Cutting planes for losses with kinks. New planes cost one pass over the stream for all
+elements."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ __all__ = ["Cutting", "cutting_planes"]
 
 @dataclass
 class Cutting:
-    """The result of cutting planes: the best feasible points, mean losses there, lower bounds and multipliers."""
+    """The result of cutting planes: the best feasible points, mean losses there, lower bounds and
+    multipliers."""
 
     u: Array
     value: Array
@@ -37,7 +39,8 @@ class _Planes:
     groups: Array = field(default_factory=lambda: np.zeros(0, int))
 
     def add(self, u: Array, values: Array, slopes: Array) -> None:
-        """Add the planes that touch the groups' losses at `u`, where they are above the planes that are known."""
+        """Add the planes that touch the groups' losses at `u`, where they are above the planes that
+        are known."""
         known = np.full(len(values), -np.inf)
         np.maximum.at(known, self.groups, self.slopes @ u - self.offsets)
         new = np.flatnonzero(~(values <= known + VALUE_ROUNDING * np.abs(values)))
@@ -47,13 +50,17 @@ class _Planes:
 
 
 def cutting_planes(
-    tangents: Callable[[Array, Array], dict[int, tuple[Array, Array]]], region: Region, start: Array, mask: Array,
+    tangents: Callable[[Array, Array], dict[int, tuple[Array, Array]]],
+    region: Region,
+    start: Array,
+    mask: Array,
     tolerance: float,
-) -> Cutting:  # fmt: skip
+) -> Cutting:
     """Kelley's method from `start` for the marked elements, with planes for groups of rounds.
 
-    The minimiser of the sum of each group's largest plane over the feasible set is where the next planes are taken. Its value is
-    a lower bound, made rigorous by the multipliers. It ends when the best feasible point is within `tolerance` of it.
+    The minimiser of the sum of each group's largest plane over the feasible set is where the next
+    planes are taken. Its value is a lower bound, made rigorous by the multipliers. It ends when the
+    best feasible point is within `tolerance` of it.
     """
     count, size = start.shape
     planes = [_Planes(np.zeros((0, size))) for _ in range(count)]
@@ -63,7 +70,10 @@ def cutting_planes(
         best.steps += 1
         touching, elements = tangents(u, working), np.flatnonzero(working).tolist()
         if not all(np.isfinite(part).all() for both in touching.values() for part in both):
-            raise ValueError("loss: got a value or gradient that is not finite inside the domain; expected numbers")
+            raise ValueError(
+                "loss: got a value or gradient that is not finite inside the domain; expected "
+                "numbers"
+            )
         idle += 1
         for e, relative_excess in zip(elements, region.tighten(elements, u), strict=True):
             values, slopes = touching[e]
@@ -86,10 +96,11 @@ def cutting_planes(
 
 
 def _lowest(region: Region, e: int, planes: _Planes) -> tuple[Array, float, Proof]:
-    """The feasible minimiser of the sum of the groups' largest planes, a proven lower bound on its value, and the multipliers.
+    """The feasible minimiser of the sum of the groups' largest planes, a proven lower bound on its
+    value, and the multipliers.
 
-    The multipliers of each group's planes add up to 1 if they are exact. Divided by their sum, they are weights of a mean of
-    planes, which the group's loss is not below.
+    The multipliers of each group's planes add up to 1 if they are exact. Divided by their sum, they
+    are weights of a mean of planes, which the group's loss is not below.
     """
     program, active, pool = region.with_planes(e, planes.slopes, planes.offsets)
     count = len(pool.keys)
@@ -100,11 +111,16 @@ def _lowest(region: Region, e: int, planes: _Planes) -> tuple[Array, float, Proo
     weights = minimiser.cuts[count:]
     sums = np.bincount(planes.groups, weights, level.levels)
     proof = Proof.of(
-        minimiser, region.weights(pool, minimiser, minimiser.cuts[:count]), minimiser.rows / region.lengths
+        minimiser,
+        region.weights(pool, minimiser, minimiser.cuts[:count]),
+        minimiser.rows / region.lengths,
     )
     if not np.all(sums > 0):
         return minimiser.u, -np.inf, proof
     change = weights / sums[planes.groups] - weights
-    slope, offset = minimiser.slope + change @ planes.slopes, minimiser.offset + float(change @ planes.offsets)
+    slope, offset = (
+        minimiser.slope + change @ planes.slopes,
+        minimiser.offset + float(change @ planes.offsets),
+    )
     least = float(region.scaling.least_change(slope[None], np.zeros((1, region.scaling.size)))[0])
     return minimiser.u, least - offset, proof

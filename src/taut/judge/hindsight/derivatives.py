@@ -20,7 +20,8 @@ from .scaling import Scaling
 __all__ = ["BlockSums", "block_sums", "decisions", "loss_lines", "loss_products", "loss_slopes"]
 
 SMALL_BLOCK = 2**16
-"""Up to this many entries of decisions times rounds, all columns of a Hessian are computed at once."""
+"""Up to this many entries of decisions times rounds, all columns of a Hessian are computed at
+once."""
 
 
 class BlockSums(NamedTuple):
@@ -31,11 +32,13 @@ class BlockSums(NamedTuple):
     hessian: Any
     """None if it was not asked for."""
     misfit: Any
-    """The largest relative error of a round's second-order polynomial at the probe; None without one."""
+    """The largest relative error of a round's second-order polynomial at the probe; None without
+    one."""
 
 
 def loss_slopes(loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any) -> Array:
-    """The gradient of each round's loss at each point, (round, point, entry); data have the axis `round` first."""
+    """The gradient of each round's loss at each point, (round, point, entry); data have the axis
+    `round` first."""
     jets, rounds = _jets(loss, scaling, data), _length(data)
     if jets is None or not jets.cheap(len(points), rounds, 1):
         return np.asarray(_slopes(loss, scaling, points, data))
@@ -43,7 +46,9 @@ def loss_slopes(loss: Callable[..., Any], scaling: Scaling, points: Array, data:
     return float(scaling.radius) * found.transpose(1, 0, 2)
 
 
-def loss_lines(loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any) -> tuple[Array, Array]:
+def loss_lines(
+    loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any
+) -> tuple[Array, Array]:
     """The value (round,) and the gradient (round, entry) of each round's loss at a point."""
     jets = _jets(loss, scaling, data)
     if jets is None or not jets.cheap(1, _length(data), 1):
@@ -53,8 +58,11 @@ def loss_lines(loss: Callable[..., Any], scaling: Scaling, point: Array, data: A
     return values[0], float(scaling.radius) * found[0]
 
 
-def loss_products(loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any, directions: Array) -> Array:
-    """The Hessian of each round's loss at the point, times each direction, (round, direction, entry)."""
+def loss_products(
+    loss: Callable[..., Any], scaling: Scaling, point: Array, data: Any, directions: Array
+) -> Array:
+    """The Hessian of each round's loss at the point, times each direction, (round, direction,
+    entry)."""
     jets, rounds = _jets(loss, scaling, data), _length(data)
     if jets is None or not jets.cheap(1, rounds, 2, len(directions)):
         return np.asarray(_products(loss, scaling, point, data, directions))
@@ -63,10 +71,17 @@ def loss_products(loss: Callable[..., Any], scaling: Scaling, point: Array, data
 
 
 def block_sums(
-    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: Array, data: Any, rounds: int,
-    probe: Array | None = None, second_order: float | None = None,
-) -> BlockSums:  # fmt: skip
-    """Sums over a block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest misfit at the probe.
+    loss: Callable[..., Any],
+    scaling: Scaling,
+    with_hessian: bool,
+    u: Array,
+    data: Any,
+    rounds: int,
+    probe: Array | None = None,
+    second_order: float | None = None,
+) -> BlockSums:
+    """Sums over a block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest
+    misfit at the probe.
 
     Arguments:
         loss: the loss.
@@ -83,17 +98,29 @@ def block_sums(
     order = 2 if with_hessian or (probe is not None and second_order is None) else 1
     if jets is None or not jets.cheap(len(u), rounds, order):
         known = None if second_order is None else np.asarray(second_order)
-        return BlockSums(*_block_sums(loss, scaling, with_hessian, u, probe, known, data, np.asarray(rounds)))
-    return _sums_in_numpy(jets, scaling, order, with_hessian, u, probe, second_order, _first(data, rounds))
+        return BlockSums(
+            *_block_sums(loss, scaling, with_hessian, u, probe, known, data, np.asarray(rounds))
+        )
+    return _sums_in_numpy(
+        jets, scaling, order, with_hessian, u, probe, second_order, _first(data, rounds)
+    )
 
 
 def _sums_in_numpy(
-    jets: Jets, scaling: Scaling, order: int, with_hessian: bool, u: Array, probe: Array | None,
-    second_order: float | None, z: Any,
-) -> BlockSums:  # fmt: skip
+    jets: Jets,
+    scaling: Scaling,
+    order: int,
+    with_hessian: bool,
+    u: Array,
+    probe: Array | None,
+    second_order: float | None,
+    z: Any,
+) -> BlockSums:
     radius, x = float(scaling.radius), decisions(scaling, u)
     if order == 2:
-        here, slope, hessian = jets.products(x, (), z)  # the Hessian has the axes entry, seed, round, entry
+        here, slope, hessian = jets.products(
+            x, (), z
+        )  # the Hessian has the axes entry, seed, round, entry
         hessian = radius**2 * hessian
     else:
         (here, slope), hessian = jets.slopes(x, (), z), np.zeros(0)
@@ -105,16 +132,24 @@ def _sums_in_numpy(
     misfit = None
     if probe is not None:
         first = slope @ probe
-        second = float(second_order or 0) if order == 1 else np.einsum("isrj,i,j->sr", hessian, probe, probe) / 2
+        second = (
+            float(second_order or 0)
+            if order == 1
+            else np.einsum("isrj,i,j->sr", hessian, probe, probe) / 2
+        )
         there = jets.values(decisions(scaling, u + probe), (), z)
         with np.errstate(all="ignore"):
             size = np.abs(here) + np.abs(first) + np.abs(second) + np.abs(there)
-            misfit = np.max(np.abs(there - here - first - second) / np.where(size > 0, size, 1), axis=1)
+            misfit = np.max(
+                np.abs(there - here - first - second) / np.where(size > 0, size, 1), axis=1
+            )
     return BlockSums(here.sum(axis=1), slope.sum(axis=1), total, misfit)
 
 
 def _jets(loss: Callable[..., Any], scaling: Scaling, data: Any) -> Jets | None:
-    return loss_jets(loss, np.zeros(scaling.domain.shape), jax.tree.map(lambda a: np.asarray(a)[0], data))
+    return loss_jets(
+        loss, np.zeros(scaling.domain.shape), jax.tree.map(lambda a: np.asarray(a)[0], data)
+    )
 
 
 def decisions(scaling: Scaling, u: Array) -> Array:
@@ -141,7 +176,9 @@ def _slopes(loss: Callable[..., Any], scaling: Scaling, points: Any, data: Any) 
 
 
 @evaluated(static_argnames=("loss",))
-def _products(loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any, directions: Any) -> jax.Array:
+def _products(
+    loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any, directions: Any
+) -> jax.Array:
     slope = _slope_of(loss, scaling)
 
     def one(z: Any) -> jax.Array:
@@ -151,7 +188,9 @@ def _products(loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any,
 
 
 @evaluated(static_argnames=("loss",))
-def _lines(loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any) -> tuple[jax.Array, jax.Array]:
+def _lines(
+    loss: Callable[..., Any], scaling: Scaling, point: Any, data: Any
+) -> tuple[jax.Array, jax.Array]:
     def value(u: jax.Array, z: Any) -> jax.Array:
         return jnp.asarray(loss(scaling.decision(u), z), u.dtype)
 
@@ -165,15 +204,24 @@ def _slope_of(loss: Callable[..., Any], scaling: Scaling) -> Callable[..., jax.A
 
 @evaluated(static_argnames=("loss", "with_hessian"))
 def _block_sums(
-    loss: Callable[..., Any], scaling: Scaling, with_hessian: bool, u: Any, probe: Any, second_order: Any,
-    data: Any, rounds: Any,
-) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:  # fmt: skip
-    """Sums over the block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest misfit at the probe."""
+    loss: Callable[..., Any],
+    scaling: Scaling,
+    with_hessian: bool,
+    u: Any,
+    probe: Any,
+    second_order: Any,
+    data: Any,
+    rounds: Any,
+) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
+    """Sums over the block's first `rounds` rounds: value, slope, the Hessian if wanted, the largest
+    misfit at the probe."""
 
     def one(v: jax.Array, z: Any) -> jax.Array:
         return jnp.asarray(loss(scaling.decision(v), z), v.dtype)
 
-    def seed(at: jax.Array, z: Any) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
+    def seed(
+        at: jax.Array, z: Any
+    ) -> tuple[jax.Array, jax.Array, jax.Array | None, jax.Array | None]:
         inside = jnp.arange(jax.tree.leaves(z)[0].shape[0]) < rounds
 
         def total(v: jax.Array) -> jax.Array:

@@ -1,7 +1,7 @@
 """A domain as rows and cones of a conic program, in the coordinates u of `Scaling`.
 
-The library's own domains are written down here, because importing CVXPY takes longer than solving a small problem. CVXPY states
-all others.
+The library's own domains are written down here, because importing CVXPY takes longer than solving a
+small problem. CVXPY states all others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ __all__ = ["DomainRows", "domain_rows"]
 
 
 class DomainRows(NamedTuple):
-    """A domain as matrix @ v + s = offsets: s is zero for `equal`, not negative for `below`, in `cones` for the rest.
+    """A domain as matrix @ v + s = offsets: s is zero for `equal`, not negative for `below`, in
+    `cones` for the rest.
 
     v is u, followed by variables of the domain's own.
     """
@@ -36,7 +37,8 @@ class DomainRows(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Rows over the entries of one part of a domain: of u first, then of further variables of its own."""
+    """Rows over the entries of one part of a domain: of u first, then of further variables of its
+    own."""
 
     equal: Array
     equal_offsets: Array
@@ -78,10 +80,16 @@ def _rows(domain: Domain, centre: Array, radius: float) -> _Part:
         return np.broadcast_to(np.asarray(value, float), domain.shape).ravel()
 
     if isinstance(domain, Box):
-        lower, upper = (flat(domain.lower) - centre) / radius, (flat(domain.upper) - centre) / radius
+        lower, upper = (
+            (flat(domain.lower) - centre) / radius,
+            (flat(domain.upper) - centre) / radius,
+        )
         fixed = lower == upper
         free = unit[~fixed]
-        below, offsets = np.concatenate([-free, free]), np.concatenate([-lower[~fixed], upper[~fixed]])
+        below, offsets = (
+            np.concatenate([-free, free]),
+            np.concatenate([-lower[~fixed], upper[~fixed]]),
+        )
         return _Part(unit[fixed], lower[fixed], below, offsets, none, zero)
     if isinstance(domain, Simplex):
         total = np.array([(float(domain.total) - centre.sum()) / radius])
@@ -108,13 +116,17 @@ def _joined(parts: list[tuple[int, int, _Part]], size: int) -> DomainRows:
         extra += further
         for name, made in blocks.items():
             block = Entries.of(getattr(part, name))
-            made.append(Entries(block.rows, columns[block.columns], block.values, (block.shape[0], width)))
+            made.append(
+                Entries(block.rows, columns[block.columns], block.values, (block.shape[0], width))
+            )
 
     def joined(name: str) -> tuple[Entries, Array]:
         offsets = np.concatenate([getattr(part, f"{name}_offsets") for *_, part in parts])
         return Entries.stacked(blocks[name]), offsets
 
-    cones = [second_order_cone(len(part.cone_offsets)) for *_, part in parts if len(part.cone_offsets)]
+    cones = [
+        second_order_cone(len(part.cone_offsets)) for *_, part in parts if len(part.cone_offsets)
+    ]
     return DomainRows(*joined("equal"), *joined("below"), *joined("cone"), cones)
 
 
@@ -123,7 +135,9 @@ def _stated_by_cvxpy(scaling: Scaling) -> DomainRows:
 
     u = cp.Variable(scaling.size)
     x = np.asarray(scaling.centre) + float(scaling.radius) * u
-    form = ConicSet.of([u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C"))).form
+    form = ConicSet.of(
+        [u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C"))
+    ).form
     others = np.setdiff1d(np.arange(form.matrix.shape[1]), form.columns)
     matrix = form.matrix[:, np.concatenate([form.columns, others])]
     equal, below = form.zero, form.zero + form.positive

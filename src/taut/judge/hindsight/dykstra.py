@@ -1,4 +1,5 @@
-"""Dykstra's algorithm, compiled: the projection on the intersection of domain, half-spaces and ellipsoids."""
+"""Dykstra's algorithm, compiled: the projection on the intersection of domain, half-spaces and
+ellipsoids."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _State = tuple[jax.Array, ...]
 
 
 class Pieces(NamedTuple):
-    """Half-spaces rows @ u <= offsets of unit length, and quadratics c + sum_k (curvatures_k w_k^2 / 2 + linear_k w_k) <= 0.
+    """Half-spaces rows @ u <= offsets of unit length, and quadratics c + sum_k (curvatures_k w_k^2
+    / 2 + linear_k w_k) <= 0.
 
     There w = vectors' u are a quadratic's principal axes.
     """
@@ -34,30 +36,46 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(structure: Structure, scaling: Scaling) -> Pieces:
-    """The pieces of constraints that are affine or quadratic, or an error that asks for a projection."""
+    """The pieces of constraints that are affine or quadratic, or an error that asks for a
+    projection."""
     if structure.others.size:
         raise ValueError(
-            f"projection: got None, but constraint {int(structure.others[0])} is neither affine nor quadratic; "
-            "expected a projection on the feasible set"
+            f"projection: got None, but constraint {int(structure.others[0])} is neither affine "
+            "nor quadratic; expected a projection on the feasible set"
         )
     lengths = np.linalg.norm(structure.slopes, axis=1)
     kept = lengths > 0
     if np.any(structure.offsets[~kept] > 0):
-        raise ValueError("constraints: got a constant above 0, which no decision satisfies; expected a feasible one")
+        raise ValueError(
+            "constraints: got a constant above 0, which no decision satisfies; expected a "
+            "feasible one"
+        )
     curvatures, vectors = np.linalg.eigh(structure.hessians)
     refuse_concave_constraints(
-        structure.quadratic, structure.hessians, np.abs(curvatures).max(axis=1, initial=0), float(scaling.radius)
+        structure.quadratic,
+        structure.hessians,
+        np.abs(curvatures).max(axis=1, initial=0),
+        float(scaling.radius),
     )
     linear = np.einsum("qik,qi->qk", vectors, structure.linear)
-    rows, offsets = structure.slopes[kept] / lengths[kept, None], -structure.offsets[kept] / lengths[kept]
-    return Pieces(*map(jnp.asarray, (rows, offsets, vectors, np.maximum(curvatures, 0), linear, structure.constant)))
+    rows, offsets = (
+        structure.slopes[kept] / lengths[kept, None],
+        -structure.offsets[kept] / lengths[kept],
+    )
+    return Pieces(
+        *map(
+            jnp.asarray,
+            (rows, offsets, vectors, np.maximum(curvatures, 0), linear, structure.constant),
+        )
+    )
 
 
 def project(pieces: Pieces, scaling: Scaling, u: jax.Array) -> jax.Array:
     """The point of the feasible set nearest to `u`.
 
-    Each set in turn is projected on, after adding back what its last projection took away; Boyle and Dykstra (1986)
-    show that this converges to the projection on the intersection. If the domain's projection is feasible, that is it.
+    Each set in turn is projected on, after adding back what its last projection took away; Boyle
+    and Dykstra (1986) show that this converges to the projection on the intersection. If the
+    domain's projection is feasible, that is it.
     """
 
     def domain(v: jax.Array) -> jax.Array:
@@ -89,12 +107,19 @@ def project(pieces: Pieces, scaling: Scaling, u: jax.Array) -> jax.Array:
 
     def unfinished(carry: _State) -> jax.Array:
         v, _, moved, number = carry
-        return (number < DYKSTRA_CYCLES) & ((moved > STILL) | (_excess(pieces, v) > DYKSTRA_FEASIBLE))
+        return (number < DYKSTRA_CYCLES) & (
+            (moved > STILL) | (_excess(pieces, v) > DYKSTRA_FEASIBLE)
+        )
 
     first = domain(u)
     done = _excess(pieces, first) <= 0
     corrections = jnp.zeros((count + quadratics + 1, u.size), u.dtype)
-    start: _State = (jnp.where(done, first, u), corrections, jnp.inf * jnp.ones(()), jnp.where(done, DYKSTRA_CYCLES, 0))
+    start: _State = (
+        jnp.where(done, first, u),
+        corrections,
+        jnp.inf * jnp.ones(()),
+        jnp.where(done, DYKSTRA_CYCLES, 0),
+    )
     return jax.lax.while_loop(unfinished, cycle, start)[0]
 
 
@@ -104,14 +129,18 @@ def _excess(pieces: Pieces, u: jax.Array) -> jax.Array:
         parts.append(pieces.rows @ u - pieces.offsets)
     if pieces.curvatures.shape[0]:
         w = jnp.einsum("qik,i->qk", pieces.vectors, u)
-        parts.append(jnp.sum(pieces.curvatures * w * w / 2 + pieces.linear * w, axis=1) + pieces.constant)
+        parts.append(
+            jnp.sum(pieces.curvatures * w * w / 2 + pieces.linear * w, axis=1) + pieces.constant
+        )
     return jnp.max(jnp.concatenate(parts))
 
 
 def _onto_quadratic(pieces: Pieces, q: int, u: jax.Array) -> jax.Array:
-    """The nearest point with g <= 0: w(m) = (w - m linear) / (1 + m curvatures), m >= 0 the root of g(w(m)) = 0.
+    """The nearest point with g <= 0: w(m) = (w - m linear) / (1 + m curvatures), m >= 0 the root of
+    g(w(m)) = 0.
 
-    As m grows g(w(m)) decreases and is convex, so that Newton's method from m = 0 never passes the root.
+    As m grows g(w(m)) decreases and is convex, so that Newton's method from m = 0 never passes the
+    root.
     """
     curvatures, linear, constant, vectors = (
         pieces.curvatures[q],

@@ -1,8 +1,9 @@
 """The exact route: add the losses up, minimise over the feasible set, prove the result.
 
-An *element* is a pair (seed, prefix): every element has its own best decision. If every loss is affine or quadratic, their
-sum is one polynomial and a single program solves for its minimiser. Other smooth losses take Newton steps (`newton.py`),
-losses with kinks take cutting planes (`cutting_planes.py`).
+An *element* is a pair (seed, prefix): every element has its own best decision. If every loss is
+affine or quadratic, their sum is one polynomial and a single program solves for its minimiser.
+Other smooth losses take Newton steps (`newton.py`), losses with kinks take cutting planes
+(`cutting_planes.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ WITNESSES = 3
 """Random decisions at which the convexity of the mean losses is checked."""
 
 
-def solve(problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator) -> Found:
+def solve(
+    problem: Problem,
+    stream: Stream,
+    ends: tuple[int, ...],
+    tolerance: float,
+    rng: np.random.Generator,
+) -> Found:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
     scaling = Scaling.of(problem.domain)
     constraints = simplified(problem.constraints)
@@ -43,8 +50,9 @@ def solve(problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: fl
     region = Region(Oracle(constraints, scaling, stream), structure, stream, ends)
     objective = objective_of(problem, scaling, stream, ends, rng)
     state = _search(objective, region, tolerance)
-    # A mistake is a constraint that samples showed as affine or quadratic and that is not, as its value at the solution
-    # tells. It is then known by its tangents only, and the search is repeated.
+    # A mistake is a constraint that samples showed as affine or quadratic and that is not, as its
+    # value at the solution tells. It is then known by its tangents only, and the search is
+    # repeated.
     while (mistakes := region.mistaken(state.u)).size:
         region.demote(mistakes)
         state = _search(objective, region, tolerance)
@@ -93,20 +101,28 @@ def _refuse_values(objective: Objective, taylor: Taylor) -> None:
         return
     bad = bad_round(objective.stream, objective.ends)
     if bad is not None:
-        raise ValueError(f"stream: got a value that is not finite in round {bad}; expected finite numbers")
+        raise ValueError(
+            f"stream: got a value that is not finite in round {bad}; expected finite numbers"
+        )
     raise ValueError(
-        "loss: got a value, gradient or Hessian that is not finite at a feasible decision; expected numbers"
+        "loss: got a value, gradient or Hessian that is not finite at a feasible decision; "
+        "expected numbers"
     )
 
 
 def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
-    """Evaluate the losses far from the solution, where the proof relies on them lying above their tangent."""
+    """Evaluate the losses far from the solution, where the proof relies on them lying above their
+    tangent."""
     everyone, radius = np.ones(len(state.u), bool), float(objective.scaling.radius)
-    evaluate = objective.value_slope if objective.kind == "kinked" else objective.value_slope_curvature
+    evaluate = (
+        objective.value_slope if objective.kind == "kinked" else objective.value_slope_curvature
+    )
     rounds = objective.rounds.astype(int).tolist()
     for witness in witnesses:
         there = evaluate(np.tile(witness, (len(state.u), 1)), everyone)
-        refuse_loss_below_tangent(state.taylor.value, state.taylor.slope, state.u, witness, there.value, rounds)
+        refuse_loss_below_tangent(
+            state.taylor.value, state.taylor.slope, state.u, witness, there.value, rounds
+        )
         for e in np.flatnonzero(np.isfinite(there.curvature).all(axis=(1, 2))):
             refuse_concave_loss(there.curvature[e], state.taylor.slope[e], radius, rounds[e])
 
@@ -115,9 +131,12 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
     """The result, or an error if some element is not proven."""
     rounds, value = objective.rounds, state.taylor.value
     missing = np.zeros(region.structure.count)
-    multipliers = np.stack([
-        region.multipliers(state.proofs[e]) if e in state.proofs else missing for e in range(len(state.u))
-    ])  # fmt: skip
+    multipliers = np.stack(
+        [
+            region.multipliers(state.proofs[e]) if e in state.proofs else missing
+            for e in range(len(state.u))
+        ]
+    )
     excess = region.excess(state.u)
     worst = excess.max(axis=1)
     relative_excess = (excess / region.structure.allowed).max(axis=1)
@@ -129,12 +148,15 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
         e = int(np.argmin(proven))
         region.refuse_no_interior(e)
         raise RuntimeError(
-            f"not certified: after {state.steps + state.planes} steps the best decision for {int(rounds[e])} rounds has a "
-            f"certified relative gap of {gap[e]:.2g} and max_i g_i = {worst[e]:.2g}; expected at most {tolerance:.2g} and "
-            "about 1e-9. A feasible set without interior can be the reason, because its multipliers need not exist"
+            f"not certified: after {state.steps + state.planes} steps the best decision for "
+            f"{int(rounds[e])} rounds has a certified relative gap of {gap[e]:.2g} and max_i g_i "
+            f"= {worst[e]:.2g}; expected at most {tolerance:.2g} and about 1e-9. A feasible set "
+            "without interior can be the reason, because its multipliers need not exist"
         )
     decision = objective.scaling.flat_decision(state.u)
-    return Found(decision, value * rounds, gap, worst, multipliers * rounds[:, None], _name(objective, state))
+    return Found(
+        decision, value * rounds, gap, worst, multipliers * rounds[:, None], _name(objective, state)
+    )
 
 
 def _name(objective: Objective, state: State) -> str:

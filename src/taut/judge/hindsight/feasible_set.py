@@ -1,10 +1,11 @@
 """The feasible set: minimises convex quadratics over it and turns multipliers into proofs.
 
-Affine constraints are rows of the program, quadratic ones second-order cones. All others are approximated by tangents:
-minimise over the tangents known so far, add those that the minimiser violates, and add the curvature of the active
-constraints to the next objective (sequential quadratic programming). Tangents also remove the violation that remains after
-the conic solve. For polyhedra this is Kelley's method, which ends after finitely many tangents; for smooth constraints it
-converges quadratically.
+Affine constraints are rows of the program, quadratic ones second-order cones. All others are
+approximated by tangents: minimise over the tangents known so far, add those that the minimiser
+violates, and add the curvature of the active constraints to the next objective (sequential
+quadratic programming). Tangents also remove the violation that remains after the conic solve. For
+polyhedra this is Kelley's method, which ends after finitely many tangents; for smooth constraints
+it converges quadratically.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .tolerances import (
     TANGENT_PATIENCE,
     TANGENT_STEPS,
     TANGENTS_AT_ONCE,
-)  # fmt: skip
+)
 
 __all__ = ["Region"]
 
@@ -64,7 +65,9 @@ class _Group:
 class Region:
     """The decisions that are feasible, for each element (seed, prefix)."""
 
-    def __init__(self, oracle: Oracle, structure: Structure, stream: Stream, ends: tuple[int, ...]) -> None:
+    def __init__(
+        self, oracle: Oracle, structure: Structure, stream: Stream, ends: tuple[int, ...]
+    ) -> None:
         self.oracle, self.scaling, self.structure = oracle, oracle.scaling, structure
         self.stream, self.ends = stream, ends
         self.varying = oracle.constraints.takes_data
@@ -88,8 +91,12 @@ class Region:
         self.lengths = lengths[self.row_of]
         rows = structure.slopes[self.row_of] / self.lengths[:, None]
         offsets = -structure.offsets[self.row_of] / self.lengths
-        self.sizes = np.linalg.norm(structure.linear, axis=1) + np.abs(structure.hessians).max(axis=(1, 2), initial=0)
-        refuse_concave_constraints(structure.quadratic, structure.hessians, self.sizes, float(self.scaling.radius))
+        self.sizes = np.linalg.norm(structure.linear, axis=1) + np.abs(structure.hessians).max(
+            axis=(1, 2), initial=0
+        )
+        refuse_concave_constraints(
+            structure.quadratic, structure.hessians, self.sizes, float(self.scaling.radius)
+        )
         quadratics = [
             Quadratic(hessian / s, linear / s, float(constant / s))
             for hessian, linear, constant, s in zip(
@@ -105,14 +112,17 @@ class Region:
     def minimise(
         self, taylor: Taylor, at: Array, mask: Array, tolerance: Array
     ) -> tuple[Array, Array, dict[int, Proof]]:
-        """For each marked element, the feasible minimiser of its polynomial (expanded at `at`), its excess, and its proof.
+        """For each marked element, the feasible minimiser of its polynomial (expanded at `at`), its
+        excess, and its proof.
 
-        `tolerance` is the relative gap to aim at in each polynomial; the caller must check the proofs.
+        `tolerance` is the relative gap to aim at in each polynomial; the caller must check the
+        proofs.
         """
         u, excess = at.copy(), np.zeros(len(at))
         proofs: dict[int, Proof] = {}
         wanted = np.flatnonzero(mask).tolist()
-        # Passes over the stream serve all elements. Tangents of fixed constraints are found by a few elements and serve the rest.
+        # Passes over the stream serve all elements. Tangents of fixed constraints are found by a
+        # few elements and serve the rest.
         start, count = 0, len(wanted) if self.varying else 1
         while start < len(wanted):
             self._solve(wanted[start : start + count], taylor, at, u, excess, proofs, tolerance)
@@ -120,29 +130,50 @@ class Region:
         return u, excess, proofs
 
     def _solve(
-        self, batch: list[int], taylor: Taylor, at: Array, u: Array, excess: Array, proofs: dict[int, Proof],
+        self,
+        batch: list[int],
+        taylor: Taylor,
+        at: Array,
+        u: Array,
+        excess: Array,
+        proofs: dict[int, Proof],
         tolerance: Array,
-    ) -> None:  # fmt: skip
-        """Sequential quadratic programming on all elements of the batch at once; fills `u`, `excess` and `proofs`."""
+    ) -> None:
+        """Sequential quadratic programming on all elements of the batch at once; fills `u`,
+        `excess` and `proofs`."""
         working = list(batch)
         idle = dict.fromkeys(batch, 0)
-        # Feasible, but not proven: older tangents, nearly parallel to the newest, spoil multipliers.
+        # Feasible, but not proven: older tangents, nearly parallel to the newest, spoil
+        # multipliers.
         settled: set[int] = set()
         for step in range(TANGENT_STEPS):
             for group in self.groups:
                 group.prepare(40 * self.scaling.size + 400)
             for e in working:
-                u[e], proofs[e] = self._program(self.group_of(e), e, taylor, at[e], u[e], step, e in settled)
+                u[e], proofs[e] = self._program(
+                    self.group_of(e), e, taylor, at[e], u[e], step, e in settled
+                )
             u[working] = self.scaling.project(u[working])
             shift = u - at
             hessian_u = np.stack([taylor.hessian(e) @ shift[e] for e in working])
             slope = taylor.slope[working] + hessian_u
-            value = taylor.value[working] + np.sum((taylor.slope[working] + slope) / 2 * shift[working], axis=1)
-            gap = np.abs(relative_gap(value, self.lower(working, u, value, slope, proofs), self.rounds[working]))
-            # Decisions on active cones are accurate to half the digits only, even if the gap is small: tangents follow.
-            polish = [e for e in working if step == 0 and e in self.group_of(e).constraint_curvature]
+            value = taylor.value[working] + np.sum(
+                (taylor.slope[working] + slope) / 2 * shift[working], axis=1
+            )
+            gap = np.abs(
+                relative_gap(
+                    value, self.lower(working, u, value, slope, proofs), self.rounds[working]
+                )
+            )
+            # Decisions on active cones are accurate to half the digits only, even if the gap is
+            # small: tangents follow.
+            polish = [
+                e for e in working if step == 0 and e in self.group_of(e).constraint_curvature
+            ]
             polish = polish if self.structure.quadratic.size else []
-            keys, worst = self._violated(working, u, (gap > tolerance[working]) | np.isin(working, polish))
+            keys, worst = self._violated(
+                working, u, (gap > tolerance[working]) | np.isin(working, polish)
+            )
             tangents = self.oracle.tangents(
                 [key for e in working for key in keys[e]],
                 np.asarray([u[e] for e in working for _ in keys[e]]).reshape(-1, self.scaling.size),
@@ -150,14 +181,18 @@ class Region:
             )
             left, cursor = [], 0
             for e, one in zip(working, gap, strict=True):
-                fresh = [self.group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]]
+                fresh = [
+                    self.group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]
+                ]
                 cursor += len(keys[e])
                 excess[e] = max(worst[e], 0) * self.structure.allowed.max()
                 idle[e] = 0 if any(fresh) else idle[e] + 1
                 settled.discard(e)
                 if worst[e] <= 1:
                     settled.add(e)
-                if (worst[e] > 1 or one > tolerance[e] or e in polish) and idle[e] < TANGENT_PATIENCE:
+                if (worst[e] > 1 or one > tolerance[e] or e in polish) and idle[
+                    e
+                ] < TANGENT_PATIENCE:
                     left.append(e)
             working = left
             if not working:
@@ -166,7 +201,8 @@ class Region:
     def _program(
         self, group: _Group, e: int, taylor: Taylor, at: Array, u: Array, step: int, newest: bool
     ) -> tuple[Array, Proof]:
-        """Solve one element's program, with cones at first, then with tangents, perhaps only the newest of each constraint."""
+        """Solve one element's program, with cones at first, then with tangents, perhaps only the
+        newest of each constraint."""
         curvature = taylor.hessian(e)
         slope = taylor.slope[e] - curvature @ at
         added = group.constraint_curvature.pop(e, None)
@@ -185,9 +221,14 @@ class Region:
         except Infeasible:
             self._explain(e)
         except Unbounded:
-            raise ValueError("loss: got losses unbounded below over the feasible set; expected a minimum") from None
+            raise ValueError(
+                "loss: got losses unbounded below over the feasible set; expected a minimum"
+            ) from None
         group.pool.mark_used(minimiser.cuts)
-        weights, hessian = self.weights(group.pool, minimiser, minimiser.cuts), group.pool.hessian(minimiser.cuts)
+        weights, hessian = (
+            self.weights(group.pool, minimiser, minimiser.cuts),
+            group.pool.hessian(minimiser.cuts),
+        )
         for i, multiplier in enumerate(minimiser.quadratics):
             bent = float(multiplier) / self.sizes[i] * self.structure.hessians[i]
             hessian = bent + (0 if hessian is None else hessian)
@@ -204,8 +245,11 @@ class Region:
             weights[key] = weights.get(key, 0.0) + float(multiplier) / self.sizes[i]
         return weights
 
-    def lower(self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Proof]) -> Array:
-        """Lower bounds on the optimal mean losses, given value and gradient at points `u`; see `lower_bounds`."""
+    def lower(
+        self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Proof]
+    ) -> Array:
+        """Lower bounds on the optimal mean losses, given value and gradient at points `u`; see
+        `lower_bounds`."""
         chosen, seeds = [proofs[e] for e in elements], self.seeds[elements].tolist()
         enough = PROVEN * np.maximum(1 / self.rounds[elements], np.abs(value))
         return lower_bounds(self.oracle, seeds, u[elements], value, slope, chosen, enough)
@@ -217,26 +261,39 @@ class Region:
     def _violated(
         self, elements: list[int], u: Array, unproven: Array
     ) -> tuple[dict[int, list[Key]], dict[int, float]]:
-        """For each element: the constraints whose tangents should be added; the largest value in units of `allowed`."""
+        """For each element: the constraints whose tangents should be added; the largest value in
+        units of `allowed`."""
         keys: dict[int, list[Key]] = {e: [] for e in elements}
-        straight = self.structure.predicted(u[elements])[0] / self.structure.allowed[self.structure.affine]
+        straight = (
+            self.structure.predicted(u[elements])[0] / self.structure.allowed[self.structure.affine]
+        )
         worst = dict(zip(elements, straight.max(axis=1, initial=-np.inf).tolist(), strict=True))
         if not self.curved.size:
             return keys, worst
-        allowed, near = self.structure.allowed[self.curved], -NEAR * self.structure.reach[self.curved]
+        allowed, near = (
+            self.structure.allowed[self.curved],
+            -NEAR * self.structure.reach[self.curved],
+        )
         if self.varying:
             mask = np.zeros(len(self.rounds), bool)
             mask[elements] = True
-            blocks, when = worst_rounds(self.oracle.constraints, self.scaling, self.stream, self.ends, u, mask)
+            blocks, when = worst_rounds(
+                self.oracle.constraints, self.scaling, self.stream, self.ends, u, mask
+            )
         else:
             fixed = self.oracle.values(u[elements])[:, self.curved]
         for i, e in enumerate(elements):
             values = blocks[e] if self.varying else fixed[i][None]
             if np.isnan(values).any():
-                raise ValueError("constraints: got a value that is not a number inside the domain; expected numbers")
+                raise ValueError(
+                    "constraints: got a value that is not a number inside the domain; expected "
+                    "numbers"
+                )
             worst[e] = max(worst[e], float((values / allowed).max()))
             hits = np.argwhere(values > (near if unproven[i] else allowed))
-            picked = sorted(((float(values[b, c] / allowed[c]), b, c) for b, c in hits), reverse=True)
+            picked = sorted(
+                ((float(values[b, c] / allowed[c]), b, c) for b, c in hits), reverse=True
+            )
             keys[e] = [
                 (int(self.curved[c]), int(when[e][b, c]) if self.varying else FIXED)
                 for _, b, c in picked[:TANGENTS_AT_ONCE]
@@ -244,42 +301,60 @@ class Region:
         return keys, worst
 
     def tighten(self, elements: list[int], u: Array) -> list[float]:
-        """Add the tangents that the elements' points violate; returns their largest values in units of `allowed`."""
+        """Add the tangents that the elements' points violate; returns their largest values in units
+        of `allowed`."""
         keys, worst = self._violated(elements, u, np.zeros(len(elements), bool))
         for e in elements:
             points = np.repeat(u[e][None], len(keys[e]), axis=0)
-            for tangent in self.oracle.tangents(keys[e], points, [int(self.seeds[e])] * len(keys[e])):
+            for tangent in self.oracle.tangents(
+                keys[e], points, [int(self.seeds[e])] * len(keys[e])
+            ):
                 self.group_of(e).pool.add(tangent)
         return [worst[e] for e in elements]
 
-    def with_planes(self, e: int, slopes: Array, offsets: Array) -> tuple[Program, Array | None, Pool]:
-        """The element's program with further cuts after those of its pool, and which of the cuts count."""
+    def with_planes(
+        self, e: int, slopes: Array, offsets: Array
+    ) -> tuple[Program, Array | None, Pool]:
+        """The element's program with further cuts after those of its pool, and which of the cuts
+        count."""
         group = self.group_of(e)
         program = (group.exact or group.outer).copy()
         cuts, cut_offsets = group.pool.arrays()
         program.set_cuts(np.vstack([cuts, slopes]), np.append(cut_offsets, offsets))
         active = group.pool.active(int(self.rounds[e])) if self.varying else None
-        return program, None if active is None else np.append(active, np.ones(len(offsets), bool)), group.pool
+        return (
+            program,
+            None if active is None else np.append(active, np.ones(len(offsets), bool)),
+            group.pool,
+        )
 
     def group_of(self, e: int) -> _Group:
         """The programs and cuts that the element uses."""
         return self.groups[int(self.seeds[e])] if self.varying else self.groups[0]
 
     def excess(self, u: Array) -> Array:
-        """The constraints at each element's point, (element, constraint); of several rounds, the largest."""
+        """The constraints at each element's point, (element, constraint); of several rounds, the
+        largest."""
         if not self.varying:
             return self.oracle.values(u)
         everyone = np.ones(len(self.rounds), bool)
-        return worst_rounds(self.oracle.constraints, self.scaling, self.stream, self.ends, u, everyone)[0].max(axis=1)
+        return worst_rounds(
+            self.oracle.constraints, self.scaling, self.stream, self.ends, u, everyone
+        )[0].max(axis=1)
 
     def mistaken(self, u: Array) -> Array:
-        """Constraints whose values at the elements' points are not those of the affine or quadratic function assumed."""
+        """Constraints whose values at the elements' points are not those of the affine or quadratic
+        function assumed."""
         if self.varying:
             return np.zeros(0, int)
         structure, values = self.structure, self.oracle.values(u)
         wrong = np.zeros(structure.count, bool)
-        for which, predicted in zip((structure.affine, structure.quadratic), structure.predicted(u), strict=True):
-            wrong[which] = np.any(np.abs(values[:, which] - predicted) > structure.allowed[which], axis=0)
+        for which, predicted in zip(
+            (structure.affine, structure.quadratic), structure.predicted(u), strict=True
+        ):
+            wrong[which] = np.any(
+                np.abs(values[:, which] - predicted) > structure.allowed[which], axis=0
+            )
         return np.flatnonzero(wrong)
 
     def multipliers(self, proof: Proof) -> Array:
@@ -291,28 +366,32 @@ class Region:
         return out
 
     def _explain(self, e: int) -> NoReturn:
-        """Raise: no decision is feasible, if that can be proven; otherwise that it could not be decided."""
+        """Raise: no decision is feasible, if that can be proven; otherwise that it could not be
+        decided."""
         found = least_violation(self, e)
         if found.bound > 0:
             self._refuse(e, found.u, found.violation, found.bound)
         self.refuse_no_interior(e, found)
         raise RuntimeError(
-            "not certified: the solver found none of the domain's decisions feasible, but that could not be proven "
-            f"(max_i g_i >= {found.bound:.3g}); expected constraints that some decision satisfies with slack"
+            "not certified: the solver found none of the domain's decisions feasible, but that "
+            f"could not be proven (max_i g_i >= {found.bound:.3g}); expected constraints that "
+            "some decision satisfies with slack"
         )
 
     def refuse_no_interior(self, e: int, found: LeastViolation | None = None) -> None:
-        """Raise if no decision satisfies the constraints with slack, so that multipliers need not exist."""
+        """Raise if no decision satisfies the constraints with slack, so that multipliers need not
+        exist."""
         found = found or least_violation(self, e)
         tolerance = NO_INTERIOR * float(self.structure.reach.max())
         if not (found.bound > -tolerance and found.violation <= tolerance):
             return
         shown = np.array2string(self.scaling.flat_decision(found.u), precision=6, threshold=8)
         raise ValueError(
-            f"constraints: got a feasible set without interior: max_i g_i(x) >= {found.bound:.2g} for all x of the domain, "
-            f"and max_i g_i = {found.violation:.2g} at x = {shown}. Expected constraints that some decision satisfies with "
-            "slack, because otherwise no multipliers need exist that prove a decision optimal. Relax them, as in g(x) <= 1e-6, "
-            "or write a set that is a single point or a plane as affine equalities (g, -g)"
+            f"constraints: got a feasible set without interior: max_i g_i(x) >= {found.bound:.2g} "
+            f"for all x of the domain, and max_i g_i = {found.violation:.2g} at x = {shown}. "
+            "Expected constraints that some decision satisfies with slack, because otherwise no "
+            "multipliers need exist that prove a decision optimal. Relax them, as in g(x) <= "
+            "1e-6, or write a set that is a single point or a plane as affine equalities (g, -g)"
         )
 
     def _refuse(self, e: int, u: Array, violation: float, bound: float) -> NoReturn:

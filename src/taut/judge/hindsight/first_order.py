@@ -1,17 +1,20 @@
-r"""A first-order method with a proof, for decisions of thousands of numbers, where Hessians are too large.
+r"""A first-order method with a proof, for decisions of thousands of numbers, where Hessians are too
+large.
 
-The augmented Lagrangian of the mean loss f and the constraints g (those of all rounds, if they change),
+The augmented Lagrangian of the mean loss f and the constraints g (those of all rounds, if they
+change),
 
     f(u) + sum_i ([w_i + r g_i(u)]_+^2 - w_i^2) / (2 r),
 
-is minimised over the domain by accelerated projected gradient steps with restarts (Nesterov; O'Donoghue and Candes, 2015), whose
-length is found by doubling and shrinking a curvature. Between two passes of `STEPS` steps the multipliers become
-w = [w + r g(u)]_+. With any multipliers w >= 0, for every feasible y,
+is minimised over the domain by accelerated projected gradient steps with restarts (Nesterov;
+O'Donoghue and Candes, 2015), whose length is found by doubling and shrinking a curvature. Between
+two passes of `STEPS` steps the multipliers become w = [w + r g(u)]_+. With any multipliers w >= 0,
+for every feasible y,
 
     f(y) >= f(u) + w g(u) + min_{y in B} <f'(u) + w g'(u), y - u>,
 
-a bound that needs only the domain's support function. The decision that is returned lies between u and a decision with g < 0, as
-near to u as feasibility allows.
+a bound that needs only the domain's support function. The decision that is returned lies between u
+and a decision with g < 0, as near to u as feasibility allows.
 """
 
 from __future__ import annotations
@@ -45,9 +48,11 @@ STEPS = 40
 PASSES = 2000
 """The largest number of such updates."""
 LARGE, FEW_PASSES = 200, 250
-"""Decisions of more numbers are tried by this method first, with fewer updates, unless all losses are quadratic."""
+"""Decisions of more numbers are tried by this method first, with fewer updates, unless all losses
+are quadratic."""
 LINES, CUBIC = 8, 1e-9
-"""Rounds whose loss is sampled along a line to see whether it is quadratic: its third difference is then zero up to this."""
+"""Rounds whose loss is sampled along a line to see whether it is quadratic: its third difference is
+then zero up to this."""
 DOUBLINGS = 60
 """The largest number of times that a step is halved before it is taken."""
 GROWTH, ENOUGH = 4.0, 0.5
@@ -57,10 +62,12 @@ ROUNDING = 1e-14
 SHRINKING = 0.9
 """The curvature shrinks by this factor after every step, so that steps can become longer again."""
 WITNESSES, BELOW = 3, 1e-7
-"""Decisions at which convexity is checked, and how far below a tangent rounding may put a value, relatively."""
+"""Decisions at which convexity is checked, and how far below a tangent rounding may put a value,
+relatively."""
 MARGINS = (0.1, 0.01, 1e-3, 1e-4)
 SEARCH = 100
-"""For each margin, steps that look for a decision with g below minus this share of the largest value."""
+"""For each margin, steps that look for a decision with g below minus this share of the largest
+value."""
 
 
 class _Element(NamedTuple):
@@ -77,30 +84,47 @@ class _Element(NamedTuple):
         return np.asarray(_excess(self.constraints, self.scaling, self.data, u))
 
     def evaluate(self, u: Array, multipliers: Array) -> tuple[float, Array, Array, Array]:
-        """Return the mean loss, its gradient, the constraint values, and the gradient of the Lagrangian."""
+        """Return the mean loss, its gradient, the constraint values, and the gradient of the
+        Lagrangian."""
         value, slope, excess, whole = (
-            np.asarray(part) for part in _evaluate(self.loss, self.constraints, self.scaling, self.data, u, multipliers)
+            np.asarray(part)
+            for part in _evaluate(
+                self.loss, self.constraints, self.scaling, self.data, u, multipliers
+            )
         )
         if not (np.isfinite(value) and np.isfinite(slope).all()):
-            raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
+            raise ValueError(
+                "loss: got a value or gradient that is not finite; expected finite numbers"
+            )
         if not (np.isfinite(excess).all() and np.isfinite(whole).all()):
-            raise ValueError("constraints: got a value or gradient that is not finite; expected finite numbers")
+            raise ValueError(
+                "constraints: got a value or gradient that is not finite; expected finite numbers"
+            )
         return float(value), slope, excess, whole
 
 
 def solve_by_first_order(
-    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator,
-    time_limit: float | None = None, progress: bool = False, most: int = PASSES,
-) -> Found:  # fmt: skip
-    """Return the best fixed decisions for all seeds and prefixes (`ends`, ascending), each with a proven gap.
+    problem: Problem,
+    stream: Stream,
+    ends: tuple[int, ...],
+    tolerance: float,
+    rng: np.random.Generator,
+    time_limit: float | None = None,
+    progress: bool = False,
+    most: int = PASSES,
+) -> Found:
+    """Return the best fixed decisions for all seeds and prefixes (`ends`, ascending), each with a
+    proven gap.
 
     Arguments:
         problem: the problem.
         stream: its data.
         ends: numbers of rounds.
-        tolerance: the relative gap at which to stop. A larger one is an error, unless there is a time limit.
+        tolerance: the relative gap at which to stop. A larger one is an error, unless there is a
+            time limit.
         rng: for sampled checks.
-        time_limit: seconds for all of them together, after which the best decision so far is returned with its gap.
+        time_limit: seconds for all of them together, after which the best decision so far is
+            returned with its gap.
         progress: show the gap while it falls.
         most: updates of the multipliers, at most.
     """
@@ -113,19 +137,23 @@ def solve_by_first_order(
         for seed in range(stream.seeds):
             u: Array = np.zeros(scaling.size)
             for end in ends:
-                data = jax.tree.map(lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone)
+                data = jax.tree.map(
+                    lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone
+                )
                 element = _Element(problem.loss, constraints, scaling, data, end)
                 best, took = _minimise(element, u, tolerance, deadline, show, most)
                 if best.gap > tolerance and time_limit is None:
                     raise RuntimeError(
-                        f"not certified: after {took * STEPS} steps the best decision for {end} rounds has a certified relative "
-                        f"gap of {best.gap:.2g}; expected at most {tolerance:.2g}. Ask for a larger tolerance, or for the gap "
-                        "that is reached in a time, with time_limit=..."
+                        f"not certified: after {took * STEPS} steps the best decision for {end} "
+                        f"rounds has a certified relative gap of {best.gap:.2g}; expected at most "
+                        f"{tolerance:.2g}. Ask for a larger tolerance, or for the gap that is "
+                        "reached in a time, with time_limit=..."
                     )
                 if best.gap == np.inf:
                     raise RuntimeError(
-                        f"time_limit: got {time_limit:g} seconds, in which no feasible decision for {end} rounds was found (the "
-                        f"largest constraint value is {best.worst:.2g}); expected a longer time"
+                        f"time_limit: got {time_limit:g} seconds, in which no feasible decision "
+                        f"for {end} rounds was found (the largest constraint value is "
+                        f"{best.worst:.2g}); expected a longer time"
                     )
                 _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
                 u, passes = best.u, max(passes, took)
@@ -138,20 +166,31 @@ def solve_by_first_order(
                         end * _by_constraint(best.multipliers),
                     )
                 )
-    decision, loss, gap, worst, multipliers = (np.asarray(column) for column in zip(*found, strict=True))
+    decision, loss, gap, worst, multipliers = (
+        np.asarray(column) for column in zip(*found, strict=True)
+    )
     return Found(decision, loss, gap, worst, multipliers, f"first-order ({passes * STEPS} steps)")
 
 
 def by_first_order_first(
-    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
+    problem: Problem,
+    stream: Stream,
+    ends: tuple[int, ...],
+    tolerance: float,
+    rng: np.random.Generator,
 ) -> Found | None:
-    """Try this method on large decisions whose losses are not all quadratic; None if others are better or it fails."""
+    """Try this method on large decisions whose losses are not all quadratic; None if others are
+    better or it fails."""
     scaling = Scaling.of(problem.domain)
     if scaling.size <= LARGE:
         return None
     rounds = np.unique(np.linspace(0, ends[-1] - 1, LINES).astype(int))
-    sampled = jax.tree.map(lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1]))
-    values = np.asarray(_along_line(problem.loss, scaling, sampled, sample_points(scaling, rng, 3)[1:]))
+    sampled = jax.tree.map(
+        lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1])
+    )
+    values = np.asarray(
+        _along_line(problem.loss, scaling, sampled, sample_points(scaling, rng, 3)[1:])
+    )
     bent = np.abs(values @ np.array([-1.0, 3.0, -3.0, 1.0]))
     if np.all(bent <= CUBIC * (1 + np.abs(values).max(axis=1))):
         return None
@@ -172,7 +211,12 @@ class _Best(NamedTuple):
 
 
 def _minimise(
-    element: _Element, u: Array, tolerance: float, deadline: float, show: Callable[[float], None], most: int
+    element: _Element,
+    u: Array,
+    tolerance: float,
+    deadline: float,
+    show: Callable[[float], None],
+    most: int,
 ) -> tuple[_Best, int]:
     """Return the best decision and the number of passes that it took."""
     u = element.scaling.project(u[None])[0]
@@ -230,7 +274,8 @@ def _feasible(
 
 
 def _interior(element: _Element, zeros: Array) -> tuple[Array, Array] | None:
-    """Return a decision with g < 0 and the values of g there, found by Polyak's steps towards max g = -margin, or None."""
+    """Return a decision with g < 0 and the values of g there, found by Polyak's steps towards max g
+    = -margin, or None."""
     u = element.scaling.project(np.zeros((1, element.scaling.size)))[0]
     excess = element.evaluate(u, zeros)[2]
     size = max(1.0, float(np.abs(excess).max()))
@@ -258,19 +303,26 @@ def _by_constraint(multipliers: Array) -> Array:
 
 
 def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
-    """Raise an error if loss or constraints somewhere lie below their tangent at the solution, on which the proof relies."""
+    """Raise an error if loss or constraints somewhere lie below their tangent at the solution, on
+    which the proof relies."""
     u, weights = best.u, best.multipliers
     value, slope, excess, whole = element.evaluate(u, weights)
     held, size = float((weights * excess).sum()), float((weights * np.abs(excess)).sum())
     for witness in witnesses:
         there, _, values, _ = element.evaluate(witness, weights)
         at, tangent, known = u[None], slope[None], np.asarray([value])
-        refuse_loss_below_tangent(known, tangent, at, witness, np.asarray([there]), [element.rounds])
-        model, reached = held + float((whole - slope) @ (witness - u)), float((weights * values).sum())
+        refuse_loss_below_tangent(
+            known, tangent, at, witness, np.asarray([there]), [element.rounds]
+        )
+        model, reached = (
+            held + float((whole - slope) @ (witness - u)),
+            float((weights * values).sum()),
+        )
         if reached < model - BELOW * (size + abs(model) + abs(reached)):
             raise ValueError(
-                f"constraints: got {reached:.6g}, weighted by the multipliers, at a decision where their tangent at the solution "
-                f"is {model:.6g}; expected convex constraints, which lie above their tangents"
+                f"constraints: got {reached:.6g}, weighted by the multipliers, at a decision "
+                f"where their tangent at the solution is {model:.6g}; expected convex "
+                "constraints, which lie above their tangents"
             )
 
 
@@ -290,7 +342,9 @@ def _shown(progress: bool) -> Iterator[Callable[[float], None]]:
 def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any) -> jax.Array:
     """Return the loss of each round at four equidistant points of a line."""
     points = [scaling.decision(ends[0] + k / 3 * (ends[1] - ends[0])) for k in range(4)]
-    return jnp.stack([jax.vmap(lambda z, x=x: jnp.asarray(loss(x, z), x.dtype))(data) for x in points], axis=1)
+    return jnp.stack(
+        [jax.vmap(lambda z, x=x: jnp.asarray(loss(x, z), x.dtype))(data) for x in points], axis=1
+    )
 
 
 @evaluated
@@ -300,7 +354,12 @@ def _excess(constraints: Constraints, scaling: Scaling, data: Any, u: Any) -> ja
 
 @evaluated(static_argnames=("loss",))
 def _evaluate(
-    loss: Callable[..., Any], constraints: Constraints, scaling: Scaling, data: Any, u: Any, multipliers: Any
+    loss: Callable[..., Any],
+    constraints: Constraints,
+    scaling: Scaling,
+    data: Any,
+    u: Any,
+    multipliers: Any,
 ) -> tuple[jax.Array, ...]:
     value, slope = jax.value_and_grad(_mean(loss, scaling, data))(jnp.asarray(u))
     excess, pull = _linearised(constraints, scaling, data, jnp.asarray(u))
@@ -309,10 +368,17 @@ def _evaluate(
 
 @evaluated(static_argnames=("loss",))
 def _steps(
-    loss: Callable[..., Any], constraints: Constraints, scaling: Scaling, data: Any, u: Any, multipliers: Any, penalty: Any,
+    loss: Callable[..., Any],
+    constraints: Constraints,
+    scaling: Scaling,
+    data: Any,
+    u: Any,
+    multipliers: Any,
+    penalty: Any,
     curvature: Any,
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """Take `STEPS` accelerated steps on the augmented Lagrangian; returns the last decision and the curvature."""
+) -> tuple[jax.Array, jax.Array]:
+    """Take `STEPS` accelerated steps on the augmented Lagrangian; returns the last decision and the
+    curvature."""
     mean = _mean(loss, scaling, data)
 
     def value_slope(u: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -322,7 +388,9 @@ def _steps(
         return value + jnp.sum(active * active) / (2 * penalty), slope + pull(active)
 
     def value(u: jax.Array) -> jax.Array:
-        active = jnp.maximum(multipliers + penalty * _linearised(constraints, scaling, data, u)[0], 0)
+        active = jnp.maximum(
+            multipliers + penalty * _linearised(constraints, scaling, data, u)[0], 0
+        )
         return mean(u) + jnp.sum(active * active) / (2 * penalty)
 
     def one(_: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
@@ -330,7 +398,9 @@ def _steps(
         here, slope = value_slope(ahead)
 
         def reached(curvature: jax.Array) -> jax.Array:
-            return scaling.scaled(scaling.domain.project(scaling.decision(ahead - slope / curvature)))
+            return scaling.scaled(
+                scaling.domain.project(scaling.decision(ahead - slope / curvature))
+            )
 
         def too_long(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
             curvature, tries = carry
@@ -340,12 +410,16 @@ def _steps(
             model = here + slope @ step + curvature / 2 * (step @ step)
             return ~(there <= model + slack) & (tries < DOUBLINGS)
 
-        curvature, _ = lax.while_loop(too_long, lambda c: (2 * c[0], c[1] + 1), (curvature, jnp.zeros((), jnp.int32)))
+        curvature, _ = lax.while_loop(
+            too_long, lambda c: (2 * c[0], c[1] + 1), (curvature, jnp.zeros((), jnp.int32))
+        )
         moved = reached(curvature)
         restart = slope @ (moved - u) > 0
         longer = (1 + jnp.sqrt(1 + 4 * momentum * momentum)) / 2
         onward = moved + (momentum - 1) / longer * (moved - u)
-        ahead = jnp.where(restart, moved, scaling.scaled(scaling.domain.project(scaling.decision(onward))))
+        ahead = jnp.where(
+            restart, moved, scaling.scaled(scaling.domain.project(scaling.decision(onward)))
+        )
         return moved, ahead, jnp.where(restart, 1.0, longer), SHRINKING * curvature
 
     u = jnp.asarray(u)
@@ -354,7 +428,9 @@ def _steps(
     return u, curvature
 
 
-def _mean(loss: Callable[..., Any], scaling: Scaling, data: Any) -> Callable[[jax.Array], jax.Array]:
+def _mean(
+    loss: Callable[..., Any], scaling: Scaling, data: Any
+) -> Callable[[jax.Array], jax.Array]:
     def mean(u: jax.Array) -> jax.Array:
         x = scaling.decision(u)
         return jnp.mean(jax.vmap(lambda z: jnp.asarray(loss(x, z), u.dtype))(data))
@@ -365,7 +441,8 @@ def _mean(loss: Callable[..., Any], scaling: Scaling, data: Any) -> Callable[[ja
 def _linearised(
     constraints: Constraints, scaling: Scaling, data: Any, u: jax.Array
 ) -> tuple[jax.Array, Callable[[jax.Array], jax.Array]]:
-    """Return all constraint values, one row per round if they change, and the function weights -> gradient."""
+    """Return all constraint values, one row per round if they change, and the function weights ->
+    gradient."""
     x = scaling.decision(u)
     if not constraints.takes_data:
         values, pull, _ = constraints.linearise(x, None)

@@ -1,4 +1,5 @@
-"""The decision whose largest constraint value is smallest, for elements (seed, prefix) without a feasible decision."""
+"""The decision whose largest constraint value is smallest, for elements (seed, prefix) without a
+feasible decision."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ __all__ = ["LeastViolation", "least_violation"]
 
 
 class LeastViolation(NamedTuple):
-    """The least-violating point that was found, its largest constraint value, and a proven lower bound on that value."""
+    """The least-violating point that was found, its largest constraint value, and a proven lower
+    bound on that value."""
 
     u: Array
     violation: float
@@ -27,9 +29,11 @@ class LeastViolation(NamedTuple):
 
 
 def least_violation(region: Region, e: int) -> LeastViolation:
-    """Kelley's method for min over the domain of max_i g_i (over all rounds of element `e`, if constraints change).
+    """Kelley's method for min over the domain of max_i g_i (over all rounds of element `e`, if
+    constraints change).
 
-    The minimiser over the tangents known so far is where the next tangents are taken. Multipliers bound its value from below.
+    The minimiser over the tangents known so far is where the next tangents are taken. Multipliers
+    bound its value from below.
     """
     pool, program = region.group_of(e).pool, region.group_of(e).outer.copy()
     best = LeastViolation(np.zeros(region.scaling.size), np.inf, -np.inf)
@@ -38,9 +42,15 @@ def least_violation(region: Region, e: int) -> LeastViolation:
         active = pool.active(int(region.rounds[e])) if region.varying else None
         level = Level(1 / region.lengths, np.zeros(0), 1 / np.asarray(pool.lengths))
         minimiser = program.least_violation(level, active)
-        least = float(region.scaling.least_change(minimiser.slope[None], np.zeros((1, region.scaling.size)))[0])
+        least = float(
+            region.scaling.least_change(minimiser.slope[None], np.zeros((1, region.scaling.size)))[
+                0
+            ]
+        )
         if minimiser.weight > 0:
-            best = best._replace(bound=max(best.bound, (least - minimiser.offset) / minimiser.weight))
+            best = best._replace(
+                bound=max(best.bound, (least - minimiser.offset) / minimiser.weight)
+            )
         if not np.isfinite(minimiser.u).all():
             break
         u = region.scaling.project(minimiser.u[None])[0]
@@ -57,14 +67,17 @@ def least_violation(region: Region, e: int) -> LeastViolation:
 
 
 def _above(region: Region, e: int, u: Array, level: float) -> tuple[float, list[Key]]:
-    """The largest constraint value of the element at `u`, and the constraints above the level, largest first."""
+    """The largest constraint value of the element at `u`, and the constraints above the level,
+    largest first."""
     from .cuts import FIXED
 
     if region.varying:
         mask = np.arange(len(region.rounds)) == e
         points = np.tile(u, (len(region.rounds), 1))
         constraints = region.oracle.constraints
-        values, rounds = worst_rounds(constraints, region.scaling, region.stream, region.ends, points, mask)
+        values, rounds = worst_rounds(
+            constraints, region.scaling, region.stream, region.ends, points, mask
+        )
         values, rounds = values[e], rounds[e]
     else:
         values = region.oracle.values(u[None])

@@ -1,7 +1,9 @@
-"""Newton's method over a feasible set, for all elements (seed, prefix) side by side, so that they share passes.
+"""Newton's method over a feasible set, for all elements (seed, prefix) side by side, so that they
+share passes.
 
-Each step minimises the Taylor polynomial of the mean losses over the feasible set and then moves towards the minimiser
-as far as Armijo's rule allows. `newton` is the loop. The feasible set is any object with the methods of `FeasibleSet`.
+Each step minimises the Taylor polynomial of the mean losses over the feasible set and then moves
+towards the minimiser as far as Armijo's rule allows. `newton` is the loop. The feasible set is any
+object with the methods of `FeasibleSet`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from .convexity import refuse_concave_loss
 from .objective import Objective
 from .result import relative_gap
 from .stream_sums import Taylor
-from .tolerances import ARMIJO, INEXACT, MODEL_STOP, NEWTON_STEPS, SHORTEST_STEP, STOP, VALUE_ROUNDING
+from .tolerances import (
+    ARMIJO,
+    INEXACT,
+    MODEL_STOP,
+    NEWTON_STEPS,
+    SHORTEST_STEP,
+    STOP,
+    VALUE_ROUNDING,
+)
 
 __all__ = ["FeasibleSet", "LineSearch", "State", "line_search", "newton"]
 
@@ -28,9 +38,12 @@ class FeasibleSet(Protocol):
     def minimise(
         self, taylor: Taylor, at: Array, mask: Array, tolerance: Array
     ) -> tuple[Array, Array, Mapping[int, Any]]:
-        """For each marked element: the minimiser of its polynomial (expanded at `at`), its excess, and a proof."""
+        """For each marked element: the minimiser of its polynomial (expanded at `at`), its excess,
+        and a proof."""
 
-    def lower(self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Any]) -> Array:
+    def lower(
+        self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Any]
+    ) -> Array:
         """Lower bounds on the optimal mean losses, from value and gradient at points `u`."""
 
     def multiplier_sum(self, proof: Any) -> float:
@@ -43,7 +56,8 @@ class State:
 
     u: Array
     excess: Array
-    """A bound on how far each point is from feasible, by rounding or because tangents were good enough."""
+    """A bound on how far each point is from feasible, by rounding or because tangents were good
+    enough."""
     taylor: Taylor
     gap: Array
     proofs: Mapping[int, Any] = field(default_factory=dict)
@@ -70,12 +84,17 @@ def newton(objective: Objective, feasible: FeasibleSet, state: State, tolerance:
             state = replace(state, u=target, taylor=objective.value_slope_curvature(target, moving))
             stuck = stuck | moving
         else:
-            penalty = np.asarray([
-                feasible.multiplier_sum(state.proofs[e]) * state.excess[e] if on else 0.0 for e, on in enumerate(moving)
-            ])  # fmt: skip
+            penalty = np.asarray(
+                [
+                    feasible.multiplier_sum(state.proofs[e]) * state.excess[e] if on else 0.0
+                    for e, on in enumerate(moving)
+                ]
+            )
             direction = np.where(moving[:, None], target - state.u, 0)
             found = line_search(objective, state.u, direction, state.taylor, penalty, moving)
-            kept = np.where(moving, (1 - found.length) * state.excess + found.length * excess, state.excess)
+            kept = np.where(
+                moving, (1 - found.length) * state.excess + found.length * excess, state.excess
+            )
             state = replace(state, u=found.u, taylor=found.taylor, excess=kept)
             stuck = stuck | (moving & (found.length == 0))
         state = replace(state, gap=_measured(objective, feasible, state, np.flatnonzero(unproven)))
@@ -96,7 +115,9 @@ def _measured(objective: Objective, feasible: FeasibleSet, state: State, element
 def _refuse_concave(objective: Objective, taylor: Taylor, moving: Array) -> None:
     for e in [0] if len(taylor.curvature) == 1 else np.flatnonzero(moving):
         rounds = int(objective.rounds[e])
-        refuse_concave_loss(taylor.curvature[e], taylor.slope[e], float(objective.scaling.radius), rounds)
+        refuse_concave_loss(
+            taylor.curvature[e], taylor.slope[e], float(objective.scaling.radius), rounds
+        )
 
 
 class LineSearch(NamedTuple):
@@ -110,10 +131,12 @@ class LineSearch(NamedTuple):
 def line_search(
     objective: Objective, u: Array, direction: Array, start: Taylor, penalty: Array, mask: Array
 ) -> LineSearch:
-    """Halve the step of each marked element until its loss decreases by a share ARMIJO of what was predicted.
+    """Halve the step of each marked element until its loss decreases by a share ARMIJO of what was
+    predicted.
 
-    The quantity that must decrease is the loss plus multipliers times excess, because the start may owe part of its low loss
-    to a violated constraint; `penalty` is that part. Elements whose step becomes shorter than SHORTEST_STEP stay: length 0.
+    The quantity that must decrease is the loss plus multipliers times excess, because the start may
+    owe part of its low loss to a violated constraint; `penalty` is that part. Elements whose step
+    becomes shorter than SHORTEST_STEP stay: length 0.
     """
     predicted_decrease = np.minimum(np.sum(start.slope * direction, axis=1) - penalty, 0)
     rounding = VALUE_ROUNDING * (np.abs(start.value) + np.abs(predicted_decrease))
@@ -121,7 +144,10 @@ def line_search(
     while open_.any():
         trial = objective.value_slope_curvature(u + length[:, None] * direction, open_)
         with np.errstate(invalid="ignore"):
-            good = open_ & (trial.value <= start.value + length * (penalty + ARMIJO * predicted_decrease) + rounding)
+            good = open_ & (
+                trial.value
+                <= start.value + length * (penalty + ARMIJO * predicted_decrease) + rounding
+            )
         good &= np.isfinite(trial.slope).all(axis=1) & np.isfinite(trial.curvature).all(axis=(1, 2))
         result = Taylor(*(_where(good, new, old) for new, old in zip(trial, result, strict=True)))
         open_ &= ~good

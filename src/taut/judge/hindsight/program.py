@@ -1,8 +1,10 @@
-"""One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows, quadratics and cuts.
+"""One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows,
+quadratics and cuts.
 
-The domain is stated once (`domain_rows.py`); after that only numbers change. `problem/conic.py` solves. What is specific to
-hindsight is here: quadratic constraints as second-order cones, pairs of rows that are equations, cuts that are switched on
-and off, and multipliers in the units of the constraints.
+The domain is stated once (`domain_rows.py`); after that only numbers change. `problem/conic.py`
+solves. What is specific to hindsight is here: quadratic constraints as second-order cones, pairs of
+rows that are equations, cuts that are switched on and off, and multipliers in the units of the
+constraints.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Unbounded(Exception):
 
 @dataclass(frozen=True)
 class ProvenMinimiser:
-    """A minimiser u with its multipliers, and what they prove: slope @ y <= offset for every feasible y.
+    """A minimiser u with its multipliers, and what they prove: slope @ y <= offset for every
+    feasible y.
 
     For `least_violation` the proof reads slope @ y <= offset + weight * (largest violation at y).
     """
@@ -85,7 +88,9 @@ class Program:
         quadratics: further constraints.
     """
 
-    def __init__(self, scaling: Scaling, rows: Array, offsets: Array, quadratics: list[Quadratic]) -> None:
+    def __init__(
+        self, scaling: Scaling, rows: Array, offsets: Array, quadratics: list[Quadratic]
+    ) -> None:
         self.size = scaling.size
         self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
         self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
@@ -109,8 +114,8 @@ class Program:
     ) -> ProvenMinimiser:
         """The minimiser of 1/2 u'Pu + q'u.
 
-        `active` marks the cuts that count. `thorough` asks for further attempts unless the solver calls its first solution
-        solved; otherwise an error below QUICK is enough.
+        `active` marks the cuts that count. `thorough` asks for further attempts unless the solver
+        calls its first solution solved; otherwise an error below QUICK is enough.
         """
         self._lines = lines = self._lines or _Lines(self, self.pairs, None)
         best: Solution | None = None
@@ -119,14 +124,17 @@ class Program:
             statuses.append(solution.status)
             if solution.status == "solved" and (best is None or solution.error < best.error):
                 best = solution
-            if solution.detail == "Solved" or (not thorough and best is not None and best.error < QUICK):
+            if solution.detail == "Solved" or (
+                not thorough and best is not None and best.error < QUICK
+            ):
                 break
         if best is None:
             raise Unbounded if all(status == "unbounded" for status in statuses) else Infeasible
         return lines.proven(best, active)
 
     def least_violation(self, level: Level, active: Array | None = None) -> ProvenMinimiser:
-        """The least t for which all constraints hold once relaxed by t * level; the least sum, if there are several levels."""
+        """The least t for which all constraints hold once relaxed by t * level; the least sum, if
+        there are several levels."""
         lines = _Lines(self, np.zeros((0, 2), int), level)
         slope = np.append(np.zeros(lines.width - level.levels), np.ones(level.levels))
         best: Solution | None = None
@@ -138,13 +146,17 @@ class Program:
         return lines.proven(best, active)
 
     def _offsets_of(self, active: Array | None) -> Array:
-        return self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
+        return (
+            self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
+        )
 
 
 class _Lines:
-    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables, perhaps levels.
+    """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables,
+    perhaps levels.
 
-    The order is: domain's equations, pairs, domain's inequalities, rows, cuts, domain's other cones, quadratics.
+    The order is: domain's equations, pairs, domain's inequalities, rows, cuts, domain's other
+    cones, quadratics.
     """
 
     def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
@@ -163,23 +175,39 @@ class _Lines:
             curved = [wide(cone.rows) for cone in self.cones_of]
             above = [wide(self.rows[self.single]), wide(self.cuts)]
         else:
-            curved = [wide(c.rows, -2 * w * c.linear) for c, w in zip(self.cones_of, level.quadratics, strict=True)]
-            cuts = wide(self.cuts, -level.cuts) if level.which is None else _with_levels(self.cuts, level, self.width)
+            curved = [
+                wide(c.rows, -2 * w * c.linear)
+                for c, w in zip(self.cones_of, level.quadratics, strict=True)
+            ]
+            cuts = (
+                wide(self.cuts, -level.cuts)
+                if level.which is None
+                else _with_levels(self.cuts, level, self.width)
+            )
             above = [wide(self.rows[self.single], -level.rows[self.single]), cuts]
         equal = [wide(domain.equal), wide(self.rows[pairs[:, 0]])]
         below = [wide(domain.below), *above]
         self.matrix = Entries.stacked([*equal, *below, wide(domain.rest), *curved]).compressed()
-        self._before = np.concatenate([
-            domain.equal_offsets, program.offsets[pairs[:, 0]], domain.below_offsets, program.offsets[self.single],
-        ])  # fmt: skip
-        self._after = np.concatenate([domain.rest_offsets, *(cone.offsets for cone in self.cones_of)])
+        self._before = np.concatenate(
+            [
+                domain.equal_offsets,
+                program.offsets[pairs[:, 0]],
+                domain.below_offsets,
+                program.offsets[self.single],
+            ]
+        )
+        self._after = np.concatenate(
+            [domain.rest_offsets, *(cone.offsets for cone in self.cones_of)]
+        )
         zero, positive = (sum(part.shape[0] for part in parts) for parts in (equal, below))
         own = [second_order_cone(len(cone.offsets)) for cone in self.cones_of]
         self._solver = Solver(self.matrix, [*linear_cones(zero, positive), *domain.cones, *own])
         self._pairs_at, self._rows_at = equal[0].shape[0], zero + below[0].shape[0]
         self._cuts_at = self._rows_at + len(self.single)
 
-    def solutions(self, curvature: Array | None, slope: Array, cut_offsets: Array) -> Iterator[Solution]:
+    def solutions(
+        self, curvature: Array | None, slope: Array, cut_offsets: Array
+    ) -> Iterator[Solution]:
         """The solver's attempts, given the offsets of the cuts."""
         self.cut_offsets = cut_offsets
         offsets = np.concatenate([self._before, cut_offsets, self._after])
@@ -187,11 +215,15 @@ class _Lines:
         return self._solver.solutions(upper_triangle(curvature, np.arange(self.size)), q, offsets)
 
     def proven(self, solution: Solution, active: Array | None) -> ProvenMinimiser:
-        """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that they prove something."""
+        """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that
+        they prove something."""
         v, z = solution.v, solution.z
         rows = np.zeros(len(self.rows))
         balance = z[self._pairs_at : self._pairs_at + len(self.pairs)]
-        rows[self.pairs[:, 0]], rows[self.pairs[:, 1]] = np.maximum(balance, 0), np.maximum(-balance, 0)
+        rows[self.pairs[:, 0]], rows[self.pairs[:, 1]] = (
+            np.maximum(balance, 0),
+            np.maximum(-balance, 0),
+        )
         rows[self.single] = np.maximum(z[self._rows_at : self._cuts_at], 0)
         cuts = np.maximum(z[self._cuts_at : self._cuts_at + len(self.cuts)], 0)
         if active is not None:
@@ -208,8 +240,12 @@ class _Lines:
             quadratics[i] = max(float(part @ cone.multiplier), 0)
         weight = 0.0
         if self.level is not None:
-            weight = float(rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics)
-        return ProvenMinimiser(v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight)
+            weight = float(
+                rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics
+            )
+        return ProvenMinimiser(
+            v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight
+        )
 
 
 def _with_levels(cuts: Array, level: Level, width: int) -> Entries:
@@ -236,7 +272,8 @@ class _ConeRows(NamedTuple):
 
 
 def _cone_rows(one: Quadratic, relaxed: bool) -> _ConeRows:
-    """|F (u - v)| <= r with Q = F'F if the constraint has a centre v; else |(t - 1, 2 F u)| <= t + 1, t = -2 (a'u + c).
+    """|F (u - v)| <= r with Q = F'F if the constraint has a centre v; else |(t - 1, 2 F u)| <= t +
+    1, t = -2 (a'u + c).
 
     The first is better conditioned; only the second can be relaxed by a level.
     """
@@ -245,11 +282,17 @@ def _cone_rows(one: Quadratic, relaxed: bool) -> _ConeRows:
     factor = (vectors[:, kept] * np.sqrt(values[kept])).T
     centre = -vectors[:, kept] @ ((vectors[:, kept].T @ one.linear) / values[kept])
     square = float(-one.linear @ centre - 2 * one.constant)
-    if not relaxed and square > 0 and np.allclose(one.hessian @ centre, -one.linear, rtol=0, atol=CENTRED):
+    if (
+        not relaxed
+        and square > 0
+        and np.allclose(one.hessian @ centre, -one.linear, rtol=0, atol=CENTRED)
+    ):
         radius = np.sqrt(square)
         rows = np.concatenate([np.zeros((1, len(one.linear))), -factor])
         offsets = np.concatenate([[radius], -factor @ centre])
-        return _ConeRows(rows, offsets, np.append(1 / radius, np.zeros(len(factor))), np.zeros(len(offsets)))
+        return _ConeRows(
+            rows, offsets, np.append(1 / radius, np.zeros(len(factor))), np.zeros(len(offsets))
+        )
     rows = np.concatenate([2 * one.linear[None], 2 * one.linear[None], -2 * factor])
     offsets = np.concatenate([[1 - 2 * one.constant, -1 - 2 * one.constant], np.zeros(len(factor))])
     first = np.concatenate([[1.0, 1.0], np.zeros(len(factor))])
@@ -257,10 +300,13 @@ def _cone_rows(one: Quadratic, relaxed: bool) -> _ConeRows:
 
 
 def _opposite_rows(rows: Array, offsets: Array) -> Array:
-    """Pairs (i, j) of rows that together say a'u = b. An interior-point method must be given these as equations."""
+    """Pairs (i, j) of rows that together say a'u = b. An interior-point method must be given these
+    as equations."""
     pairs, taken = [], np.zeros(len(rows), bool)
     whole = np.column_stack([rows, offsets])
-    along = whole @ np.cos(np.arange(1.0, whole.shape[1] + 1))  # one number per row: opposite rows have opposite ones
+    along = whole @ np.cos(
+        np.arange(1.0, whole.shape[1] + 1)
+    )  # one number per row: opposite rows have opposite ones
     order = np.argsort(along)
     for i in range(len(rows)):
         if taken[i]:

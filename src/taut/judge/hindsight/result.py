@@ -16,7 +16,8 @@ __all__ = ["Found", "Hindsight", "relative_gap"]
 
 
 def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
-    """(value - lower) / max(1 / rounds, |value|) for mean losses; for totals that is (loss - bound) / max(1, |loss|)."""
+    """(value - lower) / max(1 / rounds, |value|) for mean losses; for totals that is (loss - bound)
+    / max(1, |loss|)."""
     return (value - lower) / np.maximum(1 / np.asarray(rounds, float), np.abs(value))
 
 
@@ -34,10 +35,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Hindsight:
-    """The best feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes were given.
+    """The best feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes
+    were given.
 
-    A comparator that moves has one decision per round ("per-round") or per segment ("shifting"): the dim `round` or `segment`
-    of `decision` and `violation` then stands in the place of `prefix`, while `loss`, `gap` and `path_length` are totals.
+    A comparator that moves has one decision per round ("per-round") or per segment ("shifting"):
+    the dim `round` or `segment` of `decision` and `violation` then stands in the place of `prefix`,
+    while `loss`, `gap` and `path_length` are totals.
     """
 
     decision: Array
@@ -48,18 +51,21 @@ class Hindsight:
     violation: Array
     """The largest constraint value at the decision (over all rounds, if constraints change)."""
     multipliers: Array | None
-    """Multipliers of the constraints, dim `constraint` last; the constraints inside a maximum have one each. If constraints
-    change, the multipliers of all rounds are added. They prove the lower bound. None from SAGA, which has none."""
+    """Multipliers of the constraints, dim `constraint` last; the constraints inside a maximum have
+    one each. If constraints change, the multipliers of all rounds are added. They prove the lower
+    bound. None from SAGA, which has none."""
     solver: str
     prefixes: tuple[int, ...] | None = None
     comparator: str = "fixed"
     """ "fixed", "per-round" or "shifting"."""
     path_length: Array | None = None
-    """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for "fixed"."""
+    """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for
+    "fixed"."""
     switches: Array | None = None
     """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
-    """The problem whose loss this is. Copies in other processes do not have it, since its functions may not be picklable."""
+    """The problem whose loss this is. Copies in other processes do not have it, since its functions
+    may not be picklable."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out of copies and pickles."""

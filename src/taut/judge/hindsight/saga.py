@@ -1,12 +1,15 @@
-r"""SAGA: incremental gradients with a memory, for any smooth loss (Defazio, Bach and Lacoste-Julien, 2014).
+r"""SAGA: incremental gradients with a memory, for any smooth loss (Defazio, Bach and
+Lacoste-Julien, 2014).
 
-With phi_j the point where round j's gradient was last taken, and the rounds j in random order, epoch after epoch:
+With phi_j the point where round j's gradient was last taken, and the rounds j in random order,
+epoch after epoch:
 
     v   = u - step * (f_j'(u) - f_j'(phi_j) + mean_i f_i'(phi_i))
     u   = projection of v on the feasible set
 
-It converges linearly if the aggregate is strongly convex. After each epoch the gap is bounded as in `scaling.py`, with
-the projection on the feasible set in place of the domain's, so no multipliers are needed.
+It converges linearly if the aggregate is strongly convex. After each epoch the gap is bounded as in
+`scaling.py`, with the projection on the feasible set in place of the domain's, so no multipliers
+are needed.
 """
 
 from __future__ import annotations
@@ -49,23 +52,32 @@ Projection = Callable[[jax.Array], jax.Array]
 
 
 def solve_by_saga(
-    problem: Problem, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator,
+    problem: Problem,
+    stream: Stream,
+    ends: tuple[int, ...],
+    tolerance: float,
+    rng: np.random.Generator,
     projection: Projection | None,
-) -> Found:  # fmt: skip
+) -> Found:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending)."""
     scaling = Scaling.of(problem.domain)
     constraints = simplified(problem.constraints)
     pieces = None
     if projection is None:
         if constraints.takes_data:
-            raise ValueError("projection: got None for constraints that change; expected one on the feasible set")
+            raise ValueError(
+                "projection: got None for constraints that change; expected one on the feasible set"
+            )
         check_feasible(problem)
         pieces = pieces_of(fixed_structure(constraints, scaling, rng), scaling)
     elif constraints.takes_data and len(ends) > 1:
         raise ValueError(
-            "prefixes: got several with constraints that change; expected one, as the projection is for one"
+            "prefixes: got several with constraints that change; expected one, as the projection "
+            "is for one"
         )
-    everyone = stream.block(0, ends[-1])  # rounds are drawn at random: one seed's are on the device at a time
+    everyone = stream.block(
+        0, ends[-1]
+    )  # rounds are drawn at random: one seed's are on the device at a time
     found, epochs = [], 0
     for seed in range(stream.seeds):
         data = jax.tree.map(lambda a, s=seed: jnp.asarray(as_double(a[s])), everyone)
@@ -76,7 +88,9 @@ def solve_by_saga(
         for end in ends:
             u, value, gap, took = rounds.run(u, end, points, tolerance, int(rng.integers(2**31)))
             epochs = max(epochs, took)
-            found.append((scaling.flat_decision(np.asarray(u)), end * value, gap, rounds.worst(u, end)))
+            found.append(
+                (scaling.flat_decision(np.asarray(u)), end * value, gap, rounds.worst(u, end))
+            )
     points_, loss, gaps, worst = (np.asarray(column) for column in zip(*found, strict=True))
     return Found(points_, loss, gaps, worst, None, f"saga ({epochs} epochs)")
 
@@ -85,9 +99,14 @@ class _Rounds:
     """The rounds of one seed, on the device, with the operations that SAGA needs."""
 
     def __init__(
-        self, problem: Problem, constraints: Constraints, scaling: Scaling, data: Any,
-        projection: Projection | None, pieces: Pieces | None,
-    ) -> None:  # fmt: skip
+        self,
+        problem: Problem,
+        constraints: Constraints,
+        scaling: Scaling,
+        data: Any,
+        projection: Projection | None,
+        pieces: Pieces | None,
+    ) -> None:
         self.loss, self.constraints, self.scaling = problem.loss, constraints, scaling
         self.projection, self.pieces = projection, pieces
         self.data = data
@@ -101,21 +120,26 @@ class _Rounds:
         return float(_worst(self.constraints, self.scaling, u, self.data, rounds))
 
     def check_projection(self, points: Array) -> None:
-        """Raise unless the projection returns feasible points at an obtuse angle to all other feasible points."""
+        """Raise unless the projection returns feasible points at an obtuse angle to all other
+        feasible points."""
         image = np.stack([np.asarray(self.projected(2 * one)) for one in points])
         if not np.isfinite(image).all():
-            raise ValueError("projection: got a value that is not finite; expected a point of the feasible set")
+            raise ValueError(
+                "projection: got a value that is not finite; expected a point of the feasible set"
+            )
         rounds = len(jax.tree.leaves(self.data)[0])
         values = [self.worst(one, rounds) for one in image]
         reach = max(1.0, *(abs(self.worst(one, rounds)) for one in points))
         if max(values) > ALLOWED_EXCESS * FEASIBLE * reach:
             raise ValueError(
-                f"projection: got a point with max_i g_i = {max(values):.3g}; expected a projection on the feasible set"
+                f"projection: got a point with max_i g_i = {max(values):.3g}; expected a "
+                "projection on the feasible set"
             )
         angle = np.einsum("kd,kld->kl", 2 * points - image, image[None] - image[:, None])
         if angle.max() > 1e-7:
             raise ValueError(
-                "projection: got a feasible point that is not the nearest one; expected the Euclidean projection"
+                "projection: got a feasible point that is not the nearest one; expected the "
+                "Euclidean projection"
             )
 
     def run(
@@ -123,15 +147,21 @@ class _Rounds:
     ) -> tuple[jax.Array, float, float, int]:
         """SAGA on the first `rounds` rounds from `u`: point, mean loss, gap and epochs."""
         curvature = float(
-            _largest_curvature(self.loss, self.scaling, self.data, rounds, points[1 : 1 + CURVATURE_POINTS])
+            _largest_curvature(
+                self.loss, self.scaling, self.data, rounds, points[1 : 1 + CURVATURE_POINTS]
+            )
         )
         step = 1 / (3 * curvature) if curvature > 0 else 1.0
         value, table, slope = _table(self.loss, self.scaling, self.data, rounds, u)
         best, reached = np.inf, EPOCHS
         for epoch in range(EPOCHS):
-            gap = float(relative_gap(float(value), float(value) - self._gap(u, slope, step), rounds))
+            gap = float(
+                relative_gap(float(value), float(value) - self._gap(u, slope, step), rounds)
+            )
             if not np.isfinite(gap):
-                raise ValueError("loss: got a value or gradient that is not finite; expected finite numbers")
+                raise ValueError(
+                    "loss: got a value or gradient that is not finite; expected finite numbers"
+                )
             reached = min(reached, epoch) if gap <= tolerance else EPOCHS
             if gap <= tolerance * FINER or (gap <= tolerance and epoch >= reached + FINER_EPOCHS):
                 self._check_convex(u, float(value), slope, rounds, points[1 : 1 + WITNESSES])
@@ -140,30 +170,48 @@ class _Rounds:
                 step /= 2
             best = min(best, gap)
             u, table = _epoch(
-                self.loss, self.projection, self.scaling, self.pieces, self.data, rounds, u, table, step, order + epoch
+                self.loss,
+                self.projection,
+                self.scaling,
+                self.pieces,
+                self.data,
+                rounds,
+                u,
+                table,
+                step,
+                order + epoch,
             )
             value, _, slope = _table(self.loss, self.scaling, self.data, rounds, u)
         raise RuntimeError(
-            f"not certified: after {EPOCHS} epochs of SAGA the certified relative gap is {gap:.2g}; expected at most "
+            f"not certified: after {EPOCHS} epochs of SAGA the certified relative gap is "
+            f"{gap:.2g}; expected at most "
             f'{tolerance:.2g}. Use method="exact", which needs no strong convexity'
         )
 
     def _gap(self, u: jax.Array, slope: jax.Array, step: float) -> float:
         return float(_gap(self.projection, self.scaling, self.pieces, u, slope, step))
 
-    def _check_convex(self, u: jax.Array, value: float, slope: jax.Array, rounds: int, witnesses: Array) -> None:
+    def _check_convex(
+        self, u: jax.Array, value: float, slope: jax.Array, rounds: int, witnesses: Array
+    ) -> None:
         for witness in witnesses:
             there = float(_table(self.loss, self.scaling, self.data, rounds, witness)[0])
             at, tangent = np.asarray(u)[None], np.asarray(slope)[None]
-            refuse_loss_below_tangent(np.asarray([value]), tangent, at, witness, np.asarray([there]), [rounds])
+            refuse_loss_below_tangent(
+                np.asarray([value]), tangent, at, witness, np.asarray([there]), [rounds]
+            )
 
 
 @evaluated(static_argnames=("projection",))
-def _nearest(projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: Any) -> jax.Array:
+def _nearest(
+    projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: Any
+) -> jax.Array:
     return _projected(projection, scaling, pieces, jnp.asarray(u))
 
 
-def _projected(projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: jax.Array) -> jax.Array:
+def _projected(
+    projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: jax.Array
+) -> jax.Array:
     if projection is None:
         assert pieces is not None
         return project(pieces, scaling, u)
@@ -172,9 +220,15 @@ def _projected(projection: Projection | None, scaling: Scaling, pieces: Pieces |
 
 @evaluated(static_argnames=("projection",))
 def _gap(
-    projection: Projection | None, scaling: Scaling, pieces: Pieces | None, u: jax.Array, slope: jax.Array, step: Any
+    projection: Projection | None,
+    scaling: Scaling,
+    pieces: Pieces | None,
+    u: jax.Array,
+    slope: jax.Array,
+    step: Any,
 ) -> jax.Array:
-    """An upper bound on f(u) - min f, from f(y) >= f(u) + <slope, y - u> and the projection of u - s * slope."""
+    """An upper bound on f(u) - min f, from f(y) >= f(u) + <slope, y - u> and the projection of u -
+    s * slope."""
     diameter = jnp.asarray(scaling.domain.diameter) / scaling.radius
 
     def bound(stretch: jax.Array) -> jax.Array:
@@ -189,7 +243,8 @@ def _gap(
 def _table(
     loss: Callable[..., Any], scaling: Scaling, data: Any, rounds: Any, u: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The mean loss of the first rounds at `u`, their gradients, one per row, and the mean of these."""
+    """The mean loss of the first rounds at `u`, their gradients, one per row, and the mean of
+    these."""
     values, slopes = jax.vmap(lambda z: jax.value_and_grad(_one(loss, scaling, z))(u))(data)
     inside = jnp.arange(values.shape[0]) < rounds
     slopes = jnp.where(inside[:, None], slopes, 0)
@@ -198,16 +253,27 @@ def _table(
 
 @evaluated(static_argnames=("loss", "projection"))
 def _epoch(
-    loss: Callable[..., Any], projection: Projection | None, scaling: Scaling, pieces: Pieces | None, data: Any,
-    rounds: Any, u: jax.Array, table: jax.Array, step: Any, seed: Any,
-) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """One step for each of the first rounds, in random order: the last point, and the gradients as they were taken.
+    loss: Callable[..., Any],
+    projection: Projection | None,
+    scaling: Scaling,
+    pieces: Pieces | None,
+    data: Any,
+    rounds: Any,
+    u: jax.Array,
+    table: jax.Array,
+    step: Any,
+    seed: Any,
+) -> tuple[jax.Array, jax.Array]:
+    """One step for each of the first rounds, in random order: the last point, and the gradients as
+    they were taken.
 
-    No round comes twice, so the loop reads the old gradients and writes new ones elsewhere; XLA would copy an array that is both
-    read and written.
+    No round comes twice, so the loop reads the old gradients and writes new ones elsewhere; XLA
+    would copy an array that is both read and written.
     """
     last = jnp.arange(table.shape[0]) >= rounds
-    order = jnp.argsort(jnp.where(last, 2.0, jax.random.uniform(jax.random.key(seed), (table.shape[0],))))
+    order = jnp.argsort(
+        jnp.where(last, 2.0, jax.random.uniform(jax.random.key(seed), (table.shape[0],)))
+    )
 
     def body(k: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         u, taken, mean = carry
@@ -223,7 +289,9 @@ def _epoch(
 
 
 @evaluated(static_argnames=("loss",))
-def _largest_curvature(loss: Callable[..., Any], scaling: Scaling, data: Any, rounds: Any, points: Any) -> jax.Array:
+def _largest_curvature(
+    loss: Callable[..., Any], scaling: Scaling, data: Any, rounds: Any, points: Any
+) -> jax.Array:
     """The largest curvature of any round's loss at sampled points, by power iteration."""
 
     def curvature(z: Any, u: jax.Array) -> jax.Array:

@@ -1,4 +1,5 @@
-"""The coordinates in which everything is solved: flat vectors u with x = centre + radius * u, so that |u| <= 1."""
+"""The coordinates in which everything is solved: flat vectors u with x = centre + radius * u, so
+that |u| <= 1."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ __all__ = ["Scaling", "as_double", "sample_points"]
 @register_dataclass
 @dataclass(frozen=True)
 class Scaling:
-    """Centre and radius of a domain as coordinates: a pytree, so that compiled functions can take it as an argument."""
+    """Centre and radius of a domain as coordinates: a pytree, so that compiled functions can take
+    it as an argument."""
 
     domain: Domain
     centre: jax.Array
@@ -30,7 +32,9 @@ class Scaling:
     @classmethod
     def of(cls, domain: Domain) -> Scaling:
         """The coordinates around the domain's centre."""
-        return cls(domain, centre_of(domain).astype(float).ravel(), np.asarray(domain.radius, float))  # type: ignore[arg-type]
+        return cls(
+            domain, centre_of(domain).astype(float).ravel(), np.asarray(domain.radius, float)
+        )  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -51,10 +55,13 @@ class Scaling:
 
     def project(self, u: Array) -> Array:
         """Each row of `u`, projected on the domain, in NumPy."""
-        return (project_rows(self.domain, self.flat_decision(u)) - np.asarray(self.centre)) / float(self.radius)
+        return (project_rows(self.domain, self.flat_decision(u)) - np.asarray(self.centre)) / float(
+            self.radius
+        )
 
     def least_change(self, slope: Array, u: Array) -> Array:
-        """Lower bounds on min <slope, y - u> over all y of the domain, for each row of `slope` and `u`."""
+        """Lower bounds on min <slope, y - u> over all y of the domain, for each row of `slope` and
+        `u`."""
         return least_change(self.domain, slope / float(self.radius), self.flat_decision(u))
 
 
@@ -67,4 +74,6 @@ def sample_points(scaling: Scaling, rng: np.random.Generator, count: int) -> Arr
 def as_double(a: Any) -> Any:
     """The array in 64 bits if it holds real numbers; whole numbers stay what they are."""
     array = np.asarray(a)
-    return array.astype(np.float64, copy=False) if np.issubdtype(array.dtype, np.floating) else array
+    return (
+        array.astype(np.float64, copy=False) if np.issubdtype(array.dtype, np.floating) else array
+    )

@@ -1,4 +1,5 @@
-"""The public function `taut.hindsight`: checks arguments, chooses a route and arranges the results."""
+"""The public function `taut.hindsight`: checks arguments, chooses a route and arranges the
+results."""
 
 from __future__ import annotations
 
@@ -42,71 +43,88 @@ def hindsight(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> Hindsight:
-    r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and prefixes.
+    r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and
+    prefixes.
 
-    "exact": affine and quadratic losses are recognised, verified round by round and added up into one polynomial in a
-    single compiled pass. Other smooth losses take Newton steps with aggregated gradient and Hessian, losses with kinks
-    cutting planes. Constraints reach the solver as rows, cones or tangents. Every result has multipliers whose bound
+    "exact": affine and quadratic losses are recognised, verified round by round and added up into
+    one polynomial in a single compiled pass. Other smooth losses take Newton steps with aggregated
+    gradient and Hessian, losses with kinks cutting planes. Constraints reach the solver as rows,
+    cones or tangents. Every result has multipliers whose bound
 
         f(x) + lambda g(x) + min_{y in B} <f'(x) + lambda g'(x), y - x>   <=   min f
 
     is within `tolerance`, relatively; otherwise an error is raised.
 
-    "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of proof. It needs no Hessian, so it
-    suits decisions of hundreds of numbers or more with losses that are not quadratic. For these "exact" tries it first. It can
-    stop early with the gap it has reached.
+    "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of
+    proof. It needs no Hessian, so it suits decisions of hundreds of numbers or more with losses
+    that are not quadratic. For these "exact" tries it first. It can stop early with the gap it has
+    reached.
 
-    "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the feasible set.
+    "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the
+    feasible set.
 
     Arguments:
-        problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is the same.
+        problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is
+            the same.
         stream: the data, as for `taut.simulate`; an adversary has none.
         horizon: number of rounds; by default all.
         seeds: number of independent streams.
         prefixes: numbers of rounds, each answered for; by default the horizon alone.
         method: "exact", "first-order" or "saga".
         tolerance: the largest relative gap to return.
-        projection: for "saga", the projection on {x in B : g(x) <= 0} in jax.numpy; by default it is solved for, which
-            takes affine and quadratic constraints that do not change.
+        projection: for "saga", the projection on {x in B : g(x) <= 0} in jax.numpy; by default it
+            is solved for, which takes affine and quadratic constraints that do not change.
         key: JAX random key for sampled checks and SAGA's order; by default `jax.random.key(0)`.
         comparator: what the loss is compared with.
             "fixed" is one decision that is feasible in all rounds.
-            "per-round" is the best decision of each round under that round's constraints. Its `path_length` says how much it
-            moves. Prefixes give totals of the first rounds.
-            "shifting" changes `switches` times; between the changes one decision is feasible in all rounds.
-        switches: for "shifting", the number of changes. They are chosen by dynamic programming among the edges of `grid` equal
-            cells; `gap` then also bounds what sequences that change at any other rounds could gain.
-        breakpoints: for "shifting", the rounds after which the decision changes, instead of `switches`. The result is then
-            the best of its kind, up to `gap`.
-        grid: for `switches`, the number of cells, by default 24. With one cell per round all sequences are compared.
-        time_limit: for "first-order", seconds after which the best decision so far is returned, whatever its `gap`. Without it, a
-            gap above `tolerance` is an error.
+            "per-round" is the best decision of each round under that round's constraints. Its
+            `path_length` says how much it moves. Prefixes give totals of the first rounds.
+            "shifting" changes `switches` times; between the changes one decision is feasible in all
+            rounds.
+        switches: for "shifting", the number of changes. They are chosen by dynamic programming
+            among the edges of `grid` equal cells; `gap` then also bounds what sequences that change
+            at any other rounds could gain.
+        breakpoints: for "shifting", the rounds after which the decision changes, instead of
+            `switches`. The result is then the best of its kind, up to `gap`.
+        grid: for `switches`, the number of cells, by default 24. With one cell per round all
+            sequences are compared.
+        time_limit: for "first-order", seconds after which the best decision so far is returned,
+            whatever its `gap`. Without it, a gap above `tolerance` is an error.
         progress: for "first-order", show the certified gap while it falls.
-        previous: for a problem with `previous=True`. By default the previous decision is x itself in all rounds, also in the
-            first: the loss of a decision that is played all the time, against which policy regret is measured. With a run, or
-            with its decisions (seed, round, ...), the previous decisions are those of the run: the comparator of
-            adaptive-adversary regret, which must be feasible in all rounds after the run's own decisions.
+        previous: for a problem with `previous=True`. By default the previous decision is x itself
+            in all rounds, also in the first: the loss of a decision that is played all the time,
+            against which policy regret is measured. With a run, or with its decisions (seed, round,
+            ...), the previous decisions are those of the run: the comparator of adaptive-adversary
+            regret, which must be feasible in all rounds after the run's own decisions.
 
-    Raises `NoFeasibleDecision` if no decision satisfies the constraints (of all rounds; of a round or segment for comparators
-    that move), `ValueError` for losses or constraints that are seen to be unbounded, infinite or not convex, and
-    `RuntimeError` if the gap cannot be certified.
+    Raises `NoFeasibleDecision` if no decision satisfies the constraints (of all rounds; of a round
+    or segment for comparators that move), `ValueError` for losses or constraints that are seen to
+    be unbounded, infinite or not convex, and `RuntimeError` if the gap cannot be certified.
 
     >>> import jax.numpy as jnp, taut
-    >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
     >>> best = hindsight(toy, np.array([[3.0, 1.0], [2.0, 0.0], [-1.0, -9.0]]), prefixes=[2, 3])
     >>> (best.decision.round(6) + 0.0).tolist(), best.loss.round(6).tolist()
     ([[[-1.0, 0.0], [0.0, 1.0]]], [[-5.0, -8.0]])
     """
     require_jax()
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream")
+        raise TypeError(
+            f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream"
+        )
     arguments.one_of("method", method, ("exact", "first-order", "saga"))
     tolerance = arguments.positive("tolerance", tolerance)
     if projection is not None and (method != "saga" or not callable(projection)):
-        raise ValueError(f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"')
+        raise ValueError(
+            f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"'
+        )
     if (time_limit is not None or progress) and method != "first-order":
         name = "progress" if time_limit is None else "time_limit"
-        raise ValueError(f'{name}: got a value with method="{method}"; expected method="first-order"')
+        raise ValueError(
+            f'{name}: got a value with method="{method}"; expected method="first-order"'
+        )
     time_limit = None if time_limit is None else arguments.positive("time_limit", time_limit)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
@@ -124,14 +142,20 @@ def hindsight(
         elif method == "first-order":
             from .first_order import solve_by_first_order
 
-            found = solve_by_first_order(problem, source, ends, tolerance, rng, time_limit, bool(progress))
+            found = solve_by_first_order(
+                problem, source, ends, tolerance, rng, time_limit, bool(progress)
+            )
         else:
             from .exact import solve as exactly
             from .first_order import by_first_order_first
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
                 # A problem may know a route of its own, as models written in CVXPY do.
-                for route in (problem.offline, partial(by_first_order_first, problem), partial(exactly, problem)):
+                for route in (
+                    problem.offline,
+                    partial(by_first_order_first, problem),
+                    partial(exactly, problem),
+                ):
                     found: Found | None = route(part, prefixes, tolerance, rng)
                     if found is not None:
                         return found
@@ -153,7 +177,9 @@ def hindsight(
         loss=arranged(found.loss),
         gap=arranged(found.gap),
         violation=arranged(found.violation),
-        multipliers=None if found.multipliers is None else arranged(found.multipliers, found.multipliers.shape[-1]),
+        multipliers=None
+        if found.multipliers is None
+        else arranged(found.multipliers, found.multipliers.shape[-1]),
         solver=found.solver,
         prefixes=wanted,
         problem=asked,
@@ -161,41 +187,68 @@ def hindsight(
 
 
 def _moving(
-    comparator: str, method: str, switches: int | None, breakpoints: Any, grid: int | None, wanted: Any, length: int
+    comparator: str,
+    method: str,
+    switches: int | None,
+    breakpoints: Any,
+    grid: int | None,
+    wanted: Any,
+    length: int,
 ) -> Callable[..., Moving] | None:
     """The function that solves for a comparator that moves; None for a fixed one."""
     arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
     stated = {"switches": switches, "breakpoints": breakpoints, "grid": grid}
     given = [name for name, value in stated.items() if value is not None]
     if comparator != "shifting" and given:
-        raise ValueError(f'{given[0]}: got a value with comparator="{comparator}"; expected comparator="shifting"')
+        raise ValueError(
+            f'{given[0]}: got a value with comparator="{comparator}"; expected '
+            'comparator="shifting"'
+        )
     if comparator == "fixed":
         return None
     if method != "exact":
-        raise ValueError(f'method: got "{method}" with comparator="{comparator}"; expected method="exact"')
+        raise ValueError(
+            f'method: got "{method}" with comparator="{comparator}"; expected method="exact"'
+        )
     if comparator == "per-round":
         return best_of_each_round
     if wanted is not None:
-        raise ValueError('prefixes: got some with comparator="shifting"; expected horizon=... for each prefix')
+        raise ValueError(
+            'prefixes: got some with comparator="shifting"; expected horizon=... for each prefix'
+        )
     if (switches is None) == (breakpoints is None):
-        raise ValueError('comparator: got "shifting"; expected either switches=... or breakpoints=...')
+        raise ValueError(
+            'comparator: got "shifting"; expected either switches=... or breakpoints=...'
+        )
     if breakpoints is not None:
-        chosen = [arguments.count("breakpoints", one) for one in np.atleast_1d(np.asarray(breakpoints)).tolist()]
+        chosen = [
+            arguments.count("breakpoints", one)
+            for one in np.atleast_1d(np.asarray(breakpoints)).tolist()
+        ]
         if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
-            raise ValueError(f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below {length}")
+            raise ValueError(
+                f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
+                f"{length}"
+            )
         return partial(best_with_breakpoints, breakpoints=chosen)
     number = arguments.count("switches", switches)
     cells = max(GRID, number + 1) if grid is None else arguments.count("grid", grid)
     if number + 1 > min(cells, length):
-        raise ValueError(f"switches: got {number}; expected less than the {min(cells, length)} cells of the grid")
+        raise ValueError(
+            f"switches: got {number}; expected less than the {min(cells, length)} cells of the grid"
+        )
     return partial(best_with_switches, switches=number, cells=cells)
 
 
-def _totals(found: Moving, comparator: str, wanted: tuple[int, ...] | None, length: int) -> Hindsight:
+def _totals(
+    found: Moving, comparator: str, wanted: tuple[int, ...] | None, length: int
+) -> Hindsight:
     """Totals of a comparator that moves; of prefixes, if they were given."""
     seeds, count = found.loss.shape
     flat = found.decision.reshape(seeds, count, -1)
-    moves = np.concatenate([np.zeros((seeds, 1)), np.linalg.norm(np.diff(flat, axis=1), axis=2)], axis=1)
+    moves = np.concatenate(
+        [np.zeros((seeds, 1)), np.linalg.norm(np.diff(flat, axis=1), axis=2)], axis=1
+    )
     loss, path_length = np.cumsum(found.loss, axis=1), np.cumsum(moves, axis=1)
     last = [-1] if wanted is None else [one - 1 for one in wanted]
     loss, path_length = loss[:, last], path_length[:, last]
@@ -203,25 +256,39 @@ def _totals(found: Moving, comparator: str, wanted: tuple[int, ...] | None, leng
     if wanted is None:
         loss, path_length, gap = loss[:, 0], path_length[:, 0], gap[:, 0]
     return Hindsight(
-        found.decision, loss, gap, found.violation, None, f"{comparator}: {found.solver}", wanted, comparator, path_length,
+        found.decision,
+        loss,
+        gap,
+        found.violation,
+        None,
+        f"{comparator}: {found.solver}",
+        wanted,
+        comparator,
+        path_length,
         found.switches if comparator == "shifting" else None,
-    )  # fmt: skip
+    )
 
 
 def _source(stream: Any, horizon: int | None, seeds: int | None) -> Stream:
     source = as_stream(stream, horizon=horizon, seeds=seeds)
     if source.reacts:
         raise ValueError(
-            "stream: got an adversary, which has no data before it is played against; expected arrays: record what it "
-            "reveals to the decisions of a run"
+            "stream: got an adversary, which has no data before it is played against; expected "
+            "arrays: record what it reveals to the decisions of a run"
         )
     if horizon is not None and horizon > source.horizon:
-        raise ValueError(f"horizon: got {horizon}; expected at most the {source.horizon} rounds of the stream")
+        raise ValueError(
+            f"horizon: got {horizon}; expected at most the {source.horizon} rounds of the stream"
+        )
     return source
 
 
 def _prefixes(prefixes: Any, horizon: int) -> tuple[int, ...]:
-    wanted = tuple(arguments.count("prefixes", one) for one in np.atleast_1d(np.asarray(prefixes)).tolist())
+    wanted = tuple(
+        arguments.count("prefixes", one) for one in np.atleast_1d(np.asarray(prefixes)).tolist()
+    )
     if not wanted or max(wanted) > horizon:
-        raise ValueError(f"prefixes: got {prefixes!r}; expected numbers of rounds between 1 and {horizon}")
+        raise ValueError(
+            f"prefixes: got {prefixes!r}; expected numbers of rounds between 1 and {horizon}"
+        )
     return wanted

@@ -1,7 +1,9 @@
-"""Passes over a stream: the sum of all losses with its derivatives, for every prefix and every seed.
+"""Passes over a stream: the sum of all losses with its derivatives, for every prefix and every
+seed.
 
-A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the sum of a prefix. Blocks are
-padded to one length, by repeating their last round, and masked: one compilation serves every horizon and every prefix.
+A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the
+sum of a prefix. Blocks are padded to one length, by repeating their last round, and masked: one
+compilation serves every horizon and every prefix.
 """
 
 from __future__ import annotations
@@ -22,14 +24,23 @@ from .constraint_values import block_worst
 from .derivatives import BlockSums, block_sums
 from .scaling import Scaling, as_double
 
-__all__ = ["Block", "Taylor", "bad_round", "blocks", "mean_losses", "quadratic_sums", "worst_rounds"]
+__all__ = [
+    "Block",
+    "Taylor",
+    "bad_round",
+    "blocks",
+    "mean_losses",
+    "quadratic_sums",
+    "worst_rounds",
+]
 
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
 CHEAP_BLOCK = 256
 """Rounds that take hardly longer than fewer rounds."""
 PREFIX_BLOCKS = 16
-"""A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays cheap."""
+"""A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays
+cheap."""
 
 
 class Block(NamedTuple):
@@ -41,7 +52,8 @@ class Block(NamedTuple):
 
 
 class Taylor(NamedTuple):
-    """Mean losses around one point for each element (seed, prefix): second-order Taylor polynomials."""
+    """Mean losses around one point for each element (seed, prefix): second-order Taylor
+    polynomials."""
 
     value: Array
     """(element,)"""
@@ -70,7 +82,11 @@ def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
     length = _length(stream, ends[-1])
     edges = sorted({*range(0, ends[-1], length), *ends})
     for start, stop in pairwise(edges):
-        yield Block(start, stop, jax.tree.map(partial(_padded, length=length), stream.block(start, stop - start)))
+        yield Block(
+            start,
+            stop,
+            jax.tree.map(partial(_padded, length=length), stream.block(start, stop - start)),
+        )
 
 
 def mean_losses(
@@ -84,18 +100,23 @@ def mean_losses(
 ) -> Taylor:
     """Value, slope and, if `with_hessian`, curvature of each element's mean loss at its own point.
 
-    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `mask` marks those that are wanted.
+    Elements are ordered by seed, then prefix: `u` is (seed * prefix, size). `mask` marks those that
+    are wanted.
     """
     seeds, size, count = stream.seeds, scaling.size, len(ends)
     points = u.reshape(seeds, count, size)
     wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
-    curvature = np.zeros((seeds, count, size, size)) if with_hessian else np.zeros((1, 1, size, size))
+    curvature = (
+        np.zeros((seeds, count, size, size)) if with_hessian else np.zeros((1, 1, size, size))
+    )
     for block in blocks(stream, ends):
         rounds = block.stop - block.start
         for prefix in range(count):
             if wanted[prefix] and block.stop <= ends[prefix]:
-                sums = block_sums(loss, scaling, with_hessian, points[:, prefix], block.data, rounds)
+                sums = block_sums(
+                    loss, scaling, with_hessian, points[:, prefix], block.data, rounds
+                )
                 value[:, prefix] += np.asarray(sums.value)
                 slope[:, prefix] += np.asarray(sums.slope)
                 if with_hessian:
@@ -104,7 +125,9 @@ def mean_losses(
     return Taylor(
         (value / rounds_of).ravel(),
         (slope / rounds_of[..., None]).reshape(-1, size),
-        (curvature / rounds_of[..., None, None] if with_hessian else curvature).reshape(-1, size, size),
+        (curvature / rounds_of[..., None, None] if with_hessian else curvature).reshape(
+            -1, size, size
+        ),
     )
 
 
@@ -116,16 +139,19 @@ def quadratic_sums(
     common: Array | None,
     probes: Array,
 ) -> Sums:
-    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss equals its polynomial.
+    """One pass that adds up every loss's Taylor polynomial at the centre and checks that the loss
+    equals its polynomial.
 
     Arguments:
         loss: the loss, believed to be quadratic in the decision.
         scaling: the scaling.
         stream: the data.
         ends: the prefixes, ascending.
-        common: the Hessian, if it is believed to be the same in all rounds; it is then not computed again.
-        probes: random points (probe, size). Every round's loss is compared with its polynomial at one of them, which
-            tells with probability one whether the Hessian of a quadratic loss differs from `common`.
+        common: the Hessian, if it is believed to be the same in all rounds; it is then not computed
+            again.
+        probes: random points (probe, size). Every round's loss is compared with its polynomial at
+            one of them, which tells with probability one whether the Hessian of a quadratic loss
+            differs from `common`.
     """
     seeds, size, count = stream.seeds, scaling.size, len(ends)
     value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
@@ -145,15 +171,24 @@ def quadratic_sums(
     for number, block in enumerate(blocks(stream, ends)):
         rounds, probe = block.stop - block.start, probes[number % len(probes)]
         second_order = None if second_orders is None else float(second_orders[number % len(probes)])
-        sums = block_sums(loss, scaling, common is None, origin, block.data, rounds, probe, second_order)
-        if ahead is not None:  # one block is computed while the previous one is added: at most two are in memory
+        sums = block_sums(
+            loss, scaling, common is None, origin, block.data, rounds, probe, second_order
+        )
+        if (
+            ahead is not None
+        ):  # one block is computed while the previous one is added: at most two are in memory
             add(*ahead)
         ahead = int(np.searchsorted(ends, block.stop)), sums
     if ahead is not None:
         add(*ahead)
     if curvature is not None:
         curvature = np.cumsum(curvature, axis=1)
-    return Sums(np.cumsum(value, axis=1), np.cumsum(slope, axis=1), curvature, np.maximum.accumulate(misfit, axis=1))
+    return Sums(
+        np.cumsum(value, axis=1),
+        np.cumsum(slope, axis=1),
+        curvature,
+        np.maximum.accumulate(misfit, axis=1),
+    )
 
 
 def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
@@ -167,11 +202,18 @@ def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
 
 
 def worst_rounds(
-    constraints: Constraints, scaling: Scaling, stream: Stream, ends: tuple[int, ...], u: Array, mask: Array
+    constraints: Constraints,
+    scaling: Scaling,
+    stream: Stream,
+    ends: tuple[int, ...],
+    u: Array,
+    mask: Array,
 ) -> tuple[Array, Array]:
-    """The largest value of every constraint in every block, and its round, at each element's own point.
+    """The largest value of every constraint in every block, and its round, at each element's own
+    point.
 
-    Returns arrays (element, block, constraint); blocks that an element's prefix does not contain hold -inf.
+    Returns arrays (element, block, constraint); blocks that an element's prefix does not contain
+    hold -inf.
     """
     seeds, count = stream.seeds, len(ends)
     points = u.reshape(seeds, count, scaling.size)
@@ -198,7 +240,9 @@ def _length(stream: Stream, horizon: int) -> int:
     numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
     by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
     by_prefix = max(-(-horizon // PREFIX_BLOCKS), CHEAP_BLOCK)
-    wanted = int(np.clip(min(by_memory, by_prefix, horizon), min(LEAST_BLOCK, horizon), LARGEST_BLOCK))
+    wanted = int(
+        np.clip(min(by_memory, by_prefix, horizon), min(LEAST_BLOCK, horizon), LARGEST_BLOCK)
+    )
     return 1 << (wanted - 1).bit_length()
 
 

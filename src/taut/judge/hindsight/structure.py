@@ -1,7 +1,8 @@
-"""The structure of loss and constraints, found numerically: affine, quadratic, or another convex function.
+"""The structure of loss and constraints, found numerically: affine, quadratic, or another convex
+function.
 
-Everything found here is checked again later: the pass over the stream compares every round's loss with its polynomial, and
-the constraints are evaluated at the solution.
+Everything found here is checked again later: the pass over the stream compares every round's loss
+with its polynomial, and the constraints are evaluated at the solution.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Structure:
 
     count: int
     reach: Array
-    """(constraint,) How much each constraint changes over a radius of the domain near its boundary, at least 1."""
+    """(constraint,) How much each constraint changes over a radius of the domain near its boundary,
+    at least 1."""
     affine: Array
     """Indices of the affine ones,"""
     slopes: Array
@@ -56,18 +58,25 @@ class Structure:
 
     @property
     def allowed(self) -> Array:
-        """(constraint,) The values that count as 0: an absolute 1e-9, or rounding where constraints are steep."""
+        """(constraint,) The values that count as 0: an absolute 1e-9, or rounding where constraints
+        are steep."""
         return np.maximum(FEASIBLE, ROUNDING * self.reach)
 
     def without(self, wrong: Array) -> Structure:
         """The same, with the constraints `wrong` among `others`."""
         affine, quadratic = ~np.isin(self.affine, wrong), ~np.isin(self.quadratic, wrong)
         return Structure(
-            self.count, self.reach,
-            self.affine[affine], self.slopes[affine], self.offsets[affine],
-            self.quadratic[quadratic], self.constant[quadratic], self.linear[quadratic], self.hessians[quadratic],
+            self.count,
+            self.reach,
+            self.affine[affine],
+            self.slopes[affine],
+            self.offsets[affine],
+            self.quadratic[quadratic],
+            self.constant[quadratic],
+            self.linear[quadratic],
+            self.hessians[quadratic],
             np.union1d(self.others, wrong).astype(int),
-        )  # fmt: skip
+        )
 
     def predicted(self, u: Array) -> tuple[Array, Array]:
         """Values of the affine and of the quadratic constraints at each row of `u`."""
@@ -79,15 +88,22 @@ def simplified(constraints: Constraints) -> Constraints:
     """Constraints with the same feasible set and more structure: maxima and squares unwrapped."""
     if isinstance(constraints, (Max, Squared)):
         return simplified(constraints.inner)
-    if isinstance(constraints, Tightened) and isinstance(constraints.inner, Max):  # max g + rho = max (g + rho)
+    if isinstance(constraints, Tightened) and isinstance(
+        constraints.inner, Max
+    ):  # max g + rho = max (g + rho)
         return simplified(Tightened(constraints.inner.inner, constraints.rho))
     return constraints
 
 
 def loss_kind(
-    loss: Callable[..., Any], scaling: Scaling, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+    loss: Callable[..., Any],
+    scaling: Scaling,
+    stream: Stream,
+    ends: tuple[int, ...],
+    rng: np.random.Generator,
 ) -> tuple[str, Array | None]:
-    """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they all have the same."""
+    """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they
+    all have the same."""
     points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
     direction = rng.normal(size=scaling.size)
     misfit, change, hessian = _loss_samples(loss, scaling, points, data, direction)
@@ -102,7 +118,8 @@ def loss_kind(
 def _loss_samples(
     loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any, direction: Array
 ) -> tuple[Array, Array, Array]:
-    """Whether each round's gradient is affine, whether all have the same Hessian, and the Hessian of the first round."""
+    """Whether each round's gradient is affine, whether all have the same Hessian, and the Hessian
+    of the first round."""
     sampled = loss_slopes(loss, scaling, points, data)  # (round, point, entry)
     directions = np.concatenate([points[1:] - points[:1], direction[None]])
     turned = loss_products(loss, scaling, points[0], data, directions)
@@ -114,91 +131,135 @@ def _loss_samples(
 
 
 def _jumps(loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any) -> float:
-    """The largest change of any round's gradient over 1/64 of a segment, as a share of the gradient."""
+    """The largest change of any round's gradient over 1/64 of a segment, as a share of the
+    gradient."""
     shares, largest = np.linspace(0, 1, 65)[:, None], 0.0
     for start, end in pairwise(points[1:]):
-        along = loss_slopes(loss, scaling, start + shares * (end - start), data)  # (round, point, entry)
+        along = loss_slopes(
+            loss, scaling, start + shares * (end - start), data
+        )  # (round, point, entry)
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.max(np.abs(along), axis=(1, 2))
-            change = np.max(np.abs(np.diff(along, axis=1)), axis=(1, 2)) / np.where(size > 0, size, 1)
+            change = np.max(np.abs(np.diff(along, axis=1)), axis=(1, 2)) / np.where(
+                size > 0, size, 1
+            )
         largest = max(largest, float(np.max(np.where(np.isfinite(change), change, 0))))
     return largest
 
 
-def fixed_structure(constraints: Constraints, scaling: Scaling, rng: np.random.Generator) -> Structure:
+def fixed_structure(
+    constraints: Constraints, scaling: Scaling, rng: np.random.Generator
+) -> Structure:
     """Sort constraints that do not depend on the round; refuse those that are not convex."""
     count = count_values(constraints, scaling)
-    points = sample_points(scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1)))
+    points = sample_points(
+        scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1))
+    )
     values, slopes = values_and_slopes(constraints, scaling, points, None)
     u, values, slopes = _usable(points, values, slopes)
     refuse_constraints_below_tangents(u, values, slopes)
     size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
     steady = np.abs(slopes - slopes[0]).max(axis=(0, 2)) <= SAME * size
-    steady &= np.abs(values - values[0] - np.einsum("md,kd->km", slopes[0], u - u[0])).max(axis=0) <= SAME * size
+    steady &= (
+        np.abs(values - values[0] - np.einsum("md,kd->km", slopes[0], u - u[0])).max(axis=0)
+        <= SAME * size
+    )
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
     hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
         hessians = expansions(constraints, scaling, np.tile(u[0], (len(rest), 1)), rest)[2]
     hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
-    fits = np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
+    fits = (
+        np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
+    )
     curved = np.einsum("kmi,ki->km", slopes[0, rest] + hessian_u / 2, u - u[0])
     fits &= np.abs(values[:, rest] - values[0, rest] - curved).max(axis=0) <= SAME * size[rest]
     fits &= np.isfinite(hessians).all(axis=(1, 2))
     quadratic, hessians = rest[fits], hessians[fits]
     linear = slopes[0, quadratic] - np.einsum("mij,j->mi", hessians, u[0])
     return Structure(
-        count, _reach(values, slopes),
-        affine, slopes[0, affine], values[0, affine] - slopes[0, affine] @ u[0],
-        quadratic, values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2, linear,
-        hessians, rest[~fits],
-    )  # fmt: skip
+        count,
+        _reach(values, slopes),
+        affine,
+        slopes[0, affine],
+        values[0, affine] - slopes[0, affine] @ u[0],
+        quadratic,
+        values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2,
+        linear,
+        hessians,
+        rest[~fits],
+    )
 
 
 def probe_varying(
-    constraints: Constraints, scaling: Scaling, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+    constraints: Constraints,
+    scaling: Scaling,
+    stream: Stream,
+    ends: tuple[int, ...],
+    rng: np.random.Generator,
 ) -> Structure:
-    """The structure of constraints that depend on the round's data; refuses those not convex in sampled rounds."""
+    """The structure of constraints that depend on the round's data; refuses those not convex in
+    sampled rounds."""
     points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
     reach: Array = np.ones(1)
     for number in range(ROUNDS):
-        sampled = values_and_slopes(constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data))
+        sampled = values_and_slopes(
+            constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data)
+        )
         u, values, slopes = _usable(points, *sampled)
         reach = np.maximum(reach, _reach(values, slopes))
         refuse_constraints_below_tangents(u, values, slopes)
     count, size = len(reach), scaling.size
     none = np.zeros(0, int)
     return Structure(
-        count, reach, none, np.zeros((0, size)), np.zeros(0), none, np.zeros(0), np.zeros((0, size)),
-        np.zeros((0, size, size)), np.arange(count),
-    )  # fmt: skip
+        count,
+        reach,
+        none,
+        np.zeros((0, size)),
+        np.zeros(0),
+        none,
+        np.zeros(0),
+        np.zeros((0, size)),
+        np.zeros((0, size, size)),
+        np.arange(count),
+    )
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:
-    """The samples at which everything is finite; values may be infinite, or gradients missing, at isolated points."""
+    """The samples at which everything is finite; values may be infinite, or gradients missing, at
+    isolated points."""
     if np.isnan(values).any() or np.isneginf(values).any():
-        raise ValueError("constraints: got a value that is not finite inside the domain; expected finite numbers")
+        raise ValueError(
+            "constraints: got a value that is not finite inside the domain; expected finite numbers"
+        )
     good = np.isfinite(values).all(axis=1) & np.isfinite(slopes).all(axis=(1, 2))
     if good.sum() < 2:
         raise ValueError(
-            "constraints: got no finite gradient at sampled decisions; expected finite subgradients (jnp.linalg.norm, "
-            "for one, has none at 0)"
+            "constraints: got no finite gradient at sampled decisions; expected finite "
+            "subgradients (jnp.linalg.norm, for one, has none at 0)"
         )
     return u[good], values[good], slopes[good]
 
 
 def _reach(values: Array, slopes: Array) -> Array:
-    """The length of each constraint's gradient at the sample nearest to its boundary, at least 1."""
+    """The length of each constraint's gradient at the sample nearest to its boundary, at least
+    1."""
     nearest = np.argmin(np.abs(values), axis=0)
     return np.maximum(1.0, np.linalg.norm(slopes[nearest, np.arange(values.shape[1])], axis=1))
 
 
 def _sampled_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by the pass over all."""
-    return jax.tree.map(as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False))
+    """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by
+    the pass over all."""
+    return jax.tree.map(
+        as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
+    )
 
 
 def _share(error: Array, *terms: Array) -> Array:
     """The size of an error relative to the terms that it is made of, over the last axis."""
     with np.errstate(invalid="ignore", over="ignore"):
-        size = np.sum([np.max(np.abs(term), axis=-1) * np.ones(error.shape[:-1]) for term in terms], axis=0)
+        size = np.sum(
+            [np.max(np.abs(term), axis=-1) * np.ones(error.shape[:-1]) for term in terms], axis=0
+        )
         return np.asarray(np.max(np.abs(error), axis=-1) / np.where(size > 0, size, 1))

@@ -1,6 +1,7 @@
 """Every tolerance and limit of the hindsight solvers, each with its reason.
 
-Points are measured in radii of the domain (see `scaling.py`), so that absolute numbers mean the same in every unit.
+Points are measured in radii of the domain (see `scaling.py`), so that absolute numbers mean the
+same in every unit.
 """
 
 from __future__ import annotations
@@ -9,26 +10,32 @@ from __future__ import annotations
 FEASIBLE = 1e-9
 """The largest value of a constraint that counts as feasible,"""
 ROUNDING = 1e-11
-"""and the same as a share of the constraint's steepness, where that is more: evaluating it loses that much."""
+"""and the same as a share of the constraint's steepness, where that is more: evaluating it loses
+that much."""
 ALLOWED_EXCESS = 10.0
-"""How many times `Structure.allowed` a constraint may be at a solution: tangents aim at once, rounding adds to it."""
+"""How many times `Structure.allowed` a constraint may be at a solution: tangents aim at once,
+rounding adds to it."""
 NEAR = 1e-6
 """Constraints above minus this share of their reach are near enough to be active at the optimum."""
 
 NO_INTERIOR = 3e-6
-"""A set has no interior if no decision satisfies all constraints by more than this share of their reach."""
+"""A set has no interior if no decision satisfies all constraints by more than this share of their
+reach."""
 
 # Structure: is a function affine, quadratic, smooth?
 SAME = 1e-9
-"""Numbers that differ by less than this share of their size are taken as equal; every round is checked again later."""
+"""Numbers that differ by less than this share of their size are taken as equal; every round is
+checked again later."""
 MISFIT = 1e-9
-"""A round whose loss differs by more than this share from its quadratic polynomial is not quadratic."""
+"""A round whose loss differs by more than this share from its quadratic polynomial is not
+quadratic."""
 JUMP = 0.25
 """A gradient that changes by more than this share over 1/64 of a segment has a kink."""
 
 # Convexity
 BELOW_TANGENT = 1e-7
-"""A constraint below its own tangent by more than this share of the sampled values is not convex."""
+"""A constraint below its own tangent by more than this share of the sampled values is not
+convex."""
 LOSS_BELOW_TANGENT = 1e-9
 """The same for sums of losses, which are compared at a few points only."""
 CONCAVE = 1e-9
@@ -46,11 +53,13 @@ ARMIJO = 1e-4
 VALUE_ROUNDING = 1e-13
 """Values closer than this share of their size are equal as far as 64 bits can tell."""
 STOP = 0.5
-"""Steps end at this share of the tolerance, so that rounding in the final check cannot exceed it,"""
+"""Steps end at this share of the tolerance, so that rounding in the final check cannot exceed
+it,"""
 MODEL_STOP = 0.25
 """and the program of a step is solved to this share."""
 INEXACT = (1e-3, 1e-4)
-"""Programs of early steps are solved to this share of the gap, at most to the second number: more would be wasted."""
+"""Programs of early steps are solved to this share of the gap, at most to the second number: more
+would be wasted."""
 START = 1e-4
 """The relative gap to which the feasible start is solved; only its feasibility matters."""
 
@@ -58,7 +67,8 @@ START = 1e-4
 TANGENT_STEPS = 400
 """The largest number of rounds of tangents in one program,"""
 CURVATURE_STEPS = 60
-"""of which so many add the curvature of active constraints to the objective; pure cutting planes, which cannot cycle, follow."""
+"""of which so many add the curvature of active constraints to the objective; pure cutting planes,
+which cannot cycle, follow."""
 TANGENT_PATIENCE = 4
 """Steps that add no new tangent after which more would not help."""
 TANGENTS_AT_ONCE = 24
@@ -90,11 +100,13 @@ PLANE_PATIENCE = 40
 
 # The conic program
 QUICK = 1e-8
-"""An error of the optimality conditions that is good enough for a first program, whose result is refined."""
+"""An error of the optimality conditions that is good enough for a first program, whose result is
+refined."""
 SWITCHED_OFF = 10.0
 """The offset that switches a cut off: cuts have unit length, and points at most length 1."""
 OPPOSITE = 1e-12
-"""Rows that differ from each other's negative by less than this are the two sides of an equation."""
+"""Rows that differ from each other's negative by less than this are the two sides of an
+equation."""
 RANK = 1e-14
 """Eigenvalues below this share of the largest one are zero."""
 CENTRED = 1e-13
@@ -108,6 +120,7 @@ STILL = 1e-13
 DYKSTRA_FEASIBLE = 1e-12
 """this."""
 QUADRATIC_STEPS = 60
-"""The largest number of Newton steps for the projection on one quadratic; convergence is monotone and quadratic,"""
+"""The largest number of Newton steps for the projection on one quadratic; convergence is monotone
+and quadratic,"""
 QUADRATIC_ROOT = 1e-15
 """and ends when the constraint's value is this share of its constant."""

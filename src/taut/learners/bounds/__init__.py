@@ -1,11 +1,14 @@
-"""Formulas of the theorems. Each has one function, which returns a number for given constants and parameters.
+"""Formulas of the theorems. Each has one function, which returns a number for given constants and
+parameters.
 
-Read `clipped_ogd` first (Theorem 1, with the notation), then `step_sums` (sums of step sizes) and the file of the family
-that you are interested in. `conversions` derives bounds on one quantity from bounds on another.
+Read `clipped_ogd` first (Theorem 1, with the notation), then `step_sums` (sums of step sizes) and
+the file of the family that you are interested in. `conversions` derives bounds on one quantity from
+bounds on another.
 
-Every function takes plain numbers by keyword. It holds for all admissible parameters (not only tuned ones), for every convex
-problem with these constants and for any data, including data chosen by an adaptive adversary. Outside its theorem it raises
-`OutsideTheorem`. Functions named `*_inequality` return the left minus the right side of the inequality behind a guarantee.
+Every function takes plain numbers by keyword. It holds for all admissible parameters (not only
+tuned ones), for every convex problem with these constants and for any data, including data chosen
+by an adaptive adversary. Outside its theorem it raises `OutsideTheorem`. Functions named
+`*_inequality` return the left minus the right side of the inequality behind a guarantee.
 """
 
 from __future__ import annotations
@@ -39,7 +42,11 @@ from .clipped_ogd import (
     clipped_step_inequality,
     clipped_violation,
 )
-from .clipped_ogd_strong import strong_clipped_regret, strong_clipped_squared_violation, strong_clipped_violation
+from .clipped_ogd_strong import (
+    strong_clipped_regret,
+    strong_clipped_squared_violation,
+    strong_clipped_violation,
+)
 from .conversions import (
     doubling_bound,
     doubling_epochs,

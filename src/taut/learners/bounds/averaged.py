@@ -1,13 +1,15 @@
-r"""Averaged constraint rows under noise: regret is unchanged, violation is a sum of margins (docs/theory.md, N1 to N3).
+r"""Averaged constraint rows under noise: regret is unchanged, violation is a sum of margins
+(docs/theory.md, N1 to N3).
 
-A row g_i is observed with zero-mean errors. The learner keeps an estimate with an error of at most margin_t (with high
-probability, in all rounds and for all m rows) and plays
+A row g_i is observed with zero-mean errors. The learner keeps an estimate with an error of at most
+margin_t (with high probability, in all rounds and for all m rows) and plays
 
     x_{t+1} = Pi( x_t - eta_t df_t(x_t) )   onto   B and {u : estimate_i(u) <= margin_t for all i}.
 
-Every feasible decision lies in that set, so regret is that of half-space learners (H1, H2). The next decision satisfies the
-estimates, so g_i(x_{t+1}) is at most twice the margin. Averages of t sigma-sub-Gaussian errors exceed sigma sqrt(2 ln(m T^2) / t)
-with probability at most 2 / (m T^2); all rows and rounds together give the probability 1 - 2/T.
+Every feasible decision lies in that set, so regret is that of half-space learners (H1, H2). The
+next decision satisfies the estimates, so g_i(x_{t+1}) is at most twice the margin. Averages of t
+sigma-sub-Gaussian errors exceed sigma sqrt(2 ln(m T^2) / t) with probability at most 2 / (m T^2);
+all rows and rounds together give the probability 1 - 2/T.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from ... import arguments
 from .theorem import OutsideTheorem
 
 __all__ = [
-    "averaged_block_regret", "averaged_block_violation", "averaged_margin", "averaged_smooth_violation",
+    "averaged_block_regret",
+    "averaged_block_violation",
+    "averaged_margin",
+    "averaged_smooth_violation",
     "averaged_violation",
-]  # fmt: skip
+]
 
 LEFT_OVER = math.pi**2 / 6 - 1
 """The sum over t >= 1 of 1 / (t + 1)^2: sweeps stop when all rows hold within D / (t + 1)^2."""
@@ -29,31 +34,54 @@ LONGEST = 2**20
 
 
 def averaged_margin(*, sigma: float, horizon: int, constraint_count: int, rate: float) -> float:
-    r"""sigma sqrt(2 rate ln(m T^2)): the margin of an average whose squared weights add up to `rate`, 1/t for a mean."""
-    rounds, count = arguments.count("horizon", horizon), arguments.count("constraint_count", constraint_count)
-    return arguments.non_negative("sigma", sigma) * math.sqrt(2 * rate * math.log(count * rounds**2))
+    r"""sigma sqrt(2 rate ln(m T^2)): the margin of an average whose squared weights add up to
+    `rate`, 1/t for a mean."""
+    rounds, count = (
+        arguments.count("horizon", horizon),
+        arguments.count("constraint_count", constraint_count),
+    )
+    return arguments.non_negative("sigma", sigma) * math.sqrt(
+        2 * rate * math.log(count * rounds**2)
+    )
 
 
 def averaged_violation(
-    *, horizon: int, sigma: float, constraint_count: int, initial_violation: float, gradient_sigma: float = 0.0,
-    size: int = 1, radius: float = 0.0, left_over: float = 0.0,
-) -> float:  # fmt: skip
-    r"""Violation of m affine rows: v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T (N1).
+    *,
+    horizon: int,
+    sigma: float,
+    constraint_count: int,
+    initial_violation: float,
+    gradient_sigma: float = 0.0,
+    size: int = 1,
+    radius: float = 0.0,
+    left_over: float = 0.0,
+) -> float:
+    r"""Violation of m affine rows: v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T
+    (N1).
 
-    v_{t+1} <= 2 margin_t and sum_t 1/sqrt(t) <= 2 sqrt(T). If gradients are noisy too, the estimate must be right at x_{t+1},
-    which depends on the noise: the error of the mean gradient adds 2 R gamma sqrt(2 d T ln(d m T^2)), gamma being its parameter
-    in each of d coordinates, and the probability is 1 - 4/T.
+    v_{t+1} <= 2 margin_t and sum_t 1/sqrt(t) <= 2 sqrt(T). If gradients are noisy too, the estimate
+    must be right at x_{t+1}, which depends on the noise: the error of the mean gradient adds 2 R
+    gamma sqrt(2 d T ln(d m T^2)), gamma being its parameter in each of d coordinates, and the
+    probability is 1 - 4/T.
 
     Arguments:
         sigma: the errors of the observed linear model at any one decision are sigma-sub-Gaussian.
         gradient_sigma: gamma.
         size: d.
         radius: the largest distance of a decision from the domain's centre.
-        left_over: the sum over rounds of what sweeps over several rows leave of the estimated rows; 0 for one row.
+        left_over: the sum over rounds of what sweeps over several rows leave of the estimated rows;
+            0 for one row.
     """
-    rounds, count = arguments.count("horizon", horizon), arguments.count("constraint_count", constraint_count)
+    rounds, count = (
+        arguments.count("horizon", horizon),
+        arguments.count("constraint_count", constraint_count),
+    )
     start = arguments.non_negative("initial_violation", initial_violation)
-    margins = averaged_margin(sigma=sigma, horizon=rounds, constraint_count=count, rate=1.0) * 2 * math.sqrt(rounds)
+    margins = (
+        averaged_margin(sigma=sigma, horizon=rounds, constraint_count=count, rate=1.0)
+        * 2
+        * math.sqrt(rounds)
+    )
     drift = arguments.non_negative("gradient_sigma", gradient_sigma)
     if drift > 0:
         log = math.log(size * count * rounds**2)
@@ -62,13 +90,25 @@ def averaged_violation(
 
 
 def averaged_smooth_violation(
-    *, horizon: int, sigma: float, constraint_count: int, initial_violation: float, constraint_smoothness: float,
-    slater: float, diameter: float, longest: float, rate: float, several: bool = False, constraint_lipschitz: float = 0.0,
-) -> float:  # fmt: skip
-    r"""Violation of L-smooth rows with exact gradients, with probability 1 - 4/T (N2): O(T^(2/3) sqrt(log T)) for rate T^(-2/3).
+    *,
+    horizon: int,
+    sigma: float,
+    constraint_count: int,
+    initial_violation: float,
+    constraint_smoothness: float,
+    slater: float,
+    diameter: float,
+    longest: float,
+    rate: float,
+    several: bool = False,
+    constraint_lipschitz: float = 0.0,
+) -> float:
+    r"""Violation of L-smooth rows with exact gradients, with probability 1 - 4/T (N2): O(T^(2/3)
+    sqrt(log T)) for rate T^(-2/3).
 
-    The recursion of docs/theory.md, N2, evaluated round by round: bounds on u_t = [estimate - margin]_+, on the bias of the
-    estimate, on the move and on the violation. All of its maps increase, so upper bounds stay upper bounds.
+    The recursion of docs/theory.md, N2, evaluated round by round: bounds on u_t = [estimate -
+    margin]_+, on the bias of the estimate, on the move and on the violation. All of its maps
+    increase, so upper bounds stay upper bounds.
 
     Arguments:
         slater: e, the slack of one decision in all rows.
@@ -82,7 +122,10 @@ def averaged_smooth_violation(
         arguments.non_negative("constraint_smoothness", constraint_smoothness),
     )
     if rounds > LONGEST:
-        raise OutsideTheorem(f"the bound is a recursion over rounds, which is evaluated for at most {LONGEST} of them")
+        raise OutsideTheorem(
+            f"the bound is a recursion over rounds, which is evaluated for at most {LONGEST} of "
+            "them"
+        )
     slack, width = arguments.positive("slater", slater), arguments.positive("diameter", diameter)
     least = arguments.positive("rate", rate)
     if least > 1:
@@ -104,7 +147,8 @@ def averaged_smooth_violation(
 
 
 def averaged_block_regret(*, horizon: int, block: int, regret: float) -> float:
-    """Regret of a learner that holds each decision for `block` rounds: `block` times that over ceil(T / block) rounds (N3)."""
+    """Regret of a learner that holds each decision for `block` rounds: `block` times that over
+    ceil(T / block) rounds (N3)."""
     arguments.count("horizon", horizon)
     return arguments.count("block", block) * regret
 
@@ -112,12 +156,16 @@ def averaged_block_regret(*, horizon: int, block: int, regret: float) -> float:
 def averaged_block_violation(
     *, horizon: int, block: int, sigma: float, constraint_count: int, violation: float
 ) -> float:
-    r"""Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma sqrt(2 ln(m T^2) / B) (N3).
+    r"""Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma
+    sqrt(2 ln(m T^2) / B) (N3).
 
-    In block k the largest row is at most 2 margin + G_g r_k, r_k the distance of the decision from the half-space of its
-    estimate, and V_N bounds G_g sum r_k: H1's bound on the violation over N rounds.
+    In block k the largest row is at most 2 margin + G_g r_k, r_k the distance of the decision from
+    the half-space of its estimate, and V_N bounds G_g sum r_k: H1's bound on the violation over N
+    rounds.
     """
     rounds, size = arguments.count("horizon", horizon), arguments.count("block", block)
     blocks = -(-rounds // size)
-    margin = averaged_margin(sigma=sigma, horizon=rounds, constraint_count=constraint_count, rate=1 / size)
+    margin = averaged_margin(
+        sigma=sigma, horizon=rounds, constraint_count=constraint_count, rate=1 / size
+    )
     return size * (2 * blocks * margin + arguments.non_negative("violation", violation))

@@ -1,11 +1,14 @@
-r"""Gradients estimated from values: expected regret and violation of penalised losses (docs/theory.md, B1 and B2).
+r"""Gradients estimated from values: expected regret and violation of penalised losses
+(docs/theory.md, B1 and B2).
 
-The learner runs gradient descent on l_t = f_t + mu max_i [g_{t,i}]_+, which is G = G_f + mu G_g Lipschitz, on the domain shrunk
-towards its centre by the factor 1 - delta / r, r the radius of a ball around the centre inside the domain. With u uniform on the
-unit sphere, both estimates have the gradient of the smoothed loss as their mean:
+The learner runs gradient descent on l_t = f_t + mu max_i [g_{t,i}]_+, which is G = G_f + mu G_g
+Lipschitz, on the domain shrunk towards its centre by the factor 1 - delta / r, r the radius of a
+ball around the centre inside the domain. With u uniform on the unit sphere, both estimates have the
+gradient of the smoothed loss as their mean:
 
-    two points:  z = (d / (2 delta)) (l_t(x + delta u) - l_t(x - delta u)) u,      E |z|^2 <= d^2 / (d - 1) G^2   (1 if d = 1),
-    one point:   z = (d / delta) l_t(x + delta u) u,                               |z| <= (d / delta) max |l_t|.
+    two points:   z = (d / (2 delta)) (l_t(x + delta u) - l_t(x - delta u)) u,
+        E |z|^2 <= d^2 / (d - 1) G^2   (1 if d = 1),
+    one point:   z = (d / delta) l_t(x + delta u) u,   |z| <= (d / delta) max |l_t|.
 
 The first second moment is Poincare's inequality on the sphere, whose constant is 1 / (d - 1).
 """
@@ -35,7 +38,8 @@ def bandit_expected_regret(
     lipschitz: float,
     second_moment: float,
 ) -> float:
-    r"""Expected regret plus mu times expected violation: R^2 / (2 eta) + eta M T / 2 + 3 delta G T + (delta / r) G R T (B1).
+    r"""Expected regret plus mu times expected violation: R^2 / (2 eta) + eta M T / 2 + 3 delta G T
+    + (delta / r) G R T (B1).
 
     Arguments:
         inner_radius: r.
@@ -44,13 +48,22 @@ def bandit_expected_regret(
     """
     rounds, step = arguments.count("horizon", horizon), arguments.positive("eta", eta)
     away, spread = arguments.positive("radius", radius), arguments.positive("delta", delta)
-    slope, room = arguments.non_negative("lipschitz", lipschitz), arguments.positive("inner_radius", inner_radius)
+    slope, room = (
+        arguments.non_negative("lipschitz", lipschitz),
+        arguments.positive("inner_radius", inner_radius),
+    )
     descent = away**2 / (2 * step) + step * second_moment * rounds / 2
     return descent + spread * slope * rounds * (3 + away / room)
 
 
-def bandit_expected_violation(*, horizon: int, regret: float, penalty: float, loss_range: float) -> float:
-    r"""Expected violation: (A + F T) / mu, A being the bound on regret plus mu times violation, because regret >= -F T (B1)."""
+def bandit_expected_violation(
+    *, horizon: int, regret: float, penalty: float, loss_range: float
+) -> float:
+    r"""Expected violation: (A + F T) / mu, A being the bound on regret plus mu times violation,
+    because regret >= -F T (B1)."""
     rounds = arguments.count("horizon", horizon)
-    worst = arguments.non_negative("regret", regret) + arguments.non_negative("loss_range", loss_range) * rounds
+    worst = (
+        arguments.non_negative("regret", regret)
+        + arguments.non_negative("loss_range", loss_range) * rounds
+    )
     return worst / arguments.positive("penalty", penalty) if math.isfinite(worst) else math.inf

@@ -1,19 +1,22 @@
-r"""Half-space learners: regret, squared violation, and violation under an error bound (docs/theory.md, H1 to H3).
+r"""Half-space learners: regret, squared violation, and violation under an error bound
+(docs/theory.md, H1 to H3).
 
-The learner plays x_{t+1} = Q_t(x_t - eta_t p_t), p_t = df_t(x_t), where Q_t is a composition of projections onto convex sets
-that contain every comparator x, the first being the half-space H_t = {u : v_t + s_t.(u - x_t) <= 0} of the largest
-constraint. Write b_t = |x_t - x|^2, a_t = eta_t |p_t| for the length of a gradient step, and r_t = v_t / |s_t| for the distance
-of x_t from H_t where v_t > 0. Projections bring x_t closer to x, so
+The learner plays x_{t+1} = Q_t(x_t - eta_t p_t), p_t = df_t(x_t), where Q_t is a composition of
+projections onto convex sets that contain every comparator x, the first being the half-space H_t =
+{u : v_t + s_t.(u - x_t) <= 0} of the largest constraint. Write b_t = |x_t - x|^2, a_t = eta_t |p_t|
+for the length of a gradient step, and r_t = v_t / |s_t| for the distance of x_t from H_t where v_t
+> 0. Projections bring x_t closer to x, so
 
-    b_{t+1} <= b_t - 2 eta_t p_t.(x_t - x) + eta_t^2 |p_t|^2,                                                  (R)
+    b_{t+1} <= b_t - 2 eta_t p_t.(x_t - x) + eta_t^2 |p_t|^2,   (R)
 
-and |Q_t(x_t) - x|^2 <= b_t - r_t^2 (the first projection) with |Q_t(x_t - eta_t p_t) - Q_t(x_t)| <= a_t give
+and |Q_t(x_t) - x|^2 <= b_t - r_t^2 (the first projection) with |Q_t(x_t - eta_t p_t) - Q_t(x_t)| <=
+a_t give
 
-    b_{t+1} <= (sqrt(b_t - r_t^2) + a_t)^2 <= b_t - r_t^2 + 2 a_t sqrt(b_t) + a_t^2.                          (Q)
+    b_{t+1} <= (sqrt(b_t - r_t^2) + a_t)^2 <= b_t - r_t^2 + 2 a_t sqrt(b_t) + a_t^2.   (Q)
 
-Nothing here needs the constraints to be fixed, and neither does it matter how many cuts Q_t holds. R is the distance from x_1
-to the farthest comparator and D the diameter of the domain. Bounds on violation are for the largest constraint; the sum over
-m constraints is at most m times as large.
+Nothing here needs the constraints to be fixed, and neither does it matter how many cuts Q_t holds.
+R is the distance from x_1 to the farthest comparator and D the diameter of the domain. Bounds on
+violation are for the largest constraint; the sum over m constraints is at most m times as large.
 """
 
 from __future__ import annotations
@@ -26,10 +29,19 @@ from .step_sums import Steps, diameter_of
 from .theorem import OutsideTheorem
 
 __all__ = [
-    "StepLengths", "adaptive_half_space_regret", "adaptive_step_lengths", "half_space_contraction", "half_space_distance",
-    "half_space_distance_squared", "half_space_distance_violation", "half_space_regret", "half_space_squared_violation",
-    "half_space_violation", "power_step_lengths", "strong_half_space_regret",
-]  # fmt: skip
+    "StepLengths",
+    "adaptive_half_space_regret",
+    "adaptive_step_lengths",
+    "half_space_contraction",
+    "half_space_distance",
+    "half_space_distance_squared",
+    "half_space_distance_violation",
+    "half_space_regret",
+    "half_space_squared_violation",
+    "half_space_violation",
+    "power_step_lengths",
+    "strong_half_space_regret",
+]
 
 
 class StepLengths(NamedTuple):
@@ -44,7 +56,9 @@ class StepLengths(NamedTuple):
     def sums(self) -> tuple[float, float]:
         """The two sums, or the reason why they are not known."""
         if self.total is None or self.squares is None:
-            raise OutsideTheorem("the lengths of the steps depend on the gradients, which are known after the run")
+            raise OutsideTheorem(
+                "the lengths of the steps depend on the gradients, which are known after the run"
+            )
         return self.total, self.squares
 
 
@@ -57,17 +71,25 @@ def power_step_lengths(
     horizon = arguments.count("horizon", horizon)
     return StepLengths(
         slope * steps.at(1), slope * steps.sum(horizon), slope**2 * steps.sum_of_squares(horizon)
-    )  # fmt: skip
+    )
 
 
 def adaptive_step_lengths(
-    *, horizon: int, scale: float, start_up: float, loss_slope: float, squared_slopes: float, first_squared_slope: float
+    *,
+    horizon: int,
+    scale: float,
+    start_up: float,
+    loss_slope: float,
+    squared_slopes: float,
+    first_squared_slope: float,
 ) -> StepLengths:
-    r"""The lengths of the steps scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, from observed gradients.
+    r"""The lengths of the steps scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, from
+    observed gradients.
 
-    a_t^2 = scale^2 |p_t|^2 / S_t, at most scale^2 / (1 + w). Let tau be the first round with p != 0. For t > tau,
-    |p_t|^2 / S_t <= 1 - S_{t-1} / S_t <= ln(S_t / S_{t-1}), so sum a_t^2 <= scale^2 Lam, Lam = 1 / (1 + w) + ln(S_T / S_tau);
-    and sum a_t <= sqrt(T sum a_t^2).
+    a_t^2 = scale^2 |p_t|^2 / S_t, at most scale^2 / (1 + w). Let tau be the first round with p !=
+    0. For t > tau,
+    |p_t|^2 / S_t <= 1 - S_{t-1} / S_t <= ln(S_t / S_{t-1}), so sum a_t^2 <= scale^2 Lam, Lam = 1 /
+    (1 + w) + ln(S_T / S_tau); and sum a_t <= sqrt(T sum a_t^2).
 
     Arguments:
         loss_slope: the largest |p_t|.
@@ -84,12 +106,19 @@ def adaptive_step_lengths(
 
 
 def half_space_regret(
-    *, horizon: int, eta: float, radius: float, loss_lipschitz: float, beta: float = 0.0, diameter: float | None = None
+    *,
+    horizon: int,
+    eta: float,
+    radius: float,
+    loss_lipschitz: float,
+    beta: float = 0.0,
+    diameter: float | None = None,
 ) -> float:
     r"""Regret with the step eta_t = eta / t^beta, beta < 1 (H1).
 
-    (R) divided by 2 eta_t and summed by parts: (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (G_f^2 / 2) sum eta_t. With the fixed
-    step R / (G_f sqrt T) it is G_f R sqrt T; with D / (G_f sqrt t) at most 1.5 G_f D sqrt T.
+    (R) divided by 2 eta_t and summed by parts: (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (G_f^2 /
+    2) sum eta_t. With the fixed step R / (G_f sqrt T) it is G_f R sqrt T; with D / (G_f sqrt t) at
+    most 1.5 G_f D sqrt T.
     """
     steps = Steps(arguments.positive("eta", eta), arguments.non_negative("beta", beta))
     slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
@@ -102,25 +131,37 @@ def strong_half_space_regret(
 ) -> float:
     r"""Regret with the step eta_t = 1 / (H (t + shift)) and losses of modulus H (H1).
 
-    f_t(x_t) - f_t(x) <= p_t.(x_t - x) - (H/2) b_t, so in the sum of (R) over 2 eta_t every b_t with t > 1 cancels and
-    b_1 <= R^2 keeps the weight H shift / 2: H shift R^2 / 2 + (G_f^2 / (2 H)) sum 1 / (t + shift).
+    f_t(x_t) - f_t(x) <= p_t.(x_t - x) - (H/2) b_t, so in the sum of (R) over 2 eta_t every b_t with
+    t > 1 cancels and b_1 <= R^2 keeps the weight H shift / 2: H shift R^2 / 2 + (G_f^2 / (2 H)) sum
+    1 / (t + shift).
     """
     modulus = arguments.positive("strong_convexity", strong_convexity)
     slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
     steps = Steps(1 / modulus, 1.0, shift)
-    return modulus * shift * radius**2 / 2 + slope**2 * steps.sum(arguments.count("horizon", horizon)) / 2
+    return (
+        modulus * shift * radius**2 / 2
+        + slope**2 * steps.sum(arguments.count("horizon", horizon)) / 2
+    )
 
 
 def adaptive_half_space_regret(
-    *, scale: float, start_up: float, radius: float, diameter: float, loss_slope: float, squared_slopes: float,
+    *,
+    scale: float,
+    start_up: float,
+    radius: float,
+    diameter: float,
+    loss_slope: float,
+    squared_slopes: float,
     first_squared_slope: float = 0.0,
-) -> float:  # fmt: skip
-    r"""Regret with the step scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, for every T (H2).
+) -> float:
+    r"""Regret with the step scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, for every T
+    (H2).
 
-    Let tau be the first round with p != 0; rounds before it have no regret. Steps do not increase, so (R) over 2 eta_t summed
-    by parts is at most (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2 scale), and since S_t - S_{t-1} >= |p_t|^2,
-    sum eta_t |p_t|^2 / 2 <= scale (sqrt(S_T) - sqrt(W_tau)), W_tau = w |p_tau|^2. With scale = R = D / 2 the result is at most
-    1.5 D sqrt(S_T). All is observed; before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0).
+    Let tau be the first round with p != 0; rounds before it have no regret. Steps do not increase,
+    so (R) over 2 eta_t summed by parts is at most (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2
+    scale), and since S_t - S_{t-1} >= |p_t|^2, sum eta_t |p_t|^2 / 2 <= scale (sqrt(S_T) -
+    sqrt(W_tau)), W_tau = w |p_tau|^2. With scale = R = D / 2 the result is at most 1.5 D sqrt(S_T).
+    All is observed; before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0).
     """
     scale, weight = arguments.positive("scale", scale), arguments.non_negative("start_up", start_up)
     across = diameter_of(diameter, radius)
@@ -133,7 +174,8 @@ def adaptive_half_space_regret(
 def half_space_squared_violation(
     *, lengths: StepLengths, radius: float, diameter: float, constraint_lipschitz: float
 ) -> float:
-    r"""Sum over rounds of the largest [g_{t,i}(x_t)]_+^2, for any steps and constraints that change at will (H1).
+    r"""Sum over rounds of the largest [g_{t,i}(x_t)]_+^2, for any steps and constraints that change
+    at will (H1).
 
     (Q) summed: sum r_t^2 <= R^2 + 2 D sum a_t + sum a_t^2, and [g_t(x_t)]_+ <= G_g r_t.
     """
@@ -143,9 +185,15 @@ def half_space_squared_violation(
 
 
 def half_space_violation(
-    *, horizon: int, lengths: StepLengths, radius: float, diameter: float, constraint_lipschitz: float
+    *,
+    horizon: int,
+    lengths: StepLengths,
+    radius: float,
+    diameter: float,
+    constraint_lipschitz: float,
 ) -> float:
-    """Sum over rounds of the largest [g_{t,i}(x_t)]_+: sqrt(T Q), Q the bound on the squares (H1)."""
+    """Sum over rounds of the largest [g_{t,i}(x_t)]_+: sqrt(T Q), Q the bound on the squares
+    (H1)."""
     squared = half_space_squared_violation(
         lengths=lengths, radius=radius, diameter=diameter, constraint_lipschitz=constraint_lipschitz
     )
@@ -153,10 +201,12 @@ def half_space_violation(
 
 
 def half_space_contraction(*, constraint_lipschitz: float, error_bound: float) -> float:
-    r"""1 - q, q = sqrt(1 - kappa^2 / G_g^2): what a feasibility step gains on the distance d_t to the feasible set (H3).
+    r"""1 - q, q = sqrt(1 - kappa^2 / G_g^2): what a feasibility step gains on the distance d_t to
+    the feasible set (H3).
 
-    Fixed constraints with max_i [g_i(x)]_+ >= kappa d(x). (Q) with the nearest feasible point for x, and
-    r_t >= v_t / G_g >= (kappa / G_g) d_t: d_{t+1} <= q d_t + a_t. A kappa above G_g says no more than kappa = G_g.
+    Fixed constraints with max_i [g_i(x)]_+ >= kappa d(x). (Q) with the nearest feasible point for
+    x, and r_t >= v_t / G_g >= (kappa / G_g) d_t: d_{t+1} <= q d_t + a_t. A kappa above G_g says no
+    more than kappa = G_g.
     """
     slope = arguments.positive("constraint_lipschitz", constraint_lipschitz)
     ratio = min(arguments.positive("error_bound", error_bound) / slope, 1.0) ** 2
@@ -164,27 +214,48 @@ def half_space_contraction(*, constraint_lipschitz: float, error_bound: float) -
 
 
 def half_space_distance(
-    *, lengths: StepLengths, constraint_lipschitz: float, error_bound: float, initial_distance: float = 0.0
+    *,
+    lengths: StepLengths,
+    constraint_lipschitz: float,
+    error_bound: float,
+    initial_distance: float = 0.0,
 ) -> float:
     """G_g times the largest distance to the feasible set: a bound on the peak violation (H3).
 
-    d_t <= q^(t-1) d_1 + (1 - q^(t-1)) a / (1 - q), a the longest step: at most the larger of d_1 and a / (1 - q).
+    d_t <= q^(t-1) d_1 + (1 - q^(t-1)) a / (1 - q), a the longest step: at most the larger of d_1
+    and a / (1 - q).
     """
-    gain = half_space_contraction(constraint_lipschitz=constraint_lipschitz, error_bound=error_bound)
+    gain = half_space_contraction(
+        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
+    )
     return constraint_lipschitz * max(initial_distance, lengths.longest / gain)
 
 
 def half_space_distance_violation(
-    *, lengths: StepLengths, constraint_lipschitz: float, error_bound: float, initial_distance: float = 0.0
+    *,
+    lengths: StepLengths,
+    constraint_lipschitz: float,
+    error_bound: float,
+    initial_distance: float = 0.0,
 ) -> float:
-    """Clipped violation: G_g sum d_t <= G_g (d_1 + sum a_t) / (1 - q), a convolution with 1, q, q^2, ... (H3)."""
-    gain = half_space_contraction(constraint_lipschitz=constraint_lipschitz, error_bound=error_bound)
+    """Clipped violation: G_g sum d_t <= G_g (d_1 + sum a_t) / (1 - q), a convolution with 1, q,
+    q^2, ... (H3)."""
+    gain = half_space_contraction(
+        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
+    )
     return constraint_lipschitz * (initial_distance + lengths.sums()[0]) / gain
 
 
 def half_space_distance_squared(
-    *, lengths: StepLengths, constraint_lipschitz: float, error_bound: float, initial_distance: float = 0.0
+    *,
+    lengths: StepLengths,
+    constraint_lipschitz: float,
+    error_bound: float,
+    initial_distance: float = 0.0,
 ) -> float:
-    """Sum of squares of the largest constraint: G_g^2 (d_1^2 + sum a_t^2) / (1 - q)^2, the same convolution (H3)."""
-    gain = half_space_contraction(constraint_lipschitz=constraint_lipschitz, error_bound=error_bound)
+    """Sum of squares of the largest constraint: G_g^2 (d_1^2 + sum a_t^2) / (1 - q)^2, the same
+    convolution (H3)."""
+    gain = half_space_contraction(
+        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
+    )
     return (constraint_lipschitz / gain) ** 2 * (initial_distance**2 + lengths.sums()[1])

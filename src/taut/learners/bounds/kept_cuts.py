@@ -1,8 +1,10 @@
-r"""The memory of cuts on polyhedra: violation that does not grow with the horizon (docs/theory.md, H6 and H7).
+r"""The memory of cuts on polyhedra: violation that does not grow with the horizon (docs/theory.md,
+H6 and H7).
 
-Every round's constraints are positive multiples c (a_i.x - b_i), c <= G_g, |a_i| = 1, of some of M half-spaces, which an adversary
-chooses. One row that is violated most is revealed; it is stored if v_t > 0 or if its half-space excludes the point after the
-gradient step. The memory holds at least M cuts, so a stored cut stays.
+Every round's constraints are positive multiples c (a_i.x - b_i), c <= G_g, |a_i| = 1, of some of M
+half-spaces, which an adversary chooses. One row that is violated most is revealed; it is stored if
+v_t > 0 or if its half-space excludes the point after the gradient step. The memory holds at least M
+cuts, so a stored cut stays.
 """
 
 from __future__ import annotations
@@ -12,35 +14,48 @@ import math
 from ... import arguments
 from .half_space import half_space_contraction
 
-__all__ = ["all_cuts_violation", "kept_cuts_exact_violation", "kept_cuts_sweeps_violation", "kept_cuts_violation",
-           "kept_rows_violation"]  # fmt: skip
+__all__ = [
+    "all_cuts_violation",
+    "kept_cuts_exact_violation",
+    "kept_cuts_sweeps_violation",
+    "kept_cuts_violation",
+    "kept_rows_violation",
+]
 
 BASEL = math.pi**2 / 6 - 1
 """The sum of 1 / (t + 1)^2 over t = 1, 2, ..."""
 
 
 def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschitz: float) -> float:
-    r"""Clipped violation if sweeps go on until every kept cut holds within D / (t + 1)^2: (M + 0.65) G_g D (H6).
+    r"""Clipped violation if sweeps go on until every kept cut holds within D / (t + 1)^2: (M +
+    0.65) G_g D (H6).
 
-    If the revealed row was stored before, v_t <= G_g D / t^2; these sum to at most 0.65 G_g D, because no cut is stored before
-    round 1. Otherwise it is stored now, which happens at most M times, and v_t <= G_g D since the row holds at x.
+    If the revealed row was stored before, v_t <= G_g D / t^2; these sum to at most 0.65 G_g D,
+    because no cut is stored before round 1. Otherwise it is stored now, which happens at most M
+    times, and v_t <= G_g D since the row holds at x.
     """
     return (arguments.count("half_spaces", half_spaces) + BASEL) * constraint_lipschitz * diameter
 
 
 def kept_cuts_exact_violation(
-    *, half_spaces: int, longest: float, constraint_lipschitz: float, error_bound: float | None = None
+    *,
+    half_spaces: int,
+    longest: float,
+    constraint_lipschitz: float,
+    error_bound: float | None = None,
 ) -> float:
     r"""Clipped violation on a fixed polyhedron from a feasible start, with exact projections (H6).
 
-    G_g a min(M (M+1) / 2, M / (1-q)), a the longest step. At most M rounds violate. d_{t+1} <= d_t + a, and d_t = 0 where
-    v_t = 0, so a run of j violating rounds costs at most G_g a (1 + ... + j), and the lengths of runs add up to at most M;
-    with an error bound, d_t <= a / (1-q).
+    G_g a min(M (M+1) / 2, M / (1-q)), a the longest step. At most M rounds violate. d_{t+1} <= d_t
+    + a, and d_t = 0 where v_t = 0, so a run of j violating rounds costs at most G_g a (1 + ... +
+    j), and the lengths of runs add up to at most M; with an error bound, d_t <= a / (1-q).
     """
     count = arguments.count("half_spaces", half_spaces)
     most = count * (count + 1) / 2
     if error_bound is not None:
-        gain = half_space_contraction(constraint_lipschitz=constraint_lipschitz, error_bound=error_bound)
+        gain = half_space_contraction(
+            constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
+        )
         most = min(most, count / gain)
     return constraint_lipschitz * longest * most
 
@@ -54,44 +69,64 @@ def kept_cuts_sweeps_violation(
     sweeps: int,
     total_length: float,
 ) -> float:
-    r"""Clipped violation with a fixed number n of sweeps: G_g (M D + gamma^n sum a_t) / (1 - gamma^n) (H6).
+    r"""Clipped violation with a fixed number n of sweeps: G_g (M D + gamma^n sum a_t) / (1 -
+    gamma^n) (H6).
 
-    gamma = sqrt(1 - kappa^2 / (M + 1)), kappa = `regularity`: for every set of rows, the largest distance to one of them or to
-    the domain is at least kappa times the distance to their intersection. In one sweep the squared distance e to the
-    intersection falls by the sum of the squared moves, and each row's distance is at most the sum of the moves, so e shrinks by
-    gamma. e_{t+1} <= gamma^n (e_t + a_t), but for the M rounds that add a row, where e_{t+1} <= gamma^n (D + a_t).
+    gamma = sqrt(1 - kappa^2 / (M + 1)), kappa = `regularity`: for every set of rows, the largest
+    distance to one of them or to the domain is at least kappa times the distance to their
+    intersection. In one sweep the squared distance e to the intersection falls by the sum of the
+    squared moves, and each row's distance is at most the sum of the moves, so e shrinks by gamma.
+    e_{t+1} <= gamma^n (e_t + a_t), but for the M rounds that add a row, where e_{t+1} <= gamma^n (D
+    + a_t).
     """
     count = arguments.count("half_spaces", half_spaces)
-    shrink = math.sqrt(1 - min(arguments.positive("regularity", regularity), 1.0) ** 2 / (count + 1))
+    shrink = math.sqrt(
+        1 - min(arguments.positive("regularity", regularity), 1.0) ** 2 / (count + 1)
+    )
     shrink **= arguments.count("sweeps", sweeps)
     return constraint_lipschitz * (count * diameter + shrink * total_length) / (1 - shrink)
 
 
 def kept_rows_violation(
-    *, horizon: int, longest: float, constraint_count: int, constraint_lipschitz: float, constraint_smoothness: float,
+    *,
+    horizon: int,
+    longest: float,
+    constraint_count: int,
+    constraint_lipschitz: float,
+    constraint_smoothness: float,
     error_bound: float,
-) -> float:  # fmt: skip
-    r"""Clipped violation on the maximum of m smooth fixed rows, of which one maximal row is revealed per round (H7).
+) -> float:
+    r"""Clipped violation on the maximum of m smooth fixed rows, of which one maximal row is
+    revealed per round (H7).
 
-    The latest linear model of every row is kept, projections are exact, and the start is feasible. Peak V = G_g a / (1-q) (H3).
-    A row that is maximal now and was so last at x_tau has v <= (L/2) |x_t - x_tau|^2 <= sqrt(V L / 2) |x_t - x_tau|, and these
-    distances sum to at most m times the path length sum (a_t + d_t) <= T a (2-q) / (1-q). First appearances cost m V.
+    The latest linear model of every row is kept, projections are exact, and the start is feasible.
+    Peak V = G_g a / (1-q) (H3). A row that is maximal now and was so last at x_tau has v <= (L/2)
+    |x_t - x_tau|^2 <= sqrt(V L / 2) |x_t - x_tau|, and these distances sum to at most m times the
+    path length sum (a_t + d_t) <= T a (2-q) / (1-q). First appearances cost m V.
     """
-    gain = half_space_contraction(constraint_lipschitz=constraint_lipschitz, error_bound=error_bound)
+    gain = half_space_contraction(
+        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
+    )
     peak = constraint_lipschitz * longest / gain
     path = arguments.count("horizon", horizon) * longest * (1 + gain) / gain
     count = arguments.count("constraint_count", constraint_count)
     return count * (peak + math.sqrt(constraint_smoothness * peak / 2) * path)
 
 
-def all_cuts_violation(*, horizon: int, dimension: int, diameter: float, constraint_lipschitz: float) -> float:
-    r"""Clipped violation for any convex constraints if every cut is kept and projections are exact (H7).
+def all_cuts_violation(
+    *, horizon: int, dimension: int, diameter: float, constraint_lipschitz: float
+) -> float:
+    r"""Clipped violation for any convex constraints if every cut is kept and projections are exact
+    (H7).
 
-    x_t meets the cut of round s < t, so |x_t - x_s| >= v_s / G_g: decisions with v >= c G_g are c apart, and a set of diameter D,
-    which lies in a ball of radius D / sqrt 2, holds at most ((1 + sqrt 2) D / c)^d of them. Integrating min(T, .) over c:
-    (1 + sqrt 2) (d / (d-1)) G_g D T^(1 - 1/d), and G_g D (2 + ln T) for d = 1.
+    x_t meets the cut of round s < t, so |x_t - x_s| >= v_s / G_g: decisions with v >= c G_g are c
+    apart, and a set of diameter D, which lies in a ball of radius D / sqrt 2, holds at most ((1 +
+    sqrt 2) D / c)^d of them. Integrating min(T, .) over c: (1 + sqrt 2) (d / (d-1)) G_g D T^(1 -
+    1/d), and G_g D (2 + ln T) for d = 1.
     """
     horizon, d = arguments.count("horizon", horizon), arguments.count("dimension", dimension)
     if d == 1:
         return constraint_lipschitz * diameter * (2 + math.log(horizon))
-    return (1 + math.sqrt(2)) * d / (d - 1) * constraint_lipschitz * diameter * horizon ** (1 - 1 / d)
+    return (
+        (1 + math.sqrt(2)) * d / (d - 1) * constraint_lipschitz * diameter * horizon ** (1 - 1 / d)
+    )

@@ -1,4 +1,5 @@
-r"""Parameters of Clipped-OGD that minimise its own guarantee: regret plus a weight times violation."""
+r"""Parameters of Clipped-OGD that minimise its own guarantee: regret plus a weight times
+violation."""
 
 from __future__ import annotations
 
@@ -23,21 +24,37 @@ class ClippedParameters(NamedTuple):
 
 
 def clipped_objective(
-    *, eta: float, sigma: float, constants: Constants, horizon: int, weight: float,
+    *,
+    eta: float,
+    sigma: float,
+    constants: Constants,
+    horizon: int,
+    weight: float,
     initial_distance: float | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """What `optimal_parameters` minimises, for given parameters.
 
-    `clipped_regret` plus `weight` times `clipped_violation`, both in the form "sharp". With `initial_distance`, the
-    distance of x_1 to the feasible set (0 if x_1 is feasible), and an error bound that is known or follows from Slater's
-    condition, `error_bound_violation` replaces the latter where it is less; that needs constraints which do not change.
+    `clipped_regret` plus `weight` times `clipped_violation`, both in the form "sharp". With
+    `initial_distance`, the distance of x_1 to the feasible set (0 if x_1 is feasible), and an error
+    bound that is known or follows from Slater's condition, `error_bound_violation` replaces the
+    latter where it is less; that needs constraints which do not change.
     """
     radius, loss, slope, count = constants.need(*_NEEDED)
-    common = {"sigma": sigma, "loss_lipschitz": loss, "constraint_lipschitz": slope, "constraint_count": count}
+    common = {
+        "sigma": sigma,
+        "loss_lipschitz": loss,
+        "constraint_lipschitz": slope,
+        "constraint_count": count,
+    }
     weight = arguments.positive("weight", weight)
     regret = clipped_regret(horizon=horizon, eta=eta, radius=radius, form="sharp", **common)
     violation = clipped_violation(
-        horizon=horizon, eta=eta, radius=radius, loss_range=constants.loss_range, form="sharp", **common
+        horizon=horizon,
+        eta=eta,
+        radius=radius,
+        loss_range=constants.loss_range,
+        form="sharp",
+        **common,
     )
     kappa = _error_bound(constants, radius)
     if initial_distance is not None and kappa is not None:
@@ -51,23 +68,29 @@ def clipped_objective(
 def optimal_parameters(
     constants: Constants, horizon: int, weight: float, *, initial_distance: float | None = None
 ) -> ClippedParameters:
-    r"""The (eta, sigma) with the least bound on regret + `weight` times the violation summed over the horizon.
+    r"""The (eta, sigma) with the least bound on regret + `weight` times the violation summed over
+    the horizon.
 
-    Without an error bound (see `clipped_objective`) the sum to minimise is, with k = m G_g^2 / (2 sigma),
+    Without an error bound (see `clipped_objective`) the sum to minimise is, with k = m G_g^2 / (2
+    sigma),
 
         R^2 / (2 eta) + eta T G_f^2 / (2 (1-k)) + weight sqrt(T sigma W),
         W = min over c of (R^2 / 2 + eta F T + (1 + 1/c) eta^2 T G_f^2 / 2) / (1 - k - k c):
 
-    sums, products, powers and 1/(1 - a sum of products) of positive quantities, so a geometric programme, convex in
-    (ln eta, ln sigma); two nested golden-section searches find the minimum. Compared with a point where the sum is
-    J, any eta below R^2 / (2 J), any eta above R / (G_f sqrt(T)) and any sigma above 2 (J / (weight R))^2 / T is
-    worse, which brackets the search. With an error bound the sum is R^2 / (2 eta) + a eta + b, a and b depending on
-    sigma alone, so the best eta is R / sqrt(2 a); sigma is found by a scan and a golden-section search, and the better
+    sums, products, powers and 1/(1 - a sum of products) of positive quantities, so a geometric
+    programme, convex in (ln eta, ln sigma); two nested golden-section searches find the minimum.
+    Compared with a point where the sum is J, any eta below R^2 / (2 J), any eta above R / (G_f
+    sqrt(T)) and any sigma above 2 (J / (weight R))^2 / T is worse, which brackets the search. With
+    an error bound the sum is R^2 / (2 eta) + a eta + b, a and b depending on sigma alone, so the
+    best eta is R / sqrt(2 a); sigma is found by a scan and a golden-section search, and the better
     of the two optima is returned.
     """
     radius, loss, slope, count = constants.need(*_NEEDED)
     radius, loss = arguments.positive("radius", radius), arguments.positive("loss_lipschitz", loss)
-    slope, count = arguments.positive("constraint_lipschitz", slope), arguments.count("constraint_count", count)
+    slope, count = (
+        arguments.positive("constraint_lipschitz", slope),
+        arguments.count("constraint_count", count),
+    )
     horizon, weight = arguments.count("horizon", horizon), arguments.positive("weight", weight)
     spread = range_of_losses(constants.loss_range, loss, radius)
     least = count * slope**2 / 2
@@ -90,7 +113,9 @@ def optimal_parameters(
         return _golden(lambda eta: bound(eta, sigma), low_eta, top)
 
     # below sigma = m G_g^2 both bounds only grow
-    sigma = _golden(lambda value: bound(best_eta(value), value), 2 * least, max(high_sigma, 4 * least))
+    sigma = _golden(
+        lambda value: bound(best_eta(value), value), 2 * least, max(high_sigma, 4 * least)
+    )
     found = [ClippedParameters(best_eta(sigma), sigma)]
     kappa = _error_bound(constants, radius)
     if initial_distance is not None and kappa is not None:
@@ -98,9 +123,12 @@ def optimal_parameters(
         common |= {"constraint_lipschitz": slope, "constraint_count": count}
 
         def affine(sigma: float) -> tuple[float, float]:
-            """The eta that is best for this sigma, and the objective there: R^2 / (2 eta) + a eta + b."""
+            """The eta that is best for this sigma, and the objective there: R^2 / (2 eta) + a eta +
+            b."""
             per_eta = error_bound_violation(sigma=sigma, loss_lipschitz=loss, **common)
-            rest = error_bound_violation(sigma=sigma, loss_lipschitz=0.0, initial_distance=initial_distance, **common)
+            rest = error_bound_violation(
+                sigma=sigma, loss_lipschitz=0.0, initial_distance=initial_distance, **common
+            )
             a = split(sigma).loss_factor * loss**2 * horizon / 2 + weight * per_eta
             return radius / math.sqrt(2 * a), radius * math.sqrt(2 * a) + weight * rest
 
@@ -109,14 +137,19 @@ def optimal_parameters(
     return min(
         found,
         key=lambda p: clipped_objective(
-            eta=p.eta, sigma=p.sigma, constants=constants, horizon=horizon, weight=weight,
+            eta=p.eta,
+            sigma=p.sigma,
+            constants=constants,
+            horizon=horizon,
+            weight=weight,
             initial_distance=initial_distance,
         ),
-    )  # fmt: skip
+    )
 
 
 def _error_bound(constants: Constants, radius: float) -> float | None:
-    """The error bound, or the one that Slater's condition gives for a domain of at most twice the radius."""
+    """The error bound, or the one that Slater's condition gives for a domain of at most twice the
+    radius."""
     if constants.error_bound is not None or constants.slater is None:
         return constants.error_bound
     return error_bound_from_slater(slater=constants.slater, distance=2 * radius)
@@ -127,9 +160,11 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def _golden(function: Callable[[float], float], low: float, high: float, rounds: int = 48) -> float:
-    """The minimiser of a function that is unimodal in the logarithm of its argument, to about 1e-8 relative.
+    """The minimiser of a function that is unimodal in the logarithm of its argument, to about 1e-8
+    relative.
 
-    The interval shrinks to 1e-10 of its length, but nearer to the minimum the values differ by rounding only.
+    The interval shrinks to 1e-10 of its length, but nearer to the minimum the values differ by
+    rounding only.
     """
     a, b = math.log(low), math.log(high)
     c, d = b - _GOLDEN * (b - a), a + _GOLDEN * (b - a)

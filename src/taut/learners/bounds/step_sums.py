@@ -1,4 +1,5 @@
-"""Blocks that the bounds share: sums of step sizes, and the two ways of splitting the squared norm of a step."""
+"""Blocks that the bounds share: sums of step sizes, and the two ways of splitting the squared norm
+of a step."""
 
 from __future__ import annotations
 
@@ -16,10 +17,12 @@ FORMS = ("paper", "scale-aware", "sharp")
 
 @dataclass(frozen=True)
 class Steps:
-    r"""The step sizes eta_t = scale / (t + offset)^exponent, t = 1, 2, ..., with an upper bound on their sums.
+    r"""The step sizes eta_t = scale / (t + offset)^exponent, t = 1, 2, ..., with an upper bound on
+    their sums.
 
-    A decreasing convex function lies below its average over an interval centred at t (Hermite-Hadamard), hence
-    sum_{t=1}^T (t + o)^-p <= integral of s^-p from o + 1/2 to o + T + 1/2.
+    A decreasing convex function lies below its average over an interval centred at t
+    (Hermite-Hadamard), hence sum_{t=1}^T (t + o)^-p <= integral of s^-p from o + 1/2 to o + T +
+    1/2.
     """
 
     scale: float
@@ -45,10 +48,13 @@ class Steps:
         logarithm, rest = math.log1p(horizon / low), 1 - power
         if rest == 0:
             return logarithm
-        return math.pow(low, rest) * math.expm1(rest * logarithm) / rest  # (high^rest - low^rest) / rest
+        return (
+            math.pow(low, rest) * math.expm1(rest * logarithm) / rest
+        )  # (high^rest - low^rest) / rest
 
     def distance_term(self, horizon: int, radius: float, diameter: float) -> float:
-        """At least sum_t (b_t - b_{t+1}) / (2 eta_t), b_1 <= radius^2 and b_t <= diameter^2, steps not increasing.
+        """At least sum_t (b_t - b_{t+1}) / (2 eta_t), b_1 <= radius^2 and b_t <= diameter^2, steps
+        not increasing.
 
         Abel summation: b_1 / (2 eta_1) + sum_{t>1} b_t (1/eta_t - 1/eta_{t-1}) / 2.
         """
@@ -65,9 +71,10 @@ class Split:
         |a + b|^2 <= (1 + 1/c) G_f^2 + (1 + c) m G_g^2 |lambda|^2,
 
     so the loss is charged A = 1 + 1/c times and the slack left for the violation is
-    alpha = 1 - (1 + c) k, k = m G_g^2 / (2 sigma). The paper's choice is c = 1/m, giving A = m + 1 and
-    alpha = 1 - (m+1) G_g^2 / (2 sigma), with G_f = G_g = G = max(G_f, G_g) in the form "paper". The form "sharp"
-    takes the best c for each result: the learner does not depend on c, so neither must its guarantee.
+    alpha = 1 - (1 + c) k, k = m G_g^2 / (2 sigma). The paper's choice is c = 1/m, giving A = m + 1
+    and alpha = 1 - (m+1) G_g^2 / (2 sigma), with G_f = G_g = G = max(G_f, G_g) in the form "paper".
+    The form "sharp" takes the best c for each result: the learner does not depend on c, so neither
+    must its guarantee.
     """
 
     form: str
@@ -78,9 +85,15 @@ class Split:
 
     @classmethod
     def checked(
-        cls, form: str, sigma: float, loss_lipschitz: float, constraint_lipschitz: float, constraint_count: int
+        cls,
+        form: str,
+        sigma: float,
+        loss_lipschitz: float,
+        constraint_lipschitz: float,
+        constraint_count: int,
     ) -> Split:
-        """The split for numbers that a user gave, refused where the theorem says nothing about them."""
+        """The split for numbers that a user gave, refused where the theorem says nothing about
+        them."""
         form = arguments.one_of("form", form, FORMS)
         sigma = arguments.positive("sigma", sigma)
         loss = arguments.non_negative("loss_lipschitz", loss_lipschitz)
@@ -92,8 +105,8 @@ class Split:
         least = factor * constraint**2 / 2
         if sigma <= least:
             raise OutsideTheorem(
-                f"sigma: got {sigma:g}; expected more than {name} G^2 / 2 = {least:g}, else the feasibility step "
-                f"overshoots and the theorem (form {form!r}) says nothing"
+                f"sigma: got {sigma:g}; expected more than {name} G^2 / 2 = {least:g}, else the "
+                f"feasibility step overshoots and the theorem (form {form!r}) says nothing"
             )
         return cls(form, sigma, loss, constraint, count)
 
@@ -106,7 +119,9 @@ class Split:
     def slack(self) -> float:
         """1 - k, or 1 - (m + 1) k / m unless the form is "sharp"."""
         factor = self.constraint_count if self.form == "sharp" else self.constraint_count + 1
-        return exact_difference(2 * self.sigma, factor, self.constraint_lipschitz) / (2 * self.sigma)
+        return exact_difference(2 * self.sigma, factor, self.constraint_lipschitz) / (
+            2 * self.sigma
+        )
 
     @property
     def loss_factor(self) -> float:
@@ -122,22 +137,33 @@ class Split:
             return (fixed + (self.constraint_count + 1) * charged) / slack
         if charged == 0 or k == 0:  # c -> 0 costs nothing, or c -> infinity does
             return (fixed + charged) / slack
-        # d/dc (P + Q/c) / (1 - k - kc) = 0  <=>  k P c^2 + 2 k Q c - (1 - k) Q = 0, P = fixed + charged. With the root
-        # S below, c = (1 - k) Q / (k Q + S), 1 - k - kc = (1 - k) S / (k Q + S) and Q / c = (k Q + S) / (1 - k).
+        # d/dc (P + Q/c) / (1 - k - kc) = 0  <=>  k P c^2 + 2 k Q c - (1 - k) Q = 0, P = fixed +
+        # charged. With the root S below, c = (1 - k) Q / (k Q + S), 1 - k - kc = (1 - k) S / (k Q +
+        # S) and Q / c = (k Q + S) / (1 - k).
         part, total = k * charged, fixed + charged
         root = math.sqrt(part * (part + slack * total))
         return (total + (part + root) / slack) * (part + root) / (slack * root)
 
 
 def exact_difference(value: float, factor: int, root: float) -> float:
-    """value - factor * root^2, rounded once: a rounded square would leave few digits of a small difference."""
+    """value - factor * root^2, rounded once: a rounded square would leave few digits of a small
+    difference."""
     return float(Fraction(value) - factor * Fraction(root) ** 2)
 
 
 def range_of_losses(loss_range: float | None, loss_lipschitz: float, radius: float) -> float:
-    """F, or, where it is not known, G_f times twice the radius, which no two points of the domain exceed."""
-    largest = 2 * arguments.positive("radius", radius) * arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    return largest if loss_range is None else min(arguments.non_negative("loss_range", loss_range), largest)
+    """F, or, where it is not known, G_f times twice the radius, which no two points of the domain
+    exceed."""
+    largest = (
+        2
+        * arguments.positive("radius", radius)
+        * arguments.non_negative("loss_lipschitz", loss_lipschitz)
+    )
+    return (
+        largest
+        if loss_range is None
+        else min(arguments.non_negative("loss_range", loss_range), largest)
+    )
 
 
 def diameter_of(diameter: float | None, radius: float) -> float:

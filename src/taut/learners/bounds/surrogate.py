@@ -1,17 +1,21 @@
-r"""Lyapunov surrogates: Sinha and Vaze (2024), the quadratic potential, and the strongly convex form.
+r"""Lyapunov surrogates: Sinha and Vaze (2024), the quadratic potential, and the strongly convex
+form.
 
-    Q_t = Q_{t-1} + b_g [g_t(x_t)]_+,   w_t = Phi_t'(Q_t),   h_t = V b_f df_t(x_t) + w_t b_g dg_t(x_t) 1[g_t(x_t) > 0]
+    Q_t = Q_{t-1} + b_g [g_t(x_t)]_+,   w_t = Phi_t'(Q_t),
+        h_t = V b_f df_t(x_t) + w_t b_g dg_t(x_t) 1[g_t(x_t) > 0]
     x_{t+1} = P_B(x_t - r h_t / sqrt(2 B_t)),   B_t = sum_{s<=t} |h_s|^2
 
-The potential Phi_t is convex and increasing, and does not increase with t, so Phi_t(Q_t) - Phi_{t-1}(Q_{t-1}) is at most
-w_t b_g [g_t(x_t)]_+, and [g_t(x_t)]_+ <= dg_t(x_t).(x_t - x) for every x that is feasible in round t. The AdaGrad steps give
-sum_t h_t.(x_t - x) <= k sqrt(B_T) with k = (D^2/r + r) / sqrt(2), D the diameter, and |h_t| <= V b_f G_f + w_t b_g G_g. With
-A = k b_f G_f, the share of the loss, and C = k b_g G_g, that of the constraint, this is
+The potential Phi_t is convex and increasing, and does not increase with t, so Phi_t(Q_t) -
+Phi_{t-1}(Q_{t-1}) is at most w_t b_g [g_t(x_t)]_+, and [g_t(x_t)]_+ <= dg_t(x_t).(x_t - x) for
+every x that is feasible in round t. The AdaGrad steps give sum_t h_t.(x_t - x) <= k sqrt(B_T) with
+k = (D^2/r + r) / sqrt(2), D the diameter, and |h_t| <= V b_f G_f + w_t b_g G_g. With A = k b_f G_f,
+the share of the loss, and C = k b_g G_g, that of the constraint, this is
 
-    Phi_T(Q_T) + V b_f Regret_T <= A V sqrt(T) + C sqrt(sum_t w_t^2).                                              (#)
+    Phi_T(Q_T) + V b_f Regret_T <= A V sqrt(T) + C sqrt(sum_t w_t^2).   (#)
 
-Tuned, r = D, b_f = 1 / (2 G_f D) and b_g = 1 / (2 G_g D), so A = C = 1/sqrt(2). Everything here follows from (#) and from
--Regret_T <= F T. Constraints may change in every round; [g] is the largest one.
+Tuned, r = D, b_f = 1 / (2 G_f D) and b_g = 1 / (2 G_g D), so A = C = 1/sqrt(2). Everything here
+follows from (#) and from -Regret_T <= F T. Constraints may change in every round; [g] is the
+largest one.
 """
 
 from __future__ import annotations
@@ -33,84 +37,153 @@ __all__ = [
 
 
 def surrogate_regret(
-    *, horizon: int, penalty: float, rate: float, loss_scale: float, constraint_scale: float, reach: float,
-    diameter: float, loss_lipschitz: float, constraint_lipschitz: float,
-) -> float:  # fmt: skip
-    r"""Regret with Phi(q) = exp(lam q) - 1: (A V sqrt(T) + theta) / (V b_f), theta = C lam sqrt(T), if theta <= 1.
+    *,
+    horizon: int,
+    penalty: float,
+    rate: float,
+    loss_scale: float,
+    constraint_scale: float,
+    reach: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
+) -> float:
+    r"""Regret with Phi(q) = exp(lam q) - 1: (A V sqrt(T) + theta) / (V b_f), theta = C lam sqrt(T),
+    if theta <= 1.
 
-    sum_t w_t^2 <= lam^2 T E^2 with E = exp(lam Q_T) >= 1, so (#) reads (1 - theta) E + V b_f Regret <= 1 + A V sqrt(T). Tuned
-    with lam = 1 / (2 sqrt(T)): 2 G_f D (sqrt(T/2) + 0.354 / V). `rate` is lam, `reach` is r.
+    sum_t w_t^2 <= lam^2 T E^2 with E = exp(lam Q_T) >= 1, so (#) reads (1 - theta) E + V b_f Regret
+    <= 1 + A V sqrt(T). Tuned with lam = 1 / (2 sqrt(T)): 2 G_f D (sqrt(T/2) + 0.354 / V). `rate` is
+    lam, `reach` is r.
     """
-    shares = _Shares(penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz)
+    shares = _Shares(
+        penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz
+    )
     rounds = arguments.count("horizon", horizon)
     theta = _theta(shares, rate, rounds)
     return (shares.loss * penalty * math.sqrt(rounds) + theta) / (penalty * loss_scale)
 
 
 def surrogate_violation(
-    *, horizon: int, penalty: float, rate: float, loss_scale: float, constraint_scale: float, reach: float,
-    diameter: float, loss_lipschitz: float, constraint_lipschitz: float, loss_range: float | None = None,
-) -> float:  # fmt: skip
-    r"""Clipped violation: ln((1 + A V sqrt(T) + V b_f F T) / (1 - theta)) / (lam b_g), if theta < 1.
+    *,
+    horizon: int,
+    penalty: float,
+    rate: float,
+    loss_scale: float,
+    constraint_scale: float,
+    reach: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
+    loss_range: float | None = None,
+) -> float:
+    r"""Clipped violation: ln((1 + A V sqrt(T) + V b_f F T) / (1 - theta)) / (lam b_g), if theta <
+    1.
 
-    Tuned: 4 G_g D sqrt(T) ln(1.55 (1 + V sqrt(T/2) + V T / 2)). F = `loss_range`, G_f times the diameter if it is unknown.
+    Tuned: 4 G_g D sqrt(T) ln(1.55 (1 + V sqrt(T/2) + V T / 2)). F = `loss_range`, G_f times the
+    diameter if it is unknown.
     """
-    shares = _Shares(penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz)
+    shares = _Shares(
+        penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz
+    )
     rounds = arguments.count("horizon", horizon)
     theta = _theta(shares, rate, rounds)
     if theta >= 1:
-        raise OutsideTheorem(f"rate: got {rate:g}, which makes theta = {theta:g}; expected theta below 1")
+        raise OutsideTheorem(
+            f"rate: got {rate:g}, which makes theta = {theta:g}; expected theta below 1"
+        )
     gain = penalty * loss_scale * _range(loss_range, loss_lipschitz, diameter) * rounds
-    return math.log((1 + shares.loss * penalty * math.sqrt(rounds) + gain) / (1 - theta)) / (rate * constraint_scale)
+    return math.log((1 + shares.loss * penalty * math.sqrt(rounds) + gain) / (1 - theta)) / (
+        rate * constraint_scale
+    )
 
 
 def anytime_surrogate_regret(
-    *, horizon: int, penalty: float, loss_scale: float, constraint_scale: float, reach: float, diameter: float,
-    loss_lipschitz: float, constraint_lipschitz: float,
-) -> float:  # fmt: skip
+    *,
+    horizon: int,
+    penalty: float,
+    loss_scale: float,
+    constraint_scale: float,
+    reach: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
+) -> float:
     r"""Regret with Phi_t(q) = q^2 / sqrt(t), for every T: sqrt(T) (A V + C^2 (1 + ln T)) / (V b_f).
 
-    Q does not decrease, so sum_t w_t^2 = 4 sum_t Q_t^2 / t <= 4 Q_T^2 (1 + ln T); the largest value of
-    2 C sqrt(1 + ln T) Q - Q^2 / sqrt(T) over Q is C^2 (1 + ln T) sqrt(T).
+    Q does not decrease, so sum_t w_t^2 = 4 sum_t Q_t^2 / t <= 4 Q_T^2 (1 + ln T); the largest value
+    of 2 C sqrt(1 + ln T) Q - Q^2 / sqrt(T) over Q is C^2 (1 + ln T) sqrt(T).
     """
-    shares = _Shares(penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz)
+    shares = _Shares(
+        penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz
+    )
     rounds = arguments.count("horizon", horizon)
     total = shares.loss * penalty + shares.constraint**2 * (1 + math.log(rounds))
     return math.sqrt(rounds) * total / (penalty * loss_scale)
 
 
 def anytime_surrogate_violation(
-    *, horizon: int, penalty: float, loss_scale: float, constraint_scale: float, reach: float, diameter: float,
-    loss_lipschitz: float, constraint_lipschitz: float, loss_range: float | None = None,
-) -> float:  # fmt: skip
-    r"""Clipped violation: Q / b_g, Q the root of q^2 - 2 c q = V (A T + b_f F T^(3/2)), c = C sqrt(T (1 + ln T))."""
-    shares = _Shares(penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz)
+    *,
+    horizon: int,
+    penalty: float,
+    loss_scale: float,
+    constraint_scale: float,
+    reach: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
+    loss_range: float | None = None,
+) -> float:
+    r"""Clipped violation: Q / b_g, Q the root of q^2 - 2 c q = V (A T + b_f F T^(3/2)), c = C
+    sqrt(T (1 + ln T))."""
+    shares = _Shares(
+        penalty, loss_scale, constraint_scale, reach, diameter, loss_lipschitz, constraint_lipschitz
+    )
     rounds = arguments.count("horizon", horizon)
     middle = shares.constraint * math.sqrt(rounds * (1 + math.log(rounds)))
     gain = loss_scale * _range(loss_range, loss_lipschitz, diameter) * rounds**1.5
-    return (middle + math.sqrt(middle**2 + penalty * (shares.loss * rounds + gain))) / constraint_scale
+    return (
+        middle + math.sqrt(middle**2 + penalty * (shares.loss * rounds + gain))
+    ) / constraint_scale
 
 
 def strong_surrogate_regret(
-    *, horizon: int, penalty: float, strong_convexity: float, loss_lipschitz: float, constraint_lipschitz: float
+    *,
+    horizon: int,
+    penalty: float,
+    strong_convexity: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
 ) -> float:
-    r"""Regret with Phi(q) = q^2, x_{t+1} = P_B(x_t - h_t / (V H t)), Q_t = sum [g]_+: G_f^2 ln(eT) / (2 H (1 - u)).
+    r"""Regret with Phi(q) = q^2, x_{t+1} = P_B(x_t - h_t / (V H t)), Q_t = sum [g]_+: G_f^2 ln(eT)
+    / (2 H (1 - u)).
 
-    u = 2 G_g^2 ln(eT) / (V H) must be below 1. Strong convexity of V f_t cancels the distances, which leaves
-    Q_T^2 + V Regret <= sum_t |h_t|^2 / (2 V H t) with |h_t|^2 <= (1 + c) V^2 G_f^2 + (1 + 1/c) 4 Q_T^2 G_g^2 for every c > 0;
-    the best c makes (1 + 1/c) u = 1. At V = 8 G_g^2 ln(eT) / H that is 2/3 of Sinha and Vaze's (G_f^2 / H) ln(eT), c = 1.
+    u = 2 G_g^2 ln(eT) / (V H) must be below 1. Strong convexity of V f_t cancels the distances,
+    which leaves Q_T^2 + V Regret <= sum_t |h_t|^2 / (2 V H t) with |h_t|^2 <= (1 + c) V^2 G_f^2 +
+    (1 + 1/c) 4 Q_T^2 G_g^2 for every c > 0; the best c makes (1 + 1/c) u = 1. At V = 8 G_g^2 ln(eT)
+    / H that is 2/3 of Sinha and Vaze's (G_f^2 / H) ln(eT), c = 1.
     """
     curve = _Curve(penalty, strong_convexity, loss_lipschitz, constraint_lipschitz, horizon)
     return curve.base / (1 - curve.share)
 
 
 def strong_surrogate_violation(
-    *, horizon: int, penalty: float, strong_convexity: float, diameter: float, loss_lipschitz: float,
-    constraint_lipschitz: float, loss_range: float | None = None,
-) -> float:  # fmt: skip
-    r"""Clipped violation: sqrt(V ((1 + c) a + F T) / (1 - (1 + 1/c) u)), a = G_f^2 ln(eT) / (2 H), at the best c > 0."""
+    *,
+    horizon: int,
+    penalty: float,
+    strong_convexity: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_lipschitz: float,
+    loss_range: float | None = None,
+) -> float:
+    r"""Clipped violation: sqrt(V ((1 + c) a + F T) / (1 - (1 + 1/c) u)), a = G_f^2 ln(eT) / (2 H),
+    at the best c > 0."""
     curve = _Curve(penalty, strong_convexity, loss_lipschitz, constraint_lipschitz, horizon)
-    a, u, gain = curve.base, curve.share, _range(loss_range, loss_lipschitz, diameter) * curve.horizon
+    a, u, gain = (
+        curve.base,
+        curve.share,
+        _range(loss_range, loss_lipschitz, diameter) * curve.horizon,
+    )
     if a == 0 or u == 0:  # c -> infinity, or c -> 0, costs nothing
         return math.sqrt(penalty * (a + gain) / (1 - u))
     c = (a * u + math.sqrt(a**2 * u**2 + a * (1 - u) * (a + gain) * u)) / (a * (1 - u))
@@ -165,8 +238,8 @@ class _Curve:
         if self.share >= 1:
             least = 2 * self.constraint_lipschitz**2 * self._logarithm / self.strong_convexity
             raise OutsideTheorem(
-                f"penalty: got {self.penalty:g}; expected more than 2 G_g^2 ln(eT) / H = {least:g}, else the multiplier "
-                "grows too fast for the step"
+                f"penalty: got {self.penalty:g}; expected more than 2 G_g^2 ln(eT) / H = "
+                f"{least:g}, else the multiplier grows too fast for the step"
             )
 
     @property
@@ -176,7 +249,12 @@ class _Curve:
     @property
     def share(self) -> float:
         """u."""
-        return 2 * self.constraint_lipschitz**2 * self._logarithm / (self.penalty * self.strong_convexity)
+        return (
+            2
+            * self.constraint_lipschitz**2
+            * self._logarithm
+            / (self.penalty * self.strong_convexity)
+        )
 
     @property
     def base(self) -> float:
@@ -188,12 +266,16 @@ def _theta(shares: _Shares, rate: float, rounds: int) -> float:
     theta = shares.constraint * arguments.positive("rate", rate) * math.sqrt(rounds)
     if theta > 1:
         raise OutsideTheorem(
-            f"rate: got {rate:g}; expected at most {rate / theta:g} for {rounds} rounds, else the potential grows faster "
-            "than the steps allow"
+            f"rate: got {rate:g}; expected at most {rate / theta:g} for {rounds} rounds, else the "
+            "potential grows faster than the steps allow"
         )
     return theta
 
 
 def _range(loss_range: float | None, loss_lipschitz: float, diameter: float) -> float:
     largest = loss_lipschitz * diameter
-    return largest if loss_range is None else min(arguments.non_negative("loss_range", loss_range), largest)
+    return (
+        largest
+        if loss_range is None
+        else min(arguments.non_negative("loss_range", loss_range), largest)
+    )

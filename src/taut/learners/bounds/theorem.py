@@ -1,4 +1,5 @@
-"""What all formulas share: the error of a formula whose theorem does not cover its parameters, and a check of numbers."""
+"""What all formulas share: the error of a formula whose theorem does not cover its parameters, and
+a check of numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Formula = TypeVar("Formula", bound=Callable[..., Any])
 
 
 class OutsideTheorem(ValueError):
-    """The parameters are admissible numbers, but the theorem says nothing about them; the text says why."""
+    """The parameters are admissible numbers, but the theorem says nothing about them; the text says
+    why."""
 
 
 def with_numbers(formula: Formula) -> Formula:
@@ -25,7 +27,11 @@ def with_numbers(formula: Formula) -> Formula:
     Without it, NaN could give a bound that is a number: max(0, NaN) is 0 in Python.
     """
     declared = inspect.signature(formula).parameters
-    real = {name for name, one in declared.items() if str(one.annotation).split(" |")[0] in ("float", "int")}
+    real = {
+        name
+        for name, one in declared.items()
+        if str(one.annotation).split(" |")[0] in ("float", "int")
+    }
     flags = {name for name, one in declared.items() if one.annotation == "bool"}
     places = tuple(declared)
 

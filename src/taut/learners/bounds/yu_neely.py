@@ -4,12 +4,12 @@ r"""Yu and Neely (2020), fixed affine constraints g(x) = A x - b, with explicit 
     x_{t+1} minimises  df_t(x_t).x + (Q_{t+1} + q(x_t)).q(x) + alpha |x - x_t|^2  over the domain.
 
 Q_{t+1} >= |q(x_t)| in every row, so the weights Q_{t+1} + q(x_t) are not negative, and
-(|Q_{t+1}|^2 - |Q_t|^2) / 2 <= Q_t.q(x_t) + |q(x_t)|^2. The minimised function is 2 alpha strongly convex. With
-2 q(x_t).q(x_{t+1}) >= |q(x_t)|^2 + |q(x_{t+1})|^2 - gamma^2 |A|^2 |x_{t+1} - x_t|^2 and
-c = alpha - gamma^2 |A|^2 / 2 > 0 this gives, for every x of the domain,
+(|Q_{t+1}|^2 - |Q_t|^2) / 2 <= Q_t.q(x_t) + |q(x_t)|^2. The minimised function is 2 alpha strongly
+convex. With 2 q(x_t).q(x_{t+1}) >= |q(x_t)|^2 + |q(x_{t+1})|^2 - gamma^2 |A|^2 |x_{t+1} - x_t|^2
+and c = alpha - gamma^2 |A|^2 / 2 > 0 this gives, for every x of the domain,
 
     (|Q_{t+2}|^2 - |q(x_{t+1})|^2) / 2 - (|Q_{t+1}|^2 - |q(x_t)|^2) / 2 + df_t(x_t).(x_t - x)
-        <= (Q_{t+1} + q(x_t)).q(x) + alpha (|x_t - x|^2 - |x_{t+1} - x|^2) + G_f^2 / (4 c).                            (*)
+        <= (Q_{t+1} + q(x_t)).q(x) + alpha (|x_t - x|^2 - |x_{t+1} - x|^2) + G_f^2 / (4 c).   (*)
 
 The brackets on the left are never negative, and the first one is zero, because Q_2 = |q(x_1)|.
 """
@@ -25,12 +25,19 @@ __all__ = ["yu_neely_excess", "yu_neely_regret"]
 
 
 def yu_neely_regret(
-    *, horizon: int, gain: float, proximity: float, norm: float, radius: float, loss_lipschitz: float
+    *,
+    horizon: int,
+    gain: float,
+    proximity: float,
+    norm: float,
+    radius: float,
+    loss_lipschitz: float,
 ) -> float:
     r"""Regret: alpha R^2 + G_f^2 T / (4 c); no Slater point is needed.
 
-    (*) summed at a feasible x. `gain` is gamma, `proximity` alpha and `norm` |A|, the operator norm. At gamma = T^(1/4),
-    alpha = (|A|^2 + 1) sqrt(T) / 2: ((|A|^2 + 1) R^2 + G_f^2) sqrt(T) / 2.
+    (*) summed at a feasible x. `gain` is gamma, `proximity` alpha and `norm` |A|, the operator
+    norm. At gamma = T^(1/4), alpha = (|A|^2 + 1) sqrt(T) / 2: ((|A|^2 + 1) R^2 + G_f^2) sqrt(T) /
+    2.
     """
     room = _room(gain, proximity, norm)
     slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
@@ -39,24 +46,41 @@ def yu_neely_regret(
 
 
 def yu_neely_excess(
-    *, horizon: int, gain: float, proximity: float, norm: float, radius: float, diameter: float,
-    loss_lipschitz: float, constraint_range: float, constraint_count: int, slater: float | None = None,
+    *,
+    horizon: int,
+    gain: float,
+    proximity: float,
+    norm: float,
+    radius: float,
+    diameter: float,
+    loss_lipschitz: float,
+    constraint_range: float,
+    constraint_count: int,
+    slater: float | None = None,
     loss_range: float | None = None,
-) -> float:  # fmt: skip
-    r"""Sum over rounds of g_k(x_t), each k: O(1) with a Slater point at the authors' parameters, O(T^(1/4)) without.
+) -> float:
+    r"""Sum over rounds of g_k(x_t), each k: O(1) with a Slater point at the authors' parameters,
+    O(T^(1/4)) without.
 
-    The sum is at most Q_{T+1,k} / gamma. Let C = F + G_f^2 / (4 c) and let G = gamma sqrt(m) max|g| bound |q|. Without a Slater
-    point (*) summed gives |Q_{T+1}|^2 <= G^2 + 2 alpha R^2 + 2 C T. With g <= -epsilon at some x,
-    W_t = (|Q_{t+1}|^2 - |q(x_t)|^2) / 2 + alpha |x_t - x|^2 changes by at most C - gamma epsilon (|Q_{t+1}| - G), so it falls while
-    |Q_{t+1}| > theta = C / (gamma epsilon) + G, and |Q_{T+1}|^2 <= G^2 + 2 alpha D^2 + max(theta^2, 2 C + 2 gamma epsilon G).
+    The sum is at most Q_{T+1,k} / gamma. Let C = F + G_f^2 / (4 c) and let G = gamma sqrt(m) max|g|
+    bound |q|. Without a Slater point (*) summed gives |Q_{T+1}|^2 <= G^2 + 2 alpha R^2 + 2 C T.
+    With g <= -epsilon at some x, W_t = (|Q_{t+1}|^2 - |q(x_t)|^2) / 2 + alpha |x_t - x|^2 changes
+    by at most C - gamma epsilon (|Q_{t+1}| - G), so it falls while
+    |Q_{t+1}| > theta = C / (gamma epsilon) + G, and |Q_{T+1}|^2 <= G^2 + 2 alpha D^2 + max(theta^2,
+    2 C + 2 gamma epsilon G).
     """
     room = _room(gain, proximity, norm)
-    slope, rounds = arguments.non_negative("loss_lipschitz", loss_lipschitz), arguments.count("horizon", horizon)
+    slope, rounds = (
+        arguments.non_negative("loss_lipschitz", loss_lipschitz),
+        arguments.count("horizon", horizon),
+    )
     radius, across = arguments.positive("radius", radius), arguments.positive("diameter", diameter)
     height = arguments.non_negative("constraint_range", constraint_range)
     largest = gain * math.sqrt(arguments.count("constraint_count", constraint_count)) * height
     reach = (
-        slope * across if loss_range is None else min(arguments.non_negative("loss_range", loss_range), slope * across)
+        slope * across
+        if loss_range is None
+        else min(arguments.non_negative("loss_range", loss_range), slope * across)
     )
     cost = reach + slope**2 / (4 * room)
     square = 2 * proximity * radius**2 + 2 * cost * rounds
@@ -64,10 +88,13 @@ def yu_neely_excess(
         margin = gain * arguments.positive("slater", slater)
         if margin > gain * height:
             raise OutsideTheorem(
-                f"slater: got {slater:g}; expected at most constraint_range = {height:g}, which bounds |g|"
+                f"slater: got {slater:g}; expected at most constraint_range = {height:g}, which "
+                "bounds |g|"
             )
         theta = cost / margin + largest
-        square = min(square, 2 * proximity * across**2 + max(theta**2, 2 * cost + 2 * margin * largest))
+        square = min(
+            square, 2 * proximity * across**2 + max(theta**2, 2 * cost + 2 * margin * largest)
+        )
     return math.sqrt(largest**2 + square) / gain
 
 
@@ -76,7 +103,7 @@ def _room(gain: float, proximity: float, norm: float) -> float:
     least = arguments.positive("gain", gain) ** 2 * arguments.non_negative("norm", norm) ** 2 / 2
     if arguments.positive("proximity", proximity) <= least:
         raise OutsideTheorem(
-            f"proximity: got {proximity:g}; expected more than gain^2 |A|^2 / 2 = {least:g}, else the constraint's step "
-            "overshoots"
+            f"proximity: got {proximity:g}; expected more than gain^2 |A|^2 / 2 = {least:g}, else "
+            "the constraint's step overshoots"
         )
     return proximity - least

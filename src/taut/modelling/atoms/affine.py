@@ -1,8 +1,8 @@
 """Rules for CVXPY's affine atoms: how each one reads in `jax.numpy`.
 
-A rule takes the atom and returns the operation on the values of its operands. Indices and shapes are known
-when the expression is translated, so selections become slices and pads rather than gathers and scatters
-wherever that is cheaper inside a compiled loop.
+A rule takes the atom and returns the operation on the values of its operands. Indices and shapes
+are known when the expression is translated, so selections become slices and pads rather than
+gathers and scatters wherever that is cheaper inside a compiled loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MOST_SLICES = 4  # a selection made of more pieces than this is cheaper as one g
 
 
 def axes_of(atom: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that the axis atom reduces in an array of `ndim` dimensions: all if it names none."""
+    """The axes that the axis atom reduces in an array of `ndim` dimensions: all if it names
+    none."""
     if atom.axis is None or ndim == 0:
         return tuple(range(ndim))
     return tuple(atom.axis) if isinstance(atom.axis, tuple) else (int(atom.axis),)
@@ -41,7 +42,8 @@ def fit(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 
 def reshape(x: jax.Array, shape: tuple[int, ...], order: str = "F") -> jax.Array:
-    """Reshape in column order (CVXPY's default) or row order, without a transpose where the two agree."""
+    """Reshape in column order (CVXPY's default) or row order, without a transpose where the two
+    agree."""
     if order == "C" or _order_is_free(x.shape, shape):
         return jnp.reshape(x, shape)
     return jnp.transpose(jnp.reshape(jnp.transpose(x), shape[::-1]))
@@ -59,7 +61,9 @@ def take(x: jax.Array, index: np.ndarray[Any, Any]) -> jax.Array:
     if pieces is None:
         out = flat.at[places].get(mode="promise_in_bounds")
     else:
-        parts = [jax.lax.slice_in_dim(flat, piece.start, piece.stop, piece.step or 1) for piece in pieces]
+        parts = [
+            jax.lax.slice_in_dim(flat, piece.start, piece.stop, piece.step or 1) for piece in pieces
+        ]
         out = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
     return jnp.reshape(out, index.shape)
 
@@ -159,12 +163,15 @@ def _special_index(atom: Any) -> Operation:
 
 def _hstack(atom: Any) -> Operation:
     return lambda *parts: jnp.concatenate(
-        [jnp.reshape(x, (-1,)) if x.ndim == 0 else x for x in parts], axis=min(len(atom.shape) - 1, 1)
+        [jnp.reshape(x, (-1,)) if x.ndim == 0 else x for x in parts],
+        axis=min(len(atom.shape) - 1, 1),
     )
 
 
 def _vstack(atom: Any) -> Operation:
-    return lambda *parts: jnp.concatenate([jnp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in parts], axis=0)
+    return lambda *parts: jnp.concatenate(
+        [jnp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in parts], axis=0
+    )
 
 
 def _concatenate(atom: Any) -> Operation:
@@ -220,7 +227,8 @@ def _kron(atom: Any) -> Operation:
 
 
 def _convolve(atom: Any) -> Operation:
-    """Sums of the anti-diagonals of the outer product, lined up by shearing it one place per row."""
+    """Sums of the anti-diagonals of the outer product, lined up by shearing it one place per
+    row."""
 
     def operation(a: jax.Array, b: jax.Array) -> jax.Array:
         m, n = a.size, b.size

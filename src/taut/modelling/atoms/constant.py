@@ -10,14 +10,16 @@ __all__ = ["constant_value", "is_constant"]
 
 
 def is_constant(expression: Any) -> bool:
-    """Whether the expression has no variable and no parameter (CVXPY counts parameters as constants)."""
+    """Whether the expression has no variable and no parameter (CVXPY counts parameters as
+    constants)."""
     return not expression.variables() and not expression.parameters()
 
 
 def constant_value(expression: Any) -> np.ndarray[Any, Any] | None:
     """The value of a constant expression as a dense array of the expression's shape, else None.
 
-    Complex numbers whose imaginary parts all vanish become real; other complex values stay as they are.
+    Complex numbers whose imaginary parts all vanish become real; other complex values stay as they
+    are.
     """
     if not is_constant(expression):
         return None

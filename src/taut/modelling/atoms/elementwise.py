@@ -79,7 +79,8 @@ def _quad_over_lin(atom: Any) -> Operation:
             return total if known == 1 else total / known
         scale = jnp.reshape(y, ())
         inside = scale > 0
-        # On the boundary y = 0 the function is 0 at x = 0 (where 0 is a subgradient) and infinite elsewhere.
+        # On the boundary y = 0 the function is 0 at x = 0 (where 0 is a subgradient) and infinite
+        # elsewhere.
         outside = jnp.where(total > 0, jnp.inf, 0).astype(total.dtype)
         return jnp.where(inside, total / jnp.where(inside, scale, 1), outside)
 
@@ -141,7 +142,8 @@ def _geometric_mean(atom: Any) -> Operation:
 
 
 def _perspective(atom: Any) -> Operation:
-    """The perspective `s f(x / s)`; at s = 0 the recession function if it was given, else infinite."""
+    """The perspective `s f(x / s)`; at s = 0 the recession function if it was given, else
+    infinite."""
     from ..translate import translate
 
     ids = [variable.id for variable in atom.f.variables()]

@@ -1,14 +1,15 @@
-"""Convex and concave functions whose JAX derivative is a subgradient everywhere, also where JAX alone fails.
+"""Convex and concave functions whose JAX derivative is a subgradient everywhere, also where JAX
+alone fails.
 
-Plain `jax.numpy` gives NaN for the gradient of a norm at zero or of a geometric mean on its boundary. The
-functions here carry their own derivative rule (`jax.custom_jvp`, so forward and reverse mode, `vmap` and
-second derivatives all work). At a kink the rule picks one subgradient of a convex function, one supergradient
-of a concave one.
+Plain `jax.numpy` gives NaN for the gradient of a norm at zero or of a geometric mean on its
+boundary. The functions here carry their own derivative rule (`jax.custom_jvp`, so forward and
+reverse mode, `vmap` and second derivatives all work). At a kink the rule picks one subgradient of a
+convex function, one supergradient of a concave one.
 
-Some concave functions (roots, entropy, geometric means) have an infinite slope on the boundary of their
-domain, where no supergradient exists. There the rule gives a finite slope that obeys the supergradient
-inequality up to an error of the order of the square root of machine precision: infinity would turn into NaN
-as soon as the chain rule multiplies it with a zero.
+Some concave functions (roots, entropy, geometric means) have an infinite slope on the boundary of
+their domain, where no supergradient exists. There the rule gives a finite slope that obeys the
+supergradient inequality up to an error of the order of the square root of machine precision:
+infinity would turn into NaN as soon as the chain rule multiplies it with a zero.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def _smaller_jvp(primals: Pair, tangents: Pair) -> Pair:
 def largest(x: jax.Array, axes: Axes) -> jax.Array:
     """The largest entry over `axes`; at a tie the derivative is that of the first one.
 
-    JAX's own rule looks for entries that equal the maximum. A compiler that computes the entries twice, with other rounding,
-    makes it find none, and the derivative infinite.
+    JAX's own rule looks for entries that equal the maximum. A compiler that computes the entries
+    twice, with other rounding, makes it find none, and the derivative infinite.
     """
     return jnp.max(x, axes)
 
@@ -117,12 +118,15 @@ def _euclidean_norm_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[j
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def convex_norm(x: jax.Array, p: float, axes: Axes) -> jax.Array:
-    """The p-norm for p > 1 over `axes`, which stay with length one; the subgradient at zero is zero."""
+    """The p-norm for p > 1 over `axes`, which stay with length one; the subgradient at zero is
+    zero."""
     return _scaled_norm(jnp.abs(x), p, axes)[0]
 
 
 @convex_norm.defjvp
-def _convex_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+def _convex_norm_jvp(
+    p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> Pair:
     (x,), (dx,) = primals, tangents
     norm, ratio = _scaled_norm(jnp.abs(x), p, axes)
     return norm, jnp.sum(jnp.sign(x) * power(ratio, p - 1) * dx, axes, keepdims=True)
@@ -131,8 +135,8 @@ def _convex_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: 
 def _scaled_norm(x: jax.Array, p: float, axes: Axes) -> Pair:
     """Norm of the entries `x >= 0`, and their ratios to it (zero at the origin).
 
-    Dividing by the largest entry first (for p < 0: the smallest) keeps the powers in range. The result does
-    not depend on that scale, so it is exempt from differentiation.
+    Dividing by the largest entry first (for p < 0: the smallest) keeps the powers in range. The
+    result does not depend on that scale, so it is exempt from differentiation.
     """
     extreme = (jnp.max if p > 0 else jnp.min)(x, axes, keepdims=True)
     scale = jax.lax.stop_gradient(jnp.where(extreme > 0, extreme, 1))
@@ -144,19 +148,27 @@ def _scaled_norm(x: jax.Array, p: float, axes: Axes) -> Pair:
 
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def concave_norm(x: jax.Array, p: float, axes: Axes) -> jax.Array:
-    """The "p-norm" for p < 1 over `axes`, which stay with length one: minus infinity unless all `x >= 0`."""
+    """The "p-norm" for p < 1 over `axes`, which stay with length one: minus infinity unless all `x
+    >= 0`."""
     inside = jnp.all(x >= 0, axes, keepdims=True)
     return jnp.where(inside, _scaled_norm(x, p, axes)[0], -jnp.inf)
 
 
 @concave_norm.defjvp
-def _concave_norm_jvp(p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+def _concave_norm_jvp(
+    p: float, axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> Pair:
     (x,), (dx,) = primals, tangents
     small, tiny = _precision(x)
     largest = jnp.max(x, axes, keepdims=True)
-    # For p < 0 the slope on the boundary is finite; any positive floor far below the other entries shows it. XLA may multiply it
-    # by numbers below one, and must not get a number so small that it counts as zero.
-    floor = tiny / small**2 if p < 0 else jnp.where(largest > 0, largest, 1) * max(small ** (1 / p), tiny**0.5)
+    # For p < 0 the slope on the boundary is finite; any positive floor far below the other entries
+    # shows it. XLA may multiply it by numbers below one, and must not get a number so small that it
+    # counts as zero.
+    floor = (
+        tiny / small**2
+        if p < 0
+        else jnp.where(largest > 0, largest, 1) * max(small ** (1 / p), tiny**0.5)
+    )
     _, ratio = _scaled_norm(jnp.where(x > 0, x, floor), p, axes)
     return concave_norm(x, p, axes), jnp.sum(power(ratio, p - 1) * dx, axes, keepdims=True)
 
@@ -216,14 +228,17 @@ def cross_entropy(x: jax.Array, y: jax.Array) -> jax.Array:
 @cross_entropy.defjvp
 def _cross_entropy_jvp(primals: Pair, tangents: Pair) -> Pair:
     (x, y), (dx, dy) = primals, tangents
-    # At the origin every ratio r gives the subgradient (log r + 1, -r), because the function is homogeneous.
+    # At the origin every ratio r gives the subgradient (log r + 1, -r), because the function is
+    # homogeneous.
     ratio = jnp.where(y > 0, x / jnp.where(y > 0, y, 1), 1)
     return cross_entropy(x, y), (_guarded_log(ratio) + 1) * dx - ratio * dy
 
 
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     """Logarithm of the sum of exponentials over `axes`, which stay with length one."""
-    shift = jax.lax.stop_gradient(jnp.max(x, axes, keepdims=True))  # the result does not depend on it
+    shift = jax.lax.stop_gradient(
+        jnp.max(x, axes, keepdims=True)
+    )  # the result does not depend on it
     return jnp.log(jnp.sum(jnp.exp(x - shift), axes, keepdims=True)) + shift
 
 
@@ -243,7 +258,8 @@ def _huber_jvp(primals: Pair, tangents: Pair) -> Pair:
 
 
 def top_sum(x: jax.Array, k: float) -> jax.Array:
-    """Sum of the `k` largest entries along the last axis, for any k > 0; ties share their weight evenly."""
+    """Sum of the `k` largest entries along the last axis, for any k > 0; ties share their weight
+    evenly."""
     length = x.shape[-1]
     if k >= length:
         return jnp.sum(x, -1)
@@ -257,8 +273,9 @@ def top_sum(x: jax.Array, k: float) -> jax.Array:
 
 
 def product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Matrix product. Small products of matrix and vector are spelled out, so that XLA fuses them with their
-    surroundings; batches of them would otherwise become library calls that cost many times the arithmetic.
+    """Matrix product. Small products of matrix and vector are spelled out, so that XLA fuses them
+    with their surroundings; batches of them would otherwise become library calls that cost many
+    times the arithmetic.
     """
     if sorted((a.ndim, b.ndim)) != [1, 2] or max(a.size, b.size) > SMALL_MATRIX:
         return jnp.matmul(a, b)
@@ -288,14 +305,17 @@ def quadratic(matrix: np.ndarray[Any, Any]) -> Callable[[jax.Array], jax.Array]:
 def geometric_mean(weights: np.ndarray[Any, Any], axes: Axes) -> Callable[[jax.Array], jax.Array]:
     """The function `x -> prod(x**weights)` over `axes`, which stay with length one.
 
-    `weights` broadcasts against x and sums to one over `axes`; entries of weight zero may have any sign.
+    `weights` broadcasts against x and sums to one over `axes`; entries of weight zero may have any
+    sign.
     """
     used = weights > 0
 
     def log_mean(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         logs = jnp.log(jnp.where(used, x, 1))
         share = jnp.broadcast_to(weights.astype(x.dtype), x.shape)
-        return jnp.sum(jnp.where(used, share * logs, 0), axes, keepdims=True), share / jnp.where(used, x, 1)
+        return jnp.sum(jnp.where(used, share * logs, 0), axes, keepdims=True), share / jnp.where(
+            used, x, 1
+        )
 
     @jax.custom_jvp
     def mean(x: jax.Array) -> jax.Array:
@@ -306,10 +326,13 @@ def geometric_mean(weights: np.ndarray[Any, Any], axes: Axes) -> Callable[[jax.A
         (x,), (dx,) = primals, tangents
         small, tiny = _precision(x)
         zero = used & (x <= 0)
-        # Raising the zeros to this floor changes the mean by a factor `small` times the other entries' part
-        # (by more if the weight of the zeros is so small that the floor would fall below all numbers).
+        # Raising the zeros to this floor changes the mean by a factor `small` times the other
+        # entries' part (by more if the weight of the zeros is so small that the floor would fall
+        # below all numbers).
         weight = jnp.sum(jnp.where(zero, weights.astype(x.dtype), 0), axes, keepdims=True)
-        floor = jnp.exp(jnp.maximum(math.log(small) / jnp.maximum(weight, tiny), 0.95 * math.log(tiny)))
+        floor = jnp.exp(
+            jnp.maximum(math.log(small) / jnp.maximum(weight, tiny), 0.95 * math.log(tiny))
+        )
         logarithm, slope = log_mean(jnp.where(zero, floor, x))
         return mean(x), jnp.sum(jnp.exp(logarithm) * slope * dx, axes, keepdims=True)
 

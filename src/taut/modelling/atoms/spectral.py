@@ -1,9 +1,9 @@
 """Rules for CVXPY's atoms of eigenvalues, singular values and inverses.
 
-JAX differentiates eigenvectors, which fails when eigenvalues repeat. The functions below need only the
-derivative of sums of eigenvalues or singular values, for which any choice of vectors gives a valid
-subgradient. JAX's decompositions take the symmetric part of their argument, so the functions of symmetric
-matrices are convex (or concave) on all square matrices.
+JAX differentiates eigenvectors, which fails when eigenvalues repeat. The functions below need only
+the derivative of sums of eigenvalues or singular values, for which any choice of vectors gives a
+valid subgradient. JAX's decompositions take the symmetric part of their argument, so the functions
+of symmetric matrices are convex (or concave) on all square matrices.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ Pair = tuple[jax.Array, jax.Array]
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def eigenvalue_sum(x: jax.Array, weights: tuple[float, ...]) -> jax.Array:
-    """Weighted sum of the largest eigenvalues; `weights` ascend with the eigenvalues and never decrease."""
+    """Weighted sum of the largest eigenvalues; `weights` ascend with the eigenvalues and never
+    decrease."""
     values = jnp.linalg.eigvalsh(x)[..., -len(weights) :]
     return jnp.matmul(values, jnp.asarray(weights, x.dtype))
 
 
 @eigenvalue_sum.defjvp
-def _eigenvalue_sum_jvp(weights: tuple[float, ...], primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+def _eigenvalue_sum_jvp(
+    weights: tuple[float, ...], primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> Pair:
     (x,), (dx,) = primals, tangents
     values, vectors = jnp.linalg.eigh(x)
     top, weight = vectors[..., -len(weights) :], jnp.asarray(weights, x.dtype)
@@ -49,7 +52,9 @@ def singular_value_sum(x: jax.Array, count: int) -> jax.Array:
 
 
 @singular_value_sum.defjvp
-def _singular_value_sum_jvp(count: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
+def _singular_value_sum_jvp(
+    count: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> Pair:
     (x,), (dx,) = primals, tangents
     left, values, right = jnp.linalg.svd(x, full_matrices=False)
     return jnp.sum(values[:count]), jnp.sum(jnp.matmul(left[:, :count], right[:count]) * dx)
@@ -71,7 +76,8 @@ def _spectral_entropy_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array])
 
 
 def _clean(values: jax.Array) -> jax.Array:
-    """Eigenvalues within rounding error of zero become zero: those of singular matrices come out negative."""
+    """Eigenvalues within rounding error of zero become zero: those of singular matrices come out
+    negative."""
     rounding = 4 * values.size * float(np.finfo(values.dtype).eps) * jnp.max(jnp.abs(values))
     return jnp.where(jnp.abs(values) <= rounding, 0, values)
 

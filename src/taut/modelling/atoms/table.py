@@ -1,8 +1,8 @@
 """The table of CVXPY atoms: which ones translate to JAX, and why the others do not.
 
-CVXPY exports classes (`cp.abs`) and functions that build trees of them (`cp.tv`); only the classes count
-here. They are found by name among the subclasses of `cvxpy.atoms.atom.Atom` that the installed CVXPY defines,
-so that a class which an older version lacks is no error.
+CVXPY exports classes (`cp.abs`) and functions that build trees of them (`cp.tv`); only the classes
+count here. They are found by name among the subclasses of `cvxpy.atoms.atom.Atom` that the
+installed CVXPY defines, so that a class which an older version lacks is no error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from . import affine, elementwise, spectral
 from .affine import Operation, Rule, is_negated
 from .constant import is_constant
 
-__all__ = ["REFUSED", "SUPPORTED", "UnsupportedAtom", "atom_classes", "operands", "operation", "refuse_unsupported"]
+__all__ = [
+    "REFUSED",
+    "SUPPORTED",
+    "UnsupportedAtom",
+    "atom_classes",
+    "operands",
+    "operation",
+    "refuse_unsupported",
+]
 
 _QUASI = "it is quasiconvex at best, and the guarantees need convexity"
 _GEOMETRIC = "it belongs to geometric programming, which is convex only after a change of variables"
@@ -34,9 +42,15 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "LogicExpression": _LOGIC,
         "Not": _LOGIC,
         "Or": _LOGIC,
-        "PartialProblem": "its value is the optimum of another problem; state that problem's variables and constraints",
+        "PartialProblem": (
+            "its value is the optimum of another problem; state that problem's variables and "
+            "constraints"
+        ),
         "Prod": _GEOMETRIC,
-        "SuppFuncAtom": "its value is the optimum of another problem; write the support function of the set, such as a norm",
+        "SuppFuncAtom": (
+            "its value is the optimum of another problem; write the support function of the set, "
+            "such as a norm"
+        ),
         "SymbolicQuadForm": "it is an internal step of CVXPY's solvers; write quad_form",
         "Xor": _LOGIC,
         "_NaryLogicExpression": _LOGIC,
@@ -97,7 +111,9 @@ def atom_classes() -> Iterator[type]:
 def _table() -> Mapping[type, Rule]:
     rules = {**affine.RULES, **elementwise.RULES, **spectral.RULES}
     classes = sorted(atom_classes(), key=lambda found: found.__name__)
-    return MappingProxyType({found: rules[found.__name__] for found in classes if found.__name__ in rules})
+    return MappingProxyType(
+        {found: rules[found.__name__] for found in classes if found.__name__ in rules}
+    )
 
 
 SUPPORTED: Mapping[type, Rule] = _table()
@@ -124,7 +140,8 @@ class UnsupportedAtom(ValueError):
 
 
 def refuse_unsupported(part: Any) -> None:
-    """Raise if an expression or constraint contains an atom that does not translate, except in its constant parts."""
+    """Raise if an expression or constraint contains an atom that does not translate, except in its
+    constant parts."""
     queue, seen = [part], set[int]()
     while queue:
         one = queue.pop()
@@ -152,8 +169,9 @@ def operation(atom: Any) -> Operation:
 def operands(atom: Any) -> list[Any]:
     """The expressions that the value of an atom depends on, in the order its operation takes them.
 
-    These are its arguments, and expressions that CVXPY keeps elsewhere. Sums subtract what is negated in them.
-    Reductions over all entries look through reshapes and transposes, which would only move the entries.
+    These are its arguments, and expressions that CVXPY keeps elsewhere. Sums subtract what is
+    negated in them. Reductions over all entries look through reshapes and transposes, which would
+    only move the entries.
     """
     name = type(atom).__name__
     args = list(atom.args)

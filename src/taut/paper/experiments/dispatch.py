@@ -9,7 +9,17 @@ import numpy as np
 
 from ...arena import demand as _demand
 from ...arena.contest import Contestant, described
-from ...arena.streams.dispatch import BALANCE, CAP, COST, DAY, EMISSION, LIMIT, SLOPE, Choice, problem
+from ...arena.streams.dispatch import (
+    BALANCE,
+    CAP,
+    COST,
+    DAY,
+    EMISSION,
+    LIMIT,
+    SLOPE,
+    Choice,
+    problem,
+)
 from ...judge.hindsight import hindsight
 from ...play.sweeps import Cell, sweep
 from ...problem.constants import SYMBOLS
@@ -21,8 +31,19 @@ if TYPE_CHECKING:
     from ...modelling.model import Model
 
 __all__ = [
-    "BALANCE", "CAP", "CHOICES", "COST", "DAY", "EMISSION", "LIMIT", "SLOPE", "Choice", "model", "play", "problem",
-]  # fmt: skip
+    "BALANCE",
+    "CAP",
+    "CHOICES",
+    "COST",
+    "DAY",
+    "EMISSION",
+    "LIMIT",
+    "SLOPE",
+    "Choice",
+    "model",
+    "play",
+    "problem",
+]
 
 CHOICES = (Choice(), Choice(40.0), Choice(30.0), Choice(emission_slope=0.2), Choice(domain="box"))
 
@@ -34,17 +55,22 @@ def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
     from ...modelling.model import from_cvxpy
 
     x, demand = cp.Variable(3, name="x"), cp.Parameter(name="demand", bounds=[0, most])
-    cost = cp.sum(cp.multiply(COST / 2, x**2) + cp.multiply(SLOPE, x)) + BALANCE * cp.square(cp.sum(x) - demand)
+    cost = cp.sum(cp.multiply(COST / 2, x**2) + cp.multiply(SLOPE, x)) + BALANCE * cp.square(
+        cp.sum(x) - demand
+    )
     limits = [] if choice.domain == "box" else [x <= LIMIT, x >= 0]
     cap = cp.sum(cp.multiply(EMISSION, x**2) + choice.emission_slope * x) <= CAP
     known = problem(choice, most, aggregated=False)
-    return from_cvxpy(cost, [cap, *limits], known.domain, known.constants, domain_binds=known.domain_binds)
+    return from_cvxpy(
+        cost, [cap, *limits], known.domain, known.constants, domain_binds=known.domain_binds
+    )
 
 
 def play(
-    choice: Choice, series: _demand.Demand | None = None,
+    choice: Choice,
+    series: _demand.Demand | None = None,
     contestants: Sequence[Contestant] | None = None,
-) -> xarray.Dataset:  # fmt: skip
+) -> xarray.Dataset:
     """Simulate all learners over the ten days and return cost and largest excess per round."""
     import xarray as xr
 
@@ -54,15 +80,27 @@ def play(
     instance = problem(choice, float(d.max()))
     best = hindsight(instance, d)
     cells = [
-        Cell(one.make(instance.constants, len(d)), instance, d, record=("loss", "excess"), name=one.name)
+        Cell(
+            one.make(instance.constants, len(d)),
+            instance,
+            d,
+            record=("loss", "excess"),
+            name=one.name,
+        )
         for one in contestants
     ]
     found = sweep(cells, progress=False).check()
     runs = [found[one.name] for one in contestants]
     data = xr.Dataset(
         {
-            "cost": (("contestant", "round"), np.stack([run.loss[0] for run in runs if run.loss is not None])),
-            "excess": (("contestant", "round"), np.stack([run.excess[0] for run in runs if run.excess is not None])),
+            "cost": (
+                ("contestant", "round"),
+                np.stack([run.loss[0] for run in runs if run.loss is not None]),
+            ),
+            "excess": (
+                ("contestant", "round"),
+                np.stack([run.excess[0] for run in runs if run.excess is not None]),
+            ),
             "best_cost": (("round",), _cost_of(best.decision[0], d)),
             "best": (("generator",), best.decision[0]),
             "demand": (("round",), d),
@@ -72,7 +110,10 @@ def play(
         coords={
             "contestant": [one.name for one in contestants],
             "label": ("contestant", [one.label for one in contestants]),
-            "parameters": ("contestant", [described(one.make(instance.constants, len(d))) for one in contestants]),
+            "parameters": (
+                "contestant",
+                [described(one.make(instance.constants, len(d))) for one in contestants],
+            ),
             "round": np.arange(1, len(d) + 1),
         },
         attrs={
@@ -81,7 +122,9 @@ def play(
             "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
             "constants": ", ".join(
-                f"{SYMBOLS[n]} = {v:.4g}" for n in SYMBOLS if (v := getattr(instance.constants, n)) is not None
+                f"{SYMBOLS[n]} = {v:.4g}"
+                for n in SYMBOLS
+                if (v := getattr(instance.constants, n)) is not None
             ),
         },
     )

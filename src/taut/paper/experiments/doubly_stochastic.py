@@ -1,4 +1,5 @@
-"""Approximation by doubly stochastic matrices (Fig. 2). Losses are strongly convex; each equality is two inequalities."""
+"""Approximation by doubly stochastic matrices (Fig. 2). Losses are strongly convex; each equality
+is two inequalities."""
 
 from __future__ import annotations
 
@@ -38,9 +39,12 @@ def model(choice: Choice = CHOICES[0]) -> Model:
 
 
 def play(
-    choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
+    choice: Choice,
+    horizons: Sequence[int],
+    seeds: int,
+    seed: int = 0,
     contestants: Sequence[Contestant] | None = None,
-) -> xarray.Dataset:  # fmt: skip
+) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences."""
     contestants = for_strongly_convex_losses() if contestants is None else contestants
     instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
@@ -52,21 +56,35 @@ def play(
 
 
 def _signed(
-    contestants: Sequence[Contestant], choice: Choice, orders: np.ndarray[Any, Any], horizons: Sequence[int], seeds: int
+    contestants: Sequence[Contestant],
+    choice: Choice,
+    orders: np.ndarray[Any, Any],
+    horizons: Sequence[int],
+    seeds: int,
 ) -> np.ndarray[Any, Any]:
     """Return the largest signed sum of a single constraint, by (contestant, seed, horizon).
 
-    The aggregated constraint max(h, -h) is never negative, so its signed sum cannot cancel. The sums of single constraints can.
+    The aggregated constraint max(h, -h) is never negative, so its signed sum cannot cancel. The
+    sums of single constraints can.
     """
     played, single = problem(choice), problem(choice, aggregated=False)
 
     cells = [
         Cell(
-            contestant.make(played.constants, max(horizons) if contestant.anytime else horizon), played, orders,
-            horizon=horizon, seeds=seeds, name=f"{contestant.name} / {horizon}", score=single,
+            contestant.make(played.constants, max(horizons) if contestant.anytime else horizon),
+            played,
+            orders,
+            horizon=horizon,
+            seeds=seeds,
+            name=f"{contestant.name} / {horizon}",
+            score=single,
         )
-        for contestant in contestants for horizon in horizons
-    ]  # fmt: skip
+        for contestant in contestants
+        for horizon in horizons
+    ]
     found = sweep(cells, progress=False).check()
-    columns = [[metrics.excess(found[f"{one.name} / {horizon}"]) for horizon in horizons] for one in contestants]
+    columns = [
+        [metrics.excess(found[f"{one.name} / {horizon}"]) for horizon in horizons]
+        for one in contestants
+    ]
     return np.moveaxis(np.asarray(columns), 1, -1)

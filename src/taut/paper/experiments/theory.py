@@ -1,4 +1,5 @@
-"""The theorems compared with measurements: growth with the horizon for several values of beta, and the bounds."""
+"""The theorems compared with measurements: growth with the horizon for several values of beta, and
+the bounds."""
 
 from __future__ import annotations
 
@@ -36,9 +37,12 @@ BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
 ANGLE = 0.1
 """How far the costs of the worst case are turned, in radians."""
 NAMES = {
-    "regret": "regret", "violation": "violation", "squared": "squared violation", "peak": "peak violation",
+    "regret": "regret",
+    "violation": "violation",
+    "squared": "squared violation",
+    "peak": "peak violation",
     "excess": "excess",
-}  # fmt: skip
+}
 """Names of the variables in the dataset, and the quantities they hold."""
 
 
@@ -62,39 +66,121 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5, Lemma 1, Proposition 1."""
-    plain, strong, inside, smooth = toy.problem(), strongly_convex_toy(), strongly_convex_toy(0.5), smooth_toy()
+    """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5,
+    Lemma 1, Proposition 1."""
+    plain, strong, inside, smooth = (
+        toy.problem(),
+        strongly_convex_toy(),
+        strongly_convex_toy(0.5),
+        smooth_toy(),
+    )
     corners = toy_by_corners()
     found = []
     for beta in BETAS:
         size = f"{beta:.3g}"
         trade, half = max(beta, 1 - beta), 1 - beta / 2
-        first, lemma = _powers(trade, half, 1 - beta, 0.0), _powers(trade, half, 1 - beta, -beta / 3)
-        fifth = _powers(trade, half, half, 0.0)  # the squared violation is at most its range times the violation
+        first, lemma = (
+            _powers(trade, half, 1 - beta, 0.0),
+            _powers(trade, half, 1 - beta, -beta / 3),
+        )
+        fifth = _powers(
+            trade, half, half, 0.0
+        )  # the squared violation is at most its range times the violation
         found += [
-            Case(f"theorem-1-{size}", "Clipped-OGD, toy", "Theorem 1, Propositions 2 and 3", beta,
-                 _always(plain), plain, _clipped(beta), first),
-            Case(f"paper-step-{size}", "Clipped-OGD, the paper's step", "Theorem 1, Propositions 2 and 3", beta,
-                 _always(plain), plain, _literal(beta), first),
-            Case(f"worst-case-{size}", "Clipped-OGD, the paper's step, worst case", "Theorem 1, Propositions 2 and 3",
-                 beta, _always(plain), plain, _literal(beta), first, "worst-case"),
-            Case(f"proposition-5-{size}", "A-OGD clipped, toy", "Proposition 5", beta,
-                 _always(plain), plain, _adaptive(beta), fifth),
-            Case(f"lemma-1-{size}", "Clipped-OGD, smooth constraint", "Lemma 1", beta,
-                 _always(smooth), smooth, _clipped(beta), lemma),
-        ]  # fmt: skip
+            Case(
+                f"theorem-1-{size}",
+                "Clipped-OGD, toy",
+                "Theorem 1, Propositions 2 and 3",
+                beta,
+                _always(plain),
+                plain,
+                _clipped(beta),
+                first,
+            ),
+            Case(
+                f"paper-step-{size}",
+                "Clipped-OGD, the paper's step",
+                "Theorem 1, Propositions 2 and 3",
+                beta,
+                _always(plain),
+                plain,
+                _literal(beta),
+                first,
+            ),
+            Case(
+                f"worst-case-{size}",
+                "Clipped-OGD, the paper's step, worst case",
+                "Theorem 1, Propositions 2 and 3",
+                beta,
+                _always(plain),
+                plain,
+                _literal(beta),
+                first,
+                "worst-case",
+            ),
+            Case(
+                f"proposition-5-{size}",
+                "A-OGD clipped, toy",
+                "Proposition 5",
+                beta,
+                _always(plain),
+                plain,
+                _adaptive(beta),
+                fifth,
+            ),
+            Case(
+                f"lemma-1-{size}",
+                "Clipped-OGD, smooth constraint",
+                "Lemma 1",
+                beta,
+                _always(smooth),
+                smooth,
+                _clipped(beta),
+                lemma,
+            ),
+        ]
     found += [
-        Case("theorem-2", "Our-strong, strongly convex toy", "Theorem 2", np.nan,
-             _always(strong), strong, lambda c, T: ClippedOGD.strongly_convex(c), _powers(0.0, 0.5, 0.0, 0.0)),
-        Case("theorem-2-inside", "Our-strong, optimum inside", "Theorem 2", np.nan,
-             _always(inside), inside, lambda c, T: ClippedOGD.strongly_convex(c), _powers(0.0, 0.5, 0.0, 0.0)),
-        Case("proposition-4", "OGD clipped, toy", "Proposition 4", np.nan,
-             _always(plain), plain, lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
-             _powers(0.5, 0.75, 0.75, 0.0)),
-        Case("proposition-1", "Clipped-OGD, log-sum-exp", "Proposition 1, temperature T^(1/6)", 0.5,
-             lambda T: log_sum_exp(corners, largest_temperature(corners, T)), corners, _clipped(0.5),
-             _powers(0.5, 0.75, 0.5, -1 / 6)),
-    ]  # fmt: skip
+        Case(
+            "theorem-2",
+            "Our-strong, strongly convex toy",
+            "Theorem 2",
+            np.nan,
+            _always(strong),
+            strong,
+            lambda c, T: ClippedOGD.strongly_convex(c),
+            _powers(0.0, 0.5, 0.0, 0.0),
+        ),
+        Case(
+            "theorem-2-inside",
+            "Our-strong, optimum inside",
+            "Theorem 2",
+            np.nan,
+            _always(inside),
+            inside,
+            lambda c, T: ClippedOGD.strongly_convex(c),
+            _powers(0.0, 0.5, 0.0, 0.0),
+        ),
+        Case(
+            "proposition-4",
+            "OGD clipped, toy",
+            "Proposition 4",
+            np.nan,
+            _always(plain),
+            plain,
+            lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
+            _powers(0.5, 0.75, 0.75, 0.0),
+        ),
+        Case(
+            "proposition-1",
+            "Clipped-OGD, log-sum-exp",
+            "Proposition 1, temperature T^(1/6)",
+            0.5,
+            lambda T: log_sum_exp(corners, largest_temperature(corners, T)),
+            corners,
+            _clipped(0.5),
+            _powers(0.5, 0.75, 0.5, -1 / 6),
+        ),
+    ]
     return tuple(found)
 
 
@@ -103,7 +189,8 @@ def _powers(regret: float, violation: float, squared: float, peak: float) -> dic
 
 
 def strongly_convex_toy(pull: float = 1.5) -> Problem:
-    """Return the toy problem with losses 0.5 ||x + pull c_t||^2, for which H = 1 and G_f = R + pull.
+    """Return the toy problem with losses 0.5 ||x + pull c_t||^2, for which H = 1 and G_f = R +
+    pull.
 
     With a pull of 0.5 the optimum is in the interior of the feasible set.
     """
@@ -124,15 +211,26 @@ def strongly_convex_toy(pull: float = 1.5) -> Problem:
 
 
 def smooth_toy() -> Problem:
-    """Return a problem with one smooth constraint, for Lemma 1: linear losses, (||x||^2 - 1) / 2 <= 0, ball of radius 3/2."""
+    """Return a problem with one smooth constraint, for Lemma 1: linear losses, (||x||^2 - 1) / 2 <=
+    0, ball of radius 3/2."""
     constants = Constants(
-        loss_lipschitz=1.0, constraint_lipschitz=1.5, constraint_range=0.625, constraint_smoothness=1.0, slater=0.5
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.5,
+        constraint_range=0.625,
+        constraint_smoothness=1.0,
+        slater=0.5,
     )
-    return Problem(lambda x, c: jnp.vdot(c, x), lambda x: 0.5 * (jnp.vdot(x, x) - 1), Ball(1.5, shape=2), constants)
+    return Problem(
+        lambda x, c: jnp.vdot(c, x),
+        lambda x: 0.5 * (jnp.vdot(x, x) - 1),
+        Ball(1.5, shape=2),
+        constants,
+    )
 
 
 def toy_by_corners() -> Problem:
-    """Return the toy problem with its constraint written as four smooth ones, +-x_1 +- x_2 <= 1, for aggregation."""
+    """Return the toy problem with its constraint written as four smooth ones, +-x_1 +- x_2 <= 1,
+    for aggregation."""
     signs = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     constants = Constants(
         loss_lipschitz=1.0,
@@ -141,34 +239,46 @@ def toy_by_corners() -> Problem:
         constraint_smoothness=0.0,
         slater=1.0,
     )
-    return Problem(lambda x, c: jnp.vdot(c, x), lambda x: signs @ x - 1, Ball(1.0, shape=2), constants)
+    return Problem(
+        lambda x, c: jnp.vdot(c, x), lambda x: signs @ x - 1, Ball(1.0, shape=2), constants
+    )
 
 
 def largest_temperature(problem: Problem, horizon: int) -> float:
-    """Return the largest temperature for which Lemma 1 covers Clipped-OGD on the log-sum-exp of the constraints.
+    """Return the largest temperature for which Lemma 1 covers Clipped-OGD on the log-sum-exp of the
+    constraints.
 
-    The lemma needs (L + tau G_g^2) level <= sigma, where the level is its bound on the violation of a round. With the step of
-    Theorem 1 the level falls like T^(-1/6), so tau grows like T^(1/6), and ln(m) / tau, the distance of the aggregate from the
-    maximum, falls as slowly.
+    The lemma needs (L + tau G_g^2) level <= sigma, where the level is its bound on the violation of
+    a round. With the step of Theorem 1 the level falls like T^(-1/6), so tau grows like T^(1/6),
+    and ln(m) / tau, the distance of the aggregate from the maximum, falls as slowly.
     """
-    known = log_sum_exp(problem, 1.0).constants  # radius, slopes and m = 1 do not depend on the temperature
+    known = log_sum_exp(
+        problem, 1.0
+    ).constants  # radius, slopes and m = 1 do not depend on the temperature
     learner = ClippedOGD.tuned(known, horizon)
     sigma, eta = float(learner.sigma), float(jax.tree.leaves(learner.eta)[0])
     radius, loss, slope = known.need("radius", "loss_lipschitz", "constraint_lipschitz")
     level = bounds.smooth_peak_violation(
-        eta=eta, sigma=sigma, radius=radius, loss_lipschitz=loss, constraint_lipschitz=slope, constraint_smoothness=0.0
+        eta=eta,
+        sigma=sigma,
+        radius=radius,
+        loss_lipschitz=loss,
+        constraint_lipschitz=slope,
+        constraint_smoothness=0.0,
     )
     smoothness = problem.constants.constraint_smoothness or 0.0
     return (sigma / level - smoothness) / slope**2 * (1 - 1e-12)
 
 
 def worst_case_costs(seeds: int, rounds: int) -> np.ndarray[Any, Any]:
-    """Return costs for which both terms of the regret bound, R^2 / (2 eta) and eta T, are reached up to constants.
+    """Return costs for which both terms of the regret bound, R^2 / (2 eta) and eta T, are reached
+    up to constants.
 
-    In the first part costs alternate between (1, 0) and (-1, 0): a learner with step eta is on the wrong side in every second
-    round and loses about eta / 2 per round against the decision 0. In the second part the cost is the same in every round: the
-    learner needs 1 / eta rounds to reach the vertex (-1, 0), where a cost that is turned by a small angle pushes it out of the
-    feasible set. The parts have different lengths for different seeds.
+    In the first part costs alternate between (1, 0) and (-1, 0): a learner with step eta is on the
+    wrong side in every second round and loses about eta / 2 per round against the decision 0. In
+    the second part the cost is the same in every round: the learner needs 1 / eta rounds to reach
+    the vertex (-1, 0), where a cost that is turned by a small angle pushes it out of the feasible
+    set. The parts have different lengths for different seeds.
     """
     costs = np.zeros((seeds, rounds, 2))
     for seed in range(seeds):
@@ -181,8 +291,9 @@ def worst_case_costs(seeds: int, rounds: int) -> np.ndarray[Any, Any]:
 
 def play(
     horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None
-) -> xarray.Dataset:  # fmt: skip
-    """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth exponents by case."""
+) -> xarray.Dataset:
+    """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth
+    exponents by case."""
     import xarray as xr
 
     chosen = cases() if chosen is None else chosen
@@ -193,7 +304,9 @@ def play(
         for instance in _distinct(random)
     }
     for instance in _distinct([case for case in chosen if case.stream == "worst-case"]):
-        columns = [hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons]
+        columns = [
+            hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons
+        ]
         best[id(instance), "worst-case"] = np.stack(columns, axis=-1)
 
     cells = {(i, T): _cell(i, case, T, c, seeds) for i, case in enumerate(chosen) for T in horizons}
@@ -212,8 +325,14 @@ def play(
             regret = every.of_regret(run.totals.loss, measured[-1]["regret"])
             trivial.append(every.by_quantity | ({} if regret is None else {"regret": regret}))
         values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
-        limits = {name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()}
-        return values, limits, {name: np.asarray([t.get(q, np.inf) for t in trivial]) for name, q in NAMES.items()}
+        limits = {
+            name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()
+        }
+        return (
+            values,
+            limits,
+            {name: np.asarray([t.get(q, np.inf) for t in trivial]) for name, q in NAMES.items()},
+        )
 
     found = [one(number, case) for number, case in enumerate(chosen)]
     data = xr.Dataset(
@@ -227,17 +346,30 @@ def play(
         }
     )
     for name, quantity in NAMES.items():
-        data[name] = (("case", "seed", "horizon"), np.stack([values[name] for values, _, _ in found]))
-        data[f"bound_{name}"] = (("case", "horizon"), np.stack([limits[name] for _, limits, _ in found]))
-        data[f"trivial_{name}"] = (("case", "horizon"), np.stack([trivial[name] for _, _, trivial in found]))
+        data[name] = (
+            ("case", "seed", "horizon"),
+            np.stack([values[name] for values, _, _ in found]),
+        )
+        data[f"bound_{name}"] = (
+            ("case", "horizon"),
+            np.stack([limits[name] for _, limits, _ in found]),
+        )
+        data[f"trivial_{name}"] = (
+            ("case", "horizon"),
+            np.stack([trivial[name] for _, _, trivial in found]),
+        )
         rates = [
             fit(quantity, horizons, values[name], case.allowed)
             for case, (values, _, _) in zip(chosen, found, strict=True)
         ]
         for part in ("exponent", "low", "high", "theory"):
             key = "measured" if part == "exponent" else part
-            data[f"{key}_{name}"] = (("case",), np.asarray([getattr(rate, part) for rate in rates], float))
-    # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether it leaves a feasible decision.
+            data[f"{key}_{name}"] = (
+                ("case",),
+                np.asarray([getattr(rate, part) for rate in rates], float),
+            )
+    # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether
+    # it leaves a feasible decision.
     data["literal_log_sum_exp"] = ((), find_feasible(log_sum_exp(toy_by_corners(), 1.0))[1])
     return data
 
@@ -246,20 +378,29 @@ def _cell(number: int, case: Case, horizon: int, random: np.ndarray[Any, Any], s
     """Return the simulation of one case for one horizon."""
     instance = case.family(horizon)
     return Cell(
-        case.make(instance.constants, horizon), instance,
-        random if case.stream == "random" else worst_case_costs(seeds, horizon), horizon=horizon, seeds=seeds,
-        score=None if instance is case.scored else case.scored, name=f"{number} / {horizon}",
-    )  # fmt: skip
+        case.make(instance.constants, horizon),
+        instance,
+        random if case.stream == "random" else worst_case_costs(seeds, horizon),
+        horizon=horizon,
+        seeds=seeds,
+        score=None if instance is case.scored else case.scored,
+        name=f"{number} / {horizon}",
+    )
 
 
-def _promised(case: Case, instance: Problem, learner: Learner, horizon: int, count: int) -> dict[str, float]:
-    """Return the bounds of the paper, for what is scored. Sharper bounds that use an error bound are left out."""
+def _promised(
+    case: Case, instance: Problem, learner: Learner, horizon: int, count: int
+) -> dict[str, float]:
+    """Return the bounds of the paper, for what is scored. Sharper bounds that use an error bound
+    are left out."""
     constants = instance.constants
     if constants.error_bound is not None:
         constants = constants.with_values(error_bound=None)
     if constants.slater is not None:
         constants = constants.with_values(slater=None)
-    excess = float(np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max())
+    excess = float(
+        np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max()
+    )
     setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
     found = translated(learner.guarantees(setting, horizon), instance, case.scored, horizon, count)
     return {one.quantity: one.bound for one in smallest(found).values() if one.bound is not None}

@@ -1,4 +1,5 @@
-"""The toy problem of the paper: linear losses under an l1 constraint in two dimensions (Fig. 1 and appendix A)."""
+"""The toy problem of the paper: linear losses under an l1 constraint in two dimensions (Fig. 1 and
+appendix A)."""
 
 from __future__ import annotations
 
@@ -39,10 +40,14 @@ def model(choice: Choice = CHOICES[0]) -> Model:
 
 
 def play(
-    choice: Choice, horizons: Sequence[int], seeds: int, seed: int = 0,
+    choice: Choice,
+    horizons: Sequence[int],
+    seeds: int,
+    seed: int = 0,
     contestants: Sequence[Contestant] | None = None,
-) -> xarray.Dataset:  # fmt: skip
-    """Simulate all learners for all horizons and sequences, and record the decisions on one sequence."""
+) -> xarray.Dataset:
+    """Simulate all learners for all horizons and sequences, and record the decisions on one
+    sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
     instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
     best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
@@ -63,15 +68,25 @@ def trajectories(
 ) -> np.ndarray[Any, Any]:
     """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
     cells = [
-        Cell(one.make(instance.constants, rounds), instance, c, horizon=rounds, record=("decisions",), name=one.name)
+        Cell(
+            one.make(instance.constants, rounds),
+            instance,
+            c,
+            horizon=rounds,
+            record=("decisions",),
+            name=one.name,
+        )
         for one in contestants
     ]
     found = sweep(cells, progress=False).check()
     return np.stack([np.asarray(found[one.name].decisions)[0] for one in contestants])
 
 
-def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float) -> dict[str, np.ndarray[Any, Any]]:
-    """Describe the trajectory of every learner by numbers, such as the share of rounds near the boundary."""
+def _habits(
+    paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Describe the trajectory of every learner by numbers, such as the share of rounds near the
+    boundary."""
     g = np.abs(paths).sum(axis=-1) - 1
     found: dict[str, list[float]] = {
         name: [] for name in ("touch", "near", "crossings", "high", "low", "share", "ring", "miss")
@@ -86,7 +101,8 @@ def _habits(paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: flo
         found["high"].append(float(after.max()))
         found["low"].append(float(after.min()))
         found["share"].append(float(np.mean(excess > 0)))
-        # On the outer ball and clearly outside the constraint, because for R = 1 the optimum itself is on the ball.
+        # On the outer ball and clearly outside the constraint, because for R = 1 the optimum itself
+        # is on the ball.
         ring = (np.linalg.norm(path, axis=-1) >= radius * (1 - 1e-3)) & (excess > 0.1)
         found["ring"].append(float(np.mean(ring)))
         found["miss"].append(float(np.linalg.norm(path[-len(path) // 20 :].mean(axis=0) - star)))

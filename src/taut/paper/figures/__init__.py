@@ -1,7 +1,9 @@
-"""Figures of the reproduction. Every function takes a stored dataset and returns a matplotlib figure; none simulates.
+"""Figures of the reproduction. Every function takes a stored dataset and returns a matplotlib
+figure; none simulates.
 
-Read `gallery` first (the list of figures, `draw_all`), then `paper` (the paper's figures), `theory` (growth and bounds),
-`captions`, and `style` (how each contestant is drawn). `run_figure(run)` draws a run of your own.
+Read `gallery` first (the list of figures, `draw_all`), then `paper` (the paper's figures), `theory`
+(growth and bounds), `captions`, and `style` (how each contestant is drawn). `run_figure(run)` draws
+a run of your own.
 """
 
 from ...play.plot import run_figure

@@ -1,4 +1,5 @@
-"""The list of all figures of the report with their captions, and functions that draw them from stored results."""
+"""The list of all figures of the report with their captions, and functions that draw them from
+stored results."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure: its file name, title and experiment, and the functions that draw it and write its caption."""
+    """One figure: its file name, title and experiment, and the functions that draw it and write its
+    caption."""
 
     name: str
     title: str
@@ -35,8 +37,11 @@ class Picture:
     caption: Callable[[xarray.Dataset], str]
 
 
-def _both(name: str, title: str, experiment: str, draw: Any, caption: Any) -> tuple[Picture, Picture]:
-    """Return the figure with the paper's parameters and the same figure with the scale-aware rule."""
+def _both(
+    name: str, title: str, experiment: str, draw: Any, caption: Any
+) -> tuple[Picture, Picture]:
+    """Return the figure with the paper's parameters and the same figure with the scale-aware
+    rule."""
     aware = {"rule": "scale-aware"}
     return (
         Picture(name, title, experiment, draw, caption),
@@ -51,8 +56,16 @@ def _both(name: str, title: str, experiment: str, draw: Any, caption: Any) -> tu
 
 
 GALLERY = (
-    *_both("figure-1-trajectories", "Fig. 1: toy, trajectories", "toy", paper.trajectories, captions.trajectories),
-    *_both("figure-4-toy", "Appendix figure: toy, sums against T", "toy", paper.sums, captions.sums),
+    *_both(
+        "figure-1-trajectories",
+        "Fig. 1: toy, trajectories",
+        "toy",
+        paper.trajectories,
+        captions.trajectories,
+    ),
+    *_both(
+        "figure-4-toy", "Appendix figure: toy, sums against T", "toy", paper.sums, captions.sums
+    ),
     *_both(
         "figure-2-doubly-stochastic",
         "Fig. 2: doubly stochastic matrices",
@@ -60,8 +73,20 @@ GALLERY = (
         paper.sums,
         captions.sums,
     ),
-    *_both("figure-3-dispatch", "Fig. 3: economic dispatch", "dispatch", paper.dispatch, captions.dispatch),
-    Picture("theory-clipped", "Theorem 1 and Lemma 1: growth and bounds", "theory", theory.clipped, captions.clipped),
+    *_both(
+        "figure-3-dispatch",
+        "Fig. 3: economic dispatch",
+        "dispatch",
+        paper.dispatch,
+        captions.dispatch,
+    ),
+    Picture(
+        "theory-clipped",
+        "Theorem 1 and Lemma 1: growth and bounds",
+        "theory",
+        theory.clipped,
+        captions.clipped,
+    ),
     Picture(
         "theory-regret",
         "Theorem 1 and Proposition 3: regret with the paper's step",
@@ -69,10 +94,18 @@ GALLERY = (
         theory.regret,
         captions.regret,
     ),
-    Picture("theory-strong", "Theorem 2 and Proposition 1", "theory", theory.strong, captions.strong),
-    Picture("theory-baselines", "Propositions 4 and 5", "theory", theory.baselines, captions.baselines),
     Picture(
-        "theory-exponents", "Growth exponents, measured and allowed", "theory", theory.exponents, captions.exponents
+        "theory-strong", "Theorem 2 and Proposition 1", "theory", theory.strong, captions.strong
+    ),
+    Picture(
+        "theory-baselines", "Propositions 4 and 5", "theory", theory.baselines, captions.baselines
+    ),
+    Picture(
+        "theory-exponents",
+        "Growth exponents, measured and allowed",
+        "theory",
+        theory.exponents,
+        captions.exponents,
     ),
 )
 
@@ -91,19 +124,27 @@ def pictures(folder: str | Path) -> Iterator[tuple[Picture, xarray.Dataset]]:
 
 
 def draw_all(folder: str | Path) -> list[Path]:
-    """Draw all figures whose results are stored. Returns the files: `<name>.png`, `.pdf` and `-narrow.png` per figure."""
+    """Draw all figures whose results are stored. Returns the files: `<name>.png`, `.pdf` and
+    `-narrow.png` per figure."""
     target = Path(folder) / FIGURES
     written = []
     for picture, data in pictures(folder):
         written += save(picture.draw(data), target / picture.name)
-        written += save(picture.draw(data, narrow=True), target / f"{picture.name}-narrow", ("png",), NARROW_DPI)
+        written += save(
+            picture.draw(data, narrow=True), target / f"{picture.name}-narrow", ("png",), NARROW_DPI
+        )
     if not written:
-        raise FileNotFoundError(f"folder: got {folder}, without results; expected one that `taut reproduce` wrote")
+        raise FileNotFoundError(
+            f"folder: got {folder}, without results; expected one that `taut reproduce` wrote"
+        )
     return written
 
 
-def save(figure: Figure, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = DPI) -> list[Path]:
-    """Write the figure in all given formats. The files contain no dates or versions, so equal results give equal bytes."""
+def save(
+    figure: Figure, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dpi: int = DPI
+) -> list[Path]:
+    """Write the figure in all given formats. The files contain no dates or versions, so equal
+    results give equal bytes."""
     written = []
     figure.set_dpi(dpi)
     for kind in kinds:
@@ -115,7 +156,8 @@ def save(figure: Figure, path: Path, kinds: tuple[str, ...] = ("png", "pdf"), dp
 
 
 def _png(figure: Figure) -> bytes:
-    """Render a PNG in one pass (`savefig` draws twice) with a colour palette, which makes it a third of the size."""
+    """Render a PNG in one pass (`savefig` draws twice) with a colour palette, which makes it a
+    third of the size."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 

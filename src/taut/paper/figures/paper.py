@@ -1,7 +1,9 @@
-"""The figures of the paper: trajectories, sums as functions of the horizon, and the ten days of dispatch.
+"""The figures of the paper: trajectories, sums as functions of the horizon, and the ten days of
+dispatch.
 
-Every function takes a stored dataset and returns a Figure. `rule` selects the paper's parameters ("paper") or
-Clipped-OGD with the scale-aware rule ("scale-aware"). `narrow` places the panels in one column, for small screens.
+Every function takes a stored dataset and returns a Figure. `rule` selects the paper's parameters
+("paper") or Clipped-OGD with the scale-aware rule ("scale-aware"). `narrow` places the panels in
+one column, for small screens.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _SUMS = (
 
 @styled
 def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Draw Fig. 1: the decisions of every learner, one panel per beta, with constraint, outer ball and optimum."""
+    """Draw Fig. 1: the decisions of every learner, one panel per beta, with constraint, outer ball
+    and optimum."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -52,14 +55,25 @@ def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False
             label = title_of(data, name).split(", \u03b2")[0]
             width, order = (2.0, 4) if name.startswith(ours) else (1.0, 3)
             axes.plot(*path.T, color=look(name).colour, linewidth=width, zorder=order, label=label)
-        axes.plot(0, 0, "o", color="black", markersize=4, zorder=5, label="first decision", linestyle="none")
+        axes.plot(
+            0,
+            0,
+            "o",
+            color="black",
+            markersize=4,
+            zorder=5,
+            label="first decision",
+            linestyle="none",
+        )
         star: dict[str, Any] = {
             "color": "#1f3fbf",
             "markeredgecolor": "white",
             "markeredgewidth": 0.6,
             "linestyle": "none",
         }
-        axes.plot(*data["star"].values, "*", markersize=14, zorder=6, label="best fixed decision", **star)
+        axes.plot(
+            *data["star"].values, "*", markersize=14, zorder=6, label="best fixed decision", **star
+        )
         axes.set(xlabel="x\u2081", ylabel="x\u2082", title=f"\u03b2 = {text}", aspect="equal")
         _zoom(axes, corners, radius)
     ball = Line2D([], [], color="#777777", linewidth=1.0, linestyle=(0, (2, 2)), label="outer ball")
@@ -67,7 +81,10 @@ def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False
         figure,
         panels,
         narrow,
-        [Patch(facecolor="#f0f0ec", edgecolor="#333333", label="|x\u2081| + |x\u2082| \u2264 1"), ball],
+        [
+            Patch(facecolor="#f0f0ec", edgecolor="#333333", label="|x\u2081| + |x\u2082| \u2264 1"),
+            ball,
+        ],
     )
     return figure
 
@@ -75,12 +92,24 @@ def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False
 def _sets(axes: Axes, radius: float) -> None:
     from matplotlib.patches import Circle, Polygon
 
-    axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="#777777", linewidth=1.0, linestyle=(0, (2, 2))))
-    axes.add_patch(Polygon([(1, 0), (0, 1), (-1, 0), (0, -1)], facecolor="#f0f0ec", edgecolor="#333333", linewidth=1.0))
+    axes.add_patch(
+        Circle(
+            (0, 0), radius, fill=False, edgecolor="#777777", linewidth=1.0, linestyle=(0, (2, 2))
+        )
+    )
+    axes.add_patch(
+        Polygon(
+            [(1, 0), (0, 1), (-1, 0), (0, -1)],
+            facecolor="#f0f0ec",
+            edgecolor="#333333",
+            linewidth=1.0,
+        )
+    )
 
 
 def _zoom(axes: Axes, points: Any, radius: float) -> None:
-    """Set square axis limits that contain all decisions and enough of the feasible set and the outer ball."""
+    """Set square axis limits that contain all decisions and enough of the feasible set and the
+    outer ball."""
     low, high = points.min(axis=0), points.max(axis=0)
     low = np.minimum(low, -radius) - 0.06 * radius
     high = np.minimum(np.maximum(high, 0.12 * radius) + 0.06 * radius, 1.06 * radius)
@@ -91,17 +120,24 @@ def _zoom(axes: Axes, points: Any, radius: float) -> None:
 
 @styled
 def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Draw Fig. 2 or the appendix's figure: clipped violation, signed violation (in two readings) and regret against T.
+    """Draw Fig. 2 or the appendix's figure: clipped violation, signed violation (in two readings)
+    and regret against T.
 
-    Lines are means over the sequences and shaded areas their range. An axis is logarithmic if all values are positive and
-    differ by more than a factor of 30.
+    Lines are means over the sequences and shaded areas their range. An axis is logarithmic if all
+    values are positive and differ by more than a factor of 30.
     """
     arguments.one_of("rule", rule, RULES)
-    quantities = [one for one in _SUMS if one[0] in data]  # single constraints are summed only where there are several
-    figure, panels = new_figure(len(quantities), narrow, width=3.3 if len(quantities) == 3 else 2.85)
+    quantities = [
+        one for one in _SUMS if one[0] in data
+    ]  # single constraints are summed only where there are several
+    figure, panels = new_figure(
+        len(quantities), narrow, width=3.3 if len(quantities) == 3 else 2.85
+    )
     field = shown(names(data), rule)
     for axes, (quantity, _, symbol) in zip(panels, quantities, strict=True):
-        values = data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
+        values = (
+            data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
+        )
         for name, one in zip(field, values, strict=True):
             curve(axes, data["horizon"].values, one, title_of(data, name), **look(name).options())
         if values.min() > 0 and values.max() > 30 * values.min():
@@ -111,24 +147,36 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
             axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
         axes.set(xlabel="horizon T (rounds)", ylabel=symbol)
         axes.set_xticks(np.linspace(0, int(data["horizon"].max()), 5))
-    label_panels(panels, [title for _, title, _ in quantities], "abc" if len(quantities) == 3 else "abbc")
+    label_panels(
+        panels, [title for _, title, _ in quantities], "abc" if len(quantities) == 3 else "abbc"
+    )
     legend_below(figure, panels, narrow)
     return figure
 
 
 def shown(present: list[str], rule: str) -> list[str]:
-    """Return the contestants of a figure: those of the paper, or both rules and the strongly convex variants."""
+    """Return the contestants of a figure: those of the paper, or both rules and the strongly convex
+    variants."""
     if rule == "paper":
-        return [name for name in present if not name.startswith(("scaled", "a-ogd-strong", "strong-scaled"))]
-    return [name for name in present if name.startswith(("clipped", "scaled", "strong", "a-ogd-strong"))]
+        return [
+            name
+            for name in present
+            if not name.startswith(("scaled", "a-ogd-strong", "strong-scaled"))
+        ]
+    return [
+        name for name in present if name.startswith(("clipped", "scaled", "strong", "a-ogd-strong"))
+    ]
 
 
 @styled
 def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
-    """Draw Fig. 3: demand, violation per round of all learners and of Clipped-OGD alone, and running average cost."""
+    """Draw Fig. 3: demand, violation per round of all learners and of Clipped-OGD alone, and
+    running average cost."""
     arguments.one_of("rule", rule, RULES)
     figure, panels = new_figure(4, narrow, width=2.85, height=2.7)
-    ours = [name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")]
+    ours = [
+        name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")
+    ]
     shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd"))] + ours
     days, rounds = data["hours"].values / 24, np.arange(1, data.sizes["round"] + 1)
     panels[0].plot(days, data["demand"].values, color="#333333", linewidth=1.2)
@@ -137,11 +185,21 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
         peak = 0.0
         for name in group:
             violation = np.maximum(data["excess"].sel(contestant=name).values, 0)
-            axes.plot(days, violation, label=title_of(data, name), **look(name).options(False) | {"linewidth": 1.1})
+            axes.plot(
+                days,
+                violation,
+                label=title_of(data, name),
+                **look(name).options(False) | {"linewidth": 1.1},
+            )
             peak = max(peak, float(violation.max()))
-        axes.set(ylabel="violation [g(x\u209c)]\u208a", ylim=(-0.03 * peak, 1.05 * peak) if peak else (-0.03, 1.05))
+        axes.set(
+            ylabel="violation [g(x\u209c)]\u208a",
+            ylim=(-0.03 * peak, 1.05 * peak) if peak else (-0.03, 1.05),
+        )
         if not peak:
-            axes.text(0.5, 0.5, "never above 0", transform=axes.transAxes, ha="center", color="#555555")
+            axes.text(
+                0.5, 0.5, "never above 0", transform=axes.transAxes, ha="center", color="#555555"
+            )
     for name in shown:
         mean = np.cumsum(data["cost"].sel(contestant=name).values) / rounds
         panels[3].plot(days, mean, label=title_of(data, name), **look(name).options(False))

@@ -1,7 +1,7 @@
 """How the contestants of the paper's experiments are drawn.
 
-The colour shows the family of learners; line style and marker show beta. The scale-aware rule has a lighter colour and
-hollow markers.
+The colour shows the family of learners; line style and marker show beta. The scale-aware rule has a
+lighter colour and hollow markers.
 """
 
 from __future__ import annotations
@@ -30,17 +30,23 @@ class Look:
         """Return the keyword arguments for `Axes.plot`."""
         found: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
         if markers:
-            found |= {"marker": self.marker, "markerfacecolor": "white" if self.hollow else self.colour}
+            found |= {
+                "marker": self.marker,
+                "markerfacecolor": "white" if self.hollow else self.colour,
+            }
         return found
 
 
 def look(name: str) -> Look:
-    """Return the look of a contestant with a name such as `clipped-half` or `a-ogd-strong-two-thirds`."""
+    """Return the look of a contestant with a name such as `clipped-half` or
+    `a-ogd-strong-two-thirds`."""
     beta = next((part for part in ("half", "two-thirds") if name.endswith(part)), "")
     family = name.removesuffix(f"-{beta}") if beta else name
     marker = {"half": "o", "two-thirds": "^"}.get(beta, "s")
     line: str | tuple[float, tuple[float, ...]] = (0, (4.5, 1.4)) if beta == "two-thirds" else "-"
-    return Look(FAMILIES.get(family, FAMILIES["other"]), line, marker, family in ("scaled", "strong-scaled"))
+    return Look(
+        FAMILIES.get(family, FAMILIES["other"]), line, marker, family in ("scaled", "strong-scaled")
+    )
 
 
 def shades(family: str, count: int) -> list[tuple[float, float, float]]:

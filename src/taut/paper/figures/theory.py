@@ -1,7 +1,9 @@
-"""Growth with the horizon compared with the theorems: measured values and bounds, fitted and allowed exponents.
+"""Growth with the horizon compared with the theorems: measured values and bounds, fitted and
+allowed exponents.
 
-Every function takes the stored dataset of the theory experiment and returns a Figure. Measured means are solid lines,
-shaded areas their range over the sequences, and bounds dashed lines of the same colour; larger beta is darker.
+Every function takes the stored dataset of the theory experiment and returns a Figure. Measured
+means are solid lines, shaded areas their range over the sequences, and bounds dashed lines of the
+same colour; larger beta is darker.
 """
 
 from __future__ import annotations
@@ -11,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...play.style import BOUND, FAMILIES, curve, label_panels, legend_below, log_axis, new_figure, styled
+from ...play.style import (
+    BOUND,
+    FAMILIES,
+    curve,
+    label_panels,
+    legend_below,
+    log_axis,
+    new_figure,
+    styled,
+)
 from ..datasets import bounds_of, cases
 from .style import fraction, shades
 
@@ -23,8 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["baselines", "clipped", "exponents", "regret", "strong"]
 
 _QUANTITIES = {
-    "regret": "regret", "violation": "clipped violation", "squared": "squared violation", "peak": "largest violation",
-}  # fmt: skip
+    "regret": "regret",
+    "violation": "clipped violation",
+    "squared": "squared violation",
+    "peak": "largest violation",
+}
 _SYMBOLS = {
     "regret": "\u03a3\u209c f\u209c(x\u209c) \u2212 \u03a3\u209c f\u209c(x*)",
     "violation": "\u03a3\u209c [g(x\u209c)]\u208a",
@@ -45,7 +59,8 @@ _FAMILY = {
 
 @styled
 def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw Theorem 1 with Propositions 2 and 3 on the toy problem, and Lemma 1 with a smooth constraint."""
+    """Draw Theorem 1 with Propositions 2 and 3 on the toy problem, and Lemma 1 with a smooth
+    constraint."""
     figure, panels = new_figure(4, narrow, width=4.6, height=2.7, columns=2)
     toy, smooth = cases(data, "theorem-1-"), cases(data, "lemma-1-")
     for axes, quantity, chosen in zip(
@@ -54,16 +69,21 @@ def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
         _growth(axes, data, quantity, chosen, "clipped")
     label_panels(
         panels,
-        ["regret: Theorem 1", "clipped violation: Propositions 2, 3", "squared violation: Theorem 1",
-         "largest violation of a round: Lemma 1"],
-    )  # fmt: skip
+        [
+            "regret: Theorem 1",
+            "clipped violation: Propositions 2, 3",
+            "squared violation: Theorem 1",
+            "largest violation of a round: Lemma 1",
+        ],
+    )
     legend_below(figure, panels, narrow, _key())
     return figure
 
 
 @styled
 def regret(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw the regret of Theorem 1 and Proposition 3 with the paper's step, on random and on worst-case losses."""
+    """Draw the regret of Theorem 1 and Proposition 3 with the paper's step, on random and on
+    worst-case losses."""
     figure, panels = new_figure(2, narrow, width=4.6)
     for axes, prefix in zip(panels, ("paper-step-", "worst-case-"), strict=True):
         _growth(axes, data, "regret", cases(data, prefix), "clipped")
@@ -74,7 +94,8 @@ def regret(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 @styled
 def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw regret and violation of Theorem 2, and the largest violation of Proposition 1 with a temperature."""
+    """Draw regret and violation of Theorem 2, and the largest violation of Proposition 1 with a
+    temperature."""
     figure, panels = new_figure(3, narrow, width=3.4)
     second = cases(data, "theorem-2")
     for axes, quantity in zip(panels, ("regret", "violation"), strict=False):
@@ -86,7 +107,9 @@ def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
         guide = first * (horizon / horizon[0]) ** float(one["theory_peak"])
         text = f"slope {fraction(float(one['theory_peak']))}"
         panels[2].plot(horizon, guide, ":", color="#555555", linewidth=1.2, label=text)
-    label_panels(panels, ["regret: Theorem 2", "clipped violation: Theorem 2", "largest violation: Prop. 1"])
+    label_panels(
+        panels, ["regret: Theorem 2", "clipped violation: Theorem 2", "largest violation: Prop. 1"]
+    )
     legend_below(figure, panels, narrow, _key())
     return figure
 
@@ -104,18 +127,23 @@ def baselines(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 @styled
 def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw the measured growth exponents with their confidence intervals and the exponents that theory allows."""
+    """Draw the measured growth exponents with their confidence intervals and the exponents that
+    theory allows."""
     from matplotlib.lines import Line2D
 
     order = [case for prefix in _FAMILY for case in cases(data, prefix) if _prefix(case) == prefix]
     known = {q: np.isfinite(data[f"measured_{q}"].sel(case=order).values) for q in _QUANTITIES}
     heights = [max(4, int(ok.sum())) for ok in known.values()] if narrow else None
-    figure, panels = new_figure(4, narrow, width=2.6, height=6.4, sharey=not narrow, height_ratios=heights)
+    figure, panels = new_figure(
+        4, narrow, width=2.6, height=6.4, sharey=not narrow, height_ratios=heights
+    )
     for axes, (quantity, title) in zip(panels, _QUANTITIES.items(), strict=True):
         rows = [case for case, ok in zip(order, known[quantity], strict=True) if ok or not narrow]
         for row, case in enumerate(rows):
             one = data.sel(case=case)
-            middle, low, high, allowed = (float(one[f"{p}_{quantity}"]) for p in ("measured", "low", "high", "theory"))
+            middle, low, high, allowed = (
+                float(one[f"{p}_{quantity}"]) for p in ("measured", "low", "high", "theory")
+            )
             if not np.isfinite(middle):
                 continue
             colour = FAMILIES[_FAMILY[_prefix(case)]]
@@ -146,18 +174,37 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
 
 
 def _growth(
-    axes: Axes, data: xarray.Dataset, quantity: str, chosen: Sequence[str], family: str, log: bool = True
+    axes: Axes,
+    data: xarray.Dataset,
+    quantity: str,
+    chosen: Sequence[str],
+    family: str,
+    log: bool = True,
 ) -> None:
-    """Plot measured means, ranges and bounds as functions of T. Regret can be negative; then its axis is symlog."""
+    """Plot measured means, ranges and bounds as functions of T. Regret can be negative; then its
+    axis is symlog."""
     horizon = data["horizon"].values
     signed = quantity == "regret" and bool((data[quantity].sel(case=list(chosen)) <= 0).any())
     for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
         one = data.sel(case=case)
         values = one[quantity].transpose("seed", "horizon").values
         positive = log and not signed
-        curve(axes, horizon, values, _short(data, case), positive, color=colour, marker="o", markersize=3)
+        curve(
+            axes,
+            horizon,
+            values,
+            _short(data, case),
+            positive,
+            color=colour,
+            marker="o",
+            markersize=3,
+        )
         axes.plot(
-            horizon, bounds_of(data, quantity).sel(case=case).values, color=colour, linestyle=BOUND, linewidth=1.2
+            horizon,
+            bounds_of(data, quantity).sel(case=case).values,
+            color=colour,
+            linestyle=BOUND,
+            linewidth=1.2,
         )
     axes.set_xscale("log")
     log_axis(axes.xaxis, horizon[:: max(1, len(horizon) // 3)])
@@ -172,7 +219,16 @@ def _growth(
 def _key() -> list[Any]:
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], color="#555555", linestyle=BOUND, linewidth=1.2, label="bound, where it is not trivial")]
+    return [
+        Line2D(
+            [],
+            [],
+            color="#555555",
+            linestyle=BOUND,
+            linewidth=1.2,
+            label="bound, where it is not trivial",
+        )
+    ]
 
 
 def _prefix(case: str) -> str:
@@ -180,10 +236,13 @@ def _prefix(case: str) -> str:
 
 
 def _short(data: xarray.Dataset, case: str) -> str:
-    """Return the legend text of a case: its beta if the panel shows several, otherwise its label."""
+    """Return the legend text of a case: its beta if the panel shows several, otherwise its
+    label."""
     grid = _prefix(case) in ("theorem-1", "paper-step", "worst-case", "lemma-1", "proposition-5")
     return (
-        f"\u03b2 = {fraction(float(data['beta'].sel(case=case)))}" if grid else str(data["label"].sel(case=case).item())
+        f"\u03b2 = {fraction(float(data['beta'].sel(case=case)))}"
+        if grid
+        else str(data["label"].sel(case=case).item())
     )
 
 
@@ -192,6 +251,8 @@ def _name(data: xarray.Dataset, case: str) -> str:
     result = str(data["result"].sel(case=case).item()).split(",")[0]
     beta = float(data["beta"].sel(case=case))
     if np.isfinite(beta):
-        result += {"paper-step": ", paper's step", "worst-case": ", worst case"}.get(_prefix(case), "")
+        result += {"paper-step": ", paper's step", "worst-case": ", worst case"}.get(
+            _prefix(case), ""
+        )
         return f"{result}, \u03b2 = {fraction(beta)}"
     return result + (", inside" if case.endswith("inside") else "")

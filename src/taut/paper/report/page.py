@@ -1,4 +1,5 @@
-"""Write the report: collect claims, results and figures of a folder and render one HTML page that needs no network."""
+"""Write the report: collect claims, results and figures of a folder and render one HTML page that
+needs no network."""
 
 from __future__ import annotations
 
@@ -20,37 +21,64 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_CLASSES = {"holds": "holds", "not asymptotic yet": "yet", "holds in part": "part", "fails": "fails"}
-_MARKS = {"holds": "\u2713", "not asymptotic yet": "\u2026", "holds in part": "\u25d0", "fails": "\u2717"}
+_CLASSES = {
+    "holds": "holds",
+    "not asymptotic yet": "yet",
+    "holds in part": "part",
+    "fails": "fails",
+}
+_MARKS = {
+    "holds": "\u2713",
+    "not asymptotic yet": "\u2026",
+    "holds in part": "\u25d0",
+    "fails": "\u2717",
+}
 _VERBS = {
-    "holds": ("holds", "hold"), "not asymptotic yet": ("is not asymptotic yet", "are not asymptotic yet"),
-    "holds in part": ("holds in part", "hold in part"), "fails": ("fails", "fail"),
-}  # fmt: skip
+    "holds": ("holds", "hold"),
+    "not asymptotic yet": ("is not asymptotic yet", "are not asymptotic yet"),
+    "holds in part": ("holds in part", "hold in part"),
+    "fails": ("fails", "fail"),
+}
 _FIRST = "figure-1-trajectories"
 """The figure that is shown at the beginning of the page."""
 _SYMBOLS = {
-    "eta": "\u03b7", "sigma": "\u03c3", "mu": "\u03bc", "theta": "\u03b8", "beta": "\u03b2", "epsilon": "\u03b5",
+    "eta": "\u03b7",
+    "sigma": "\u03c3",
+    "mu": "\u03bc",
+    "theta": "\u03b8",
+    "beta": "\u03b2",
+    "epsilon": "\u03b5",
     "kappa": "\u03ba",
-}  # fmt: skip
+}
 
 
 def write_report(folder: str | Path) -> Path:
-    """Write `report.html` into the output folder of a reproduction, from its claims, results and figures.
+    """Write `report.html` into the output folder of a reproduction, from its claims, results and
+    figures.
 
-    Draw the figures first (`taut.paper.figures.draw_all`). Timing is shown if the folder contains `timing.json`.
+    Draw the figures first (`taut.paper.figures.draw_all`). Timing is shown if the folder contains
+    `timing.json`.
     """
     import jinja2
 
     folder = Path(folder)
     claims = _read(folder / "claims.json")
     if claims is None:
-        raise FileNotFoundError(f"folder: got {folder}, without claims.json; expected one that `taut reproduce` wrote")
+        raise FileNotFoundError(
+            f"folder: got {folder}, without claims.json; expected one that `taut reproduce` wrote"
+        )
     figures = list(_figures(folder))
     template = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = template.from_string(resources.files(__package__).joinpath("page.html.jinja").read_text("utf-8")).render(
-        experiments=[_experiment(folder, name) for name in EXPERIMENTS if (folder / name / "results.nc").is_file()],
+    page = template.from_string(
+        resources.files(__package__).joinpath("page.html.jinja").read_text("utf-8")
+    ).render(
+        experiments=[
+            _experiment(folder, name)
+            for name in EXPERIMENTS
+            if (folder / name / "results.nc").is_file()
+        ],
         claims=[_claim(one) for one in claims["claims"]],
         tally=_tally(claims["claims"]),
         sentence=_sentence(claims["claims"]),
@@ -74,7 +102,9 @@ def _read(path: Path) -> Any:
 def _claim(one: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table of verdicts."""
     others = [f"{choice['choice']}: {choice['verdict']}" for choice in one["choices"]]
-    survives = {True: "yes", False: "no", None: "no other choices"}[one["survives"] if others else None]
+    survives = {True: "yes", False: "no", None: "no other choices"}[
+        one["survives"] if others else None
+    ]
     return one | {
         "css": _CLASSES[one["verdict"]],
         "mark": _MARKS[one["verdict"]],
@@ -88,7 +118,10 @@ def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Return class, mark and text, such as "10 hold", of every verdict that occurs."""
     found = [one["verdict"] for one in claims]
     counts = {verdict: found.count(verdict) for verdict in _CLASSES if verdict in found}
-    return [(_CLASSES[verdict], _MARKS[verdict], f"{n} {_VERBS[verdict][n > 1]}") for verdict, n in counts.items()]
+    return [
+        (_CLASSES[verdict], _MARKS[verdict], f"{n} {_VERBS[verdict][n > 1]}")
+        for verdict, n in counts.items()
+    ]
 
 
 def _sentence(claims: list[dict[str, Any]]) -> str:
@@ -99,7 +132,8 @@ def _sentence(claims: list[dict[str, Any]]) -> str:
 
 
 def _figures(folder: Path) -> Any:
-    """Yield the figures that have been drawn, each with a wide and a narrow picture and its caption."""
+    """Yield the figures that have been drawn, each with a wide and a narrow picture and its
+    caption."""
     for picture, data in pictures(folder):
         wide, narrow = (folder / FIGURES / f"{picture.name}{kind}.png" for kind in ("", "-narrow"))
         if wide.is_file() and narrow.is_file():
@@ -113,7 +147,8 @@ def _figures(folder: Path) -> Any:
 
 
 def _beyond(folder: Path) -> dict[str, Any] | None:
-    """Return the comparison of all learners on the paper's experiments, if it was made, best loss first."""
+    """Return the comparison of all learners on the paper's experiments, if it was made, best loss
+    first."""
     found = _read(folder / beyond.FILE)
     wide, narrow = (folder / FIGURES / f"{beyond.PICTURE}{kind}.png" for kind in ("", "-narrow"))
     if found is None or not (wide.is_file() and narrow.is_file()):
@@ -122,15 +157,21 @@ def _beyond(folder: Path) -> dict[str, Any] | None:
     for name, (best, *played) in found.items():
         rows = sorted(played, key=lambda row: row["loss"])
         numbers = [
-            {"learner": row["learner"], **{key: f"{row[key]:.4g}" for key in ("loss", "violation", "peak")}}
+            {
+                "learner": row["learner"],
+                **{key: f"{row[key]:.4g}" for key in ("loss", "violation", "peak")},
+            }
             for row in [best, *rows]
         ]
         tables.append({"title": beyond.TITLES.get(name, name), "rows": numbers})
     picture = {
         "name": beyond.PICTURE,
         "title": "All learners on the three experiments",
-        "caption": "Mean loss per round against clipped violation. Orange is the half-space family, blue is Clipped-OGD, grey "
-        "is every other method. Points further left violate less; triangles lie outside the range.",
+        "caption": (
+            "Mean loss per round against clipped violation. Orange is the half-space family, blue "
+            "is Clipped-OGD, grey is every other method. Points further left violate less; "
+            "triangles lie outside the range."
+        ),
         "wide": _embedded(wide),
         "narrow": _embedded(narrow),
     }
@@ -138,9 +179,12 @@ def _beyond(folder: Path) -> dict[str, Any] | None:
 
 
 def _embedded(path: Path) -> dict[str, Any]:
-    """Return a PNG as base64 with its size, so that the browser can reserve the space before it decodes the picture."""
+    """Return a PNG as base64 with its size, so that the browser can reserve the space before it
+    decodes the picture."""
     content = path.read_bytes()
-    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))  # of the PNG's IHDR chunk
+    width, height = (
+        int.from_bytes(content[at : at + 4], "big") for at in (16, 20)
+    )  # of the PNG's IHDR chunk
     return {"data": base64.b64encode(content).decode(), "width": width, "height": height}
 
 
@@ -170,7 +214,9 @@ def _ran(data: xarray.Dataset) -> list[str]:
     for part in ("source", "repairs", "constants"):
         if data.attrs.get(part):
             lines.append(
-                f"{part}: {_rounded(data.attrs[part])}" if part == "constants" else f"{part}: {data.attrs[part]}"
+                f"{part}: {_rounded(data.attrs[part])}"
+                if part == "constants"
+                else f"{part}: {data.attrs[part]}"
             )
     return lines
 
@@ -180,12 +226,14 @@ def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
     if "contestant" not in data.dims:
         return []
     return [
-        (title_of(data, name), _rounded(str(data["parameters"].sel(contestant=name).item()))) for name in names(data)
+        (title_of(data, name), _rounded(str(data["parameters"].sel(contestant=name).item())))
+        for name in names(data)
     ]
 
 
 def _rounded(text: str) -> str:
-    """Round all decimal numbers in a text to four significant digits and write Greek letters; datasets keep full precision."""
+    """Round all decimal numbers in a text to four significant digits and write Greek letters;
+    datasets keep full precision."""
     text = re.sub(r"[a-z]+", lambda found: _SYMBOLS.get(found[0], found[0]), text)
     return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 

@@ -1,7 +1,9 @@
-"""Sweeps: many independent simulations in threads, processes or on a cluster, with one small file per simulation.
+"""Sweeps: many independent simulations in threads, processes or on a cluster, with one small file
+per simulation.
 
-Read `cell` (what is simulated), `sweep` (the public function and its result), `driver` (how cells are handed out and what
-happens when a worker dies), `task` (what a worker does), `executors`, `store` (the files) and `identity` (their names).
+Read `cell` (what is simulated), `sweep` (the public function and its result), `driver` (how cells
+are handed out and what happens when a worker dies), `task` (what a worker does), `executors`,
+`store` (the files) and `identity` (their names).
 """
 
 from .cell import Cell

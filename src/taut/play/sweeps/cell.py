@@ -1,4 +1,5 @@
-"""A cell of a sweep: one simulation, described by what it needs, so that it can be sent to another process."""
+"""A cell of a sweep: one simulation, described by what it needs, so that it can be sent to another
+process."""
 
 from __future__ import annotations
 
@@ -22,9 +23,19 @@ from ..run import RECORDS, Run
 __all__ = ["COLUMNS", "Cell", "Ready", "make_stream", "prepare"]
 
 COLUMNS = (
-    "name", "cell", "learner", "horizon", "seeds", "seed", "loss", "violation", "squared violation", "peak violation",
-    "excess", "seconds",
-)  # fmt: skip
+    "name",
+    "cell",
+    "learner",
+    "horizon",
+    "seeds",
+    "seed",
+    "loss",
+    "violation",
+    "squared violation",
+    "peak violation",
+    "excess",
+    "seconds",
+)
 """Columns of every table of a sweep, which tags and measures must not be called."""
 Tag = str | int | float | bool | None
 
@@ -36,9 +47,10 @@ class Cell:
     Arguments:
         learner: a learner, or the name of a method, which is tuned to the problem and the horizon.
         problem: loss, constraints and domain.
-        stream: what `taut.simulate` takes; or a recipe, which is a function without required arguments that returns it, for
-            example `functools.partial(draw, seed=3)`. A recipe is called where the cell is played, so that only the function
-            and its arguments travel. With several processes prefer recipes and functions `chunk(start, length)` to arrays.
+        stream: what `taut.simulate` takes; or a recipe, which is a function without required
+            arguments that returns it, for example `functools.partial(draw, seed=3)`. A recipe is
+            called where the cell is played, so that only the function and its arguments travel.
+            With several processes prefer recipes and functions `chunk(start, length)` to arrays.
         horizon: number of rounds; needed for functions, and for a recipe if `learner` is a name.
         seeds: number of independent simulations, as in `taut.simulate`.
         name: what tables call the cell; by default its number. Names must differ.
@@ -51,8 +63,8 @@ class Cell:
         chunk: number of rounds that are played at a time.
         feedback: what the learner sees of a round.
         unproven: whether to play with feedback that no guarantee of the learner covers.
-        measure: `measure(run)` is called where the cell is played and returns further results by name: numbers, or arrays
-            whose first axis is the seed. Names do not begin with "total_".
+        measure: `measure(run)` is called where the cell is played and returns further results by
+            name: numbers, or arrays whose first axis is the seed. Names do not begin with "total_".
         keep: whether to keep what is recorded of every round; if not, it only serves `measure`.
     """
 
@@ -78,31 +90,38 @@ class Cell:
     def __post_init__(self) -> None:
         if not isinstance(self.learner, (Learner, Card, str)):
             raise TypeError(
-                f"learner: got {arguments.shown(self.learner)}; expected a learner, or the name of a method. The order is "
-                "Cell(learner, problem, stream)"
+                f"learner: got {arguments.shown(self.learner)}; expected a learner, or the name "
+                "of a method. The order is Cell(learner, problem, stream)"
             )
         for name, value in (("problem", self.problem), ("score", self.score)):
             if not isinstance(value, Problem) and not (name == "score" and value is None):
                 raise TypeError(
-                    f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is "
-                    "Cell(learner, problem, stream)"
+                    f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order "
+                    "is Cell(learner, problem, stream)"
                 )
         if self.name is not None and (not isinstance(self.name, str) or not self.name):
             raise TypeError(f"name: got {self.name!r}; expected a text")
         if self.measure is not None and not callable(self.measure):
-            raise TypeError(f"measure: got {arguments.shown(self.measure)}; expected a function measure(run)")
+            raise TypeError(
+                f"measure: got {arguments.shown(self.measure)}; expected a function measure(run)"
+            )
         _check_tags(self.tags)
 
 
 def _check_tags(tags: Any) -> None:
     if not isinstance(tags, Mapping):
-        raise TypeError(f"tags: got {arguments.shown(tags)}; expected a dictionary, for example {{'eta': 0.1}}")
+        raise TypeError(
+            f"tags: got {arguments.shown(tags)}; expected a dictionary, for example {{'eta': 0.1}}"
+        )
     for name, value in tags.items():
         if not isinstance(name, str) or not name or name in COLUMNS:
-            raise ValueError(f"tags: got the name {name!r}; expected a text other than {', '.join(COLUMNS)}")
+            raise ValueError(
+                f"tags: got the name {name!r}; expected a text other than {', '.join(COLUMNS)}"
+            )
         if not isinstance(value, (str, int, float, bool)) and value is not None:
             raise TypeError(
-                f"tags: got {arguments.shown(value)} for {name!r}; expected a text, a number, True, False or None"
+                f"tags: got {arguments.shown(value)} for {name!r}; expected a text, a number, "
+                "True, False or None"
             )
 
 
@@ -134,13 +153,15 @@ class Ready:
 
     @property
     def work(self) -> float:
-        """The number of rounds times seeds, as far as it is known; cells of one program take time in this proportion."""
+        """The number of rounds times seeds, as far as it is known; cells of one program take time
+        in this proportion."""
         if isinstance(self.stream, Stream):
             return float(self.stream.horizon * self.stream.seeds)
         return float((self.horizon or 1) * (self.seeds or 1))
 
     def program(self) -> tuple[Any, ...]:
-        """Return a key that is equal for cells which one compiled program can play, in this process."""
+        """Return a key that is equal for cells which one compiled program can play, in this
+        process."""
         shapes = tuple(map(np.shape, jax.tree.leaves(self.learner)))
         return (
             id(self.problem),
@@ -159,24 +180,39 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
 
     Arguments:
         cell: the cell.
-        shared: filled here; cells with the same problem and data then share the same objects, which are pickled once.
+        shared: filled here; cells with the same problem and data then share the same objects, which
+            are pickled once.
     """
     seeds = None if cell.seeds is None else arguments.count("seeds", cell.seeds)
     horizon = None if cell.horizon is None else arguments.count("horizon", cell.horizon)
     record = (cell.record,) if isinstance(cell.record, str) else cell.record
     if not isinstance(record, Iterable):
-        raise TypeError(f"record: got {cell.record!r}; expected names among {', '.join(map(repr, RECORDS))}, or ()")
+        raise TypeError(
+            f"record: got {cell.record!r}; expected names among {', '.join(map(repr, RECORDS))}, "
+            "or ()"
+        )
     problem, score, stream = cell.problem, cell.score, cell.stream
     if not is_recipe(stream):
         ids = id(problem), id(score), id(stream), horizon, seeds
         if ids not in shared:
-            problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
+            problem, score = (
+                problem.for_data(stream),
+                None if score is None else score.for_data(stream),
+            )
             made = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-            shared[ids] = problem, score, made, cell  # the cell keeps the objects alive whose ids are the key
+            shared[ids] = (
+                problem,
+                score,
+                made,
+                cell,
+            )  # the cell keeps the objects alive whose ids are the key
         problem, score, stream, _ = shared[ids]
         horizon, seeds = stream.horizon, stream.seeds if seeds is not None else None
     elif horizon is None and not isinstance(cell.learner, Learner):
-        raise ValueError("horizon: got None for a method given by name on a recipe; expected the number of rounds")
+        raise ValueError(
+            "horizon: got None for a method given by name on a recipe; expected the number of "
+            "rounds"
+        )
     learner = as_learner(cell.learner, problem, horizon)
     return Ready(
         learner=learner,
@@ -198,7 +234,8 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
 
 
 def is_recipe(stream: Any) -> bool:
-    """Return whether a stream is a function without required arguments, which returns the stream."""
+    """Return whether a stream is a function without required arguments, which returns the
+    stream."""
     return callable(stream) and not isinstance(stream, Stream) and required_arguments(stream) == 0
 
 
@@ -207,6 +244,7 @@ def make_stream(recipe: Callable[[], Any]) -> Any:
     made = recipe()
     if callable(made) and not isinstance(made, Stream) and required_arguments(made) == 0:
         raise TypeError(
-            "stream: got a recipe that returns another recipe; expected data, or a function that makes them"
+            "stream: got a recipe that returns another recipe; expected data, or a function that "
+            "makes them"
         )
     return made

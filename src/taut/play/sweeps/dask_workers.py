@@ -1,4 +1,5 @@
-"""The workers of a Dask cluster. This is the only module that knows Dask, and it is imported when one is used."""
+"""The workers of a Dask cluster. This is the only module that knows Dask, and it is imported when
+one is used."""
 
 from __future__ import annotations
 
@@ -23,11 +24,15 @@ def connect(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError(f"executor: got {address!r}, but Dask is not installed. Install it with: {CLUSTER}") from None
+        raise ImportError(
+            f"executor: got {address!r}, but Dask is not installed. Install it with: {CLUSTER}"
+        ) from None
     try:
         return Client(address, timeout=20)
     except (OSError, ValueError) as error:
-        raise ConnectionError(f"executor: got {address!r}, where no Dask scheduler answers ({error})") from error
+        raise ConnectionError(
+            f"executor: got {address!r}, where no Dask scheduler answers ({error})"
+        ) from error
 
 
 class DaskWorkers(Workers):
@@ -40,7 +45,9 @@ class DaskWorkers(Workers):
 
     def __init__(self, client: Any, owned: bool = False) -> None:
         if getattr(client, "asynchronous", False):
-            raise TypeError("executor: got an asynchronous Dask client; expected one made with Client(address)")
+            raise TypeError(
+                "executor: got an asynchronous Dask client; expected one made with Client(address)"
+            )
         self._client, self._owned = client, owned
         self.address = str(client.dashboard_link or "")
         self._known, self._asked = 0, -ASK
@@ -49,19 +56,23 @@ class DaskWorkers(Workers):
     def count(self) -> int:
         """Return the number of threads of all workers; the cluster may grow and shrink."""
         if time.monotonic() > self._asked + ASK:
-            with contextlib.suppress(OSError, TimeoutError):  # the scheduler does not answer now, but may do so later
+            with contextlib.suppress(
+                OSError, TimeoutError
+            ):  # the scheduler does not answer now, but may do so later
                 self._known = sum(self._client.nthreads().values()) or self._known
             self._asked = time.monotonic()
         return max(1, self._known)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Start a task. Dask would take the result of an earlier task with equal arguments if it were called pure."""
+        """Start a task. Dask would take the result of an earlier task with equal arguments if it
+        were called pure."""
         try:
             task = self._client.submit(function, *arguments, pure=False)
         except Exception as error:
             raise ConnectionError(
-                f"executor: the connection to the Dask scheduler is lost ({error}). Finished cells are kept in the folder, if "
-                "one was given: call taut.sweep again with the same arguments to go on."
+                f"executor: the connection to the Dask scheduler is lost ({error}). Finished "
+                "cells are kept in the folder, if one was given: call taut.sweep again with the "
+                "same arguments to go on."
             ) from error
         future: Future[Any] = Future()
         self._tasks[future] = task
@@ -88,7 +99,8 @@ class DaskWorkers(Workers):
         return isinstance(error, KilledWorker) or super().lost(error)
 
     def kill(self, future: Future[Any]) -> bool:
-        """Cancel a task and end the worker that runs it, since a compiled loop does not notice that it is cancelled.
+        """Cancel a task and end the worker that runs it, since a compiled loop does not notice that
+        it is cancelled.
 
         Dask's nanny starts a new worker in its place.
         """
@@ -111,5 +123,6 @@ class DaskWorkers(Workers):
 
 
 async def _end_process() -> None:
-    """Run by the event loop of a worker, also while its threads are busy. Dask waits for other functions, not for coroutines."""
+    """Run by the event loop of a worker, also while its threads are busy. Dask waits for other
+    functions, not for coroutines."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,8 @@
-"""The driver: hands cells to workers in groups, collects what became of them, and survives the death of workers.
+"""The driver: hands cells to workers in groups, collects what became of them, and survives the
+death of workers.
 
-Cells are pure and their files are written atomically, so a cell may be played more than once: the results have the same bits.
+Cells are pure and their files are written atomically, so a cell may be played more than once: the
+results have the same bits.
 """
 
 from __future__ import annotations
@@ -22,18 +24,23 @@ from .task import Blobs, Error, Outcome, play_cells, play_task
 __all__ = ["Driver"]
 
 SECONDS = (0.5, 2.0)
-"""A task should take between these times. Short ones cost more to send than to play, long ones leave workers idle at the end."""
+"""A task should take between these times. Short ones cost more to send than to play, long ones
+leave workers idle at the end."""
 UNKNOWN = 64
-"""Cells of a task, at most, while it is not known how long they take. A worker returns those that it has no time for."""
+"""Cells of a task, at most, while it is not known how long they take. A worker returns those that
+it has no time for."""
 TOGETHER = 3.0
-"""Seconds per worker that must be left to play of a program before its learners are tried side by side."""
+"""Seconds per worker that must be left to play of a program before its learners are tried side by
+side."""
 ATTEMPTS = 2
-"""How often a cell is played alone after the process that played it had died, before it counts as failed."""
+"""How often a cell is played alone after the process that played it had died, before it counts as
+failed."""
 LOST, AGAIN = 5, 1.0
-"""How often in a row all workers may be lost before the sweep ends with an error, and seconds between two such losses."""
+"""How often in a row all workers may be lost before the sweep ends with an error, and seconds
+between two such losses."""
 GRACE = 120.0
-"""Seconds beyond twice the time limit after which the process of a cell is ended, if the executor can do that. A new process
-may need most of them to import JAX and to compile."""
+"""Seconds beyond twice the time limit after which the process of a cell is ended, if the executor
+can do that. A new process may need most of them to import JAX and to compile."""
 TICK = 0.5
 
 
@@ -74,10 +81,13 @@ class Driver:
         self.waiting: dict[Any, deque[int]] = {}
         """Cells that wait, by program, so that a task compiles one program only."""
         order: dict[int, int] = {}
-        for number in sorted(cells, key=lambda n: order.setdefault(id(cells[n].stream), len(order))):
+        for number in sorted(
+            cells, key=lambda n: order.setdefault(id(cells[n].stream), len(order))
+        ):
             self.waiting.setdefault(cells[number].program(), deque()).append(number)
         self.suspects: deque[int] = deque()
-        """Cells whose worker died. They are played alone, to find the one that kills its process."""
+        """Cells whose worker died. They are played alone, to find the one that kills its
+        process."""
         self.attempts: dict[int, int] = {}
         self.running: dict[Future[Any], Task] = {}
         self.finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -117,7 +127,9 @@ class Driver:
     def _next(self) -> list[int]:
         """Choose the cells of the next task."""
         if not self.waiting:
-            alone = self.workers.isolates or not self.running  # or it could take the worker of another cell with it
+            alone = (
+                self.workers.isolates or not self.running
+            )  # or it could take the worker of another cell with it
             return [self.suspects.popleft()] if self.suspects and alone else []
         running = {self.cells[task.cells[0]].program() for task in self.running.values()}
         free = [key for key in self.waiting if key not in running] or list(self.waiting)
@@ -141,7 +153,9 @@ class Driver:
     def _start(self, cells: Sequence[int]) -> Future[Any]:
         if not self.workers.remote:
             listed = [(number, self.identities.get(number), self.cells[number]) for number in cells]
-            return self.workers.submit(play_cells, listed, self.store, self.timeout, self._pays(cells[0]))
+            return self.workers.submit(
+                play_cells, listed, self.store, self.timeout, self._pays(cells[0])
+            )
         parts: list[Any] = []
         contents: dict[str, bytes] = {}
         for number in cells:
@@ -154,7 +168,8 @@ class Driver:
         )
 
     def _pays(self, number: int) -> bool:
-        """Return whether so much is left of a cell's program that it pays to compile it for learners side by side."""
+        """Return whether so much is left of a cell's program that it pays to compile it for
+        learners side by side."""
         program = self.cells[number].program()
         left = sum(self.cells[waiting].work for waiting in self.waiting.get(program, ()))
         return self.rates.get(program, 0.0) * left > TOGETHER * max(1, self.workers.count())
@@ -174,7 +189,9 @@ class Driver:
             outcomes = result
         for outcome in outcomes:
             self._note(outcome)
-        left = [outcome.cell for outcome in outcomes if outcome.played is None and outcome.error is None]
+        left = [
+            outcome.cell for outcome in outcomes if outcome.played is None and outcome.error is None
+        ]
         if left:
             self._wait(left)
 
@@ -185,14 +202,18 @@ class Driver:
         if outcome.played is not None:
             rate = outcome.played.seconds / cell.work
             known = self.rates.get(cell.program(), rate)
-            self.rates[cell.program()] = min(known, rate)  # the first play of a program includes its compilation
+            self.rates[cell.program()] = min(
+                known, rate
+            )  # the first play of a program includes its compilation
         self.done(outcome)
 
     def _lose(self, task: Task, error: BaseException) -> None:
-        """A task ended without a result: keep the cells that were written, and play the others again.
+        """A task ended without a result: keep the cells that were written, and play the others
+        again.
 
-        If a process died, its cells are played alone, because one of them may have killed it. If the executor cancelled the
-        task, as a cluster does whose scheduler was lost, nobody is suspected.
+        If a process died, its cells are played alone, because one of them may have killed it. If
+        the executor cancelled the task, as a cluster does whose scheduler was lost, nobody is
+        suspected.
         """
         self.workers.renew()
         cancelled = isinstance(error, CancelledByWorkers) and not task.killed
@@ -200,8 +221,9 @@ class Driver:
             self.losses, self.last_loss = self.losses + 1, time.monotonic()
         if self.losses > LOST:
             raise ConnectionError(
-                "executor: all workers were lost several times. Finished cells are kept in the folder, if one was given: call "
-                "taut.sweep again with the same arguments to go on."
+                "executor: all workers were lost several times. Finished cells are kept in the "
+                "folder, if one was given: call taut.sweep again with the same arguments to go "
+                "on."
             ) from error
         alone = len(task.cells) == 1
         for number in task.cells:
@@ -216,13 +238,16 @@ class Driver:
                 self.suspects.append(number)
 
     def _is_failure(self, number: int, task: Task, error: BaseException) -> bool:
-        """Return whether a cell that was played alone, and whose task had no result, counts as failed."""
+        """Return whether a cell that was played alone, and whose task had no result, counts as
+        failed."""
         self.attempts[number] = self.attempts.get(number, 0) + 1
         return task.killed or not self.workers.lost(error) or self.attempts[number] >= ATTEMPTS
 
     def _wait(self, numbers: Sequence[int]) -> None:
         """Put cells of one program back to those that wait."""
-        self.waiting.setdefault(self.cells[numbers[0]].program(), deque()).extendleft(reversed(numbers))
+        self.waiting.setdefault(self.cells[numbers[0]].program(), deque()).extendleft(
+            reversed(numbers)
+        )
 
     def _written(self, number: int) -> Played | None:
         if self.store is None or number not in self.identities:
@@ -231,11 +256,14 @@ class Driver:
         return None if played is None else played.brief()
 
     def _end_overdue(self) -> None:
-        """End processes whose task takes far longer than its cells may, for example in a compiled loop without end."""
+        """End processes whose task takes far longer than its cells may, for example in a compiled
+        loop without end."""
         if self.timeout is None:
             return
         for future, task in self.running.items():
-            allowed = self.workers.ahead * (2 * self.timeout * len(task.cells) + GRACE)  # a task may wait for another
+            allowed = self.workers.ahead * (
+                2 * self.timeout * len(task.cells) + GRACE
+            )  # a task may wait for another
             if not task.killed and time.monotonic() - task.begun > allowed:
                 task.killed = self.workers.kill(future)
 
@@ -248,20 +276,25 @@ class Driver:
         for name in ("x64", "whole loops", "backend", "machine"):
             if environment[name] != first[name]:
                 raise RuntimeError(
-                    f"executor: got workers with {name} {first[name]} (process {first['pid']} on {first['host']}) and "
-                    f"{environment[name]} (process {environment['pid']} on {environment['host']}); expected one setting, "
-                    "because results would differ. If JAX ran on a worker before taut was imported, start the workers anew, or "
+                    f"executor: got workers with {name} {first[name]} (process {first['pid']} on "
+                    f"{first['host']}) and {environment[name]} (process {environment['pid']} on "
+                    f"{environment['host']}); expected one setting, because results would differ. "
+                    "If JAX ran on a worker before taut was imported, start the workers anew, or "
                     "with XLA_FLAGS=" + FLAG
                 )
 
 
 class CancelledByWorkers(Exception):
-    """A future was cancelled by the executor, for example because the scheduler of a cluster was lost."""
+    """A future was cancelled by the executor, for example because the scheduler of a cluster was
+    lost."""
 
 
 def _described(error: BaseException, task: Task, timeout: float | None) -> Error:
     if task.killed:
-        text = f"The process was ended because the cell took far longer than the time limit of {timeout:g} s."
+        text = (
+            "The process was ended because the cell took far longer than the time limit of "
+            f"{timeout:g} s."
+        )
         return Error("TimeoutError", text, "", exception=TimeoutError(text))
     described = Error.of(error, "", pickled=False)
     prefix = "The process that played this cell alone ended, more than once. "

@@ -1,4 +1,5 @@
-"""Where cells are played: threads of this process, processes of this machine, or whatever has `submit`, such as a cluster."""
+"""Where cells are played: threads of this process, processes of this machine, or whatever has
+`submit`, such as a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Workers:
     remote = True
     """Whether cells are played in other processes, so that they must be pickled."""
     ahead = 2
-    """Tasks per worker that are submitted at a time. One that waits keeps the worker busy while its result travels."""
+    """Tasks per worker that are submitted at a time. One that waits keeps the worker busy while its
+    result travels."""
     isolates = False
     """Whether a process that dies takes only its own task with it."""
     address = ""
@@ -141,7 +143,11 @@ class Given(Workers):
 
     def count(self) -> int:
         """Return the number of workers, if the executor tells it."""
-        return self._own.count() if self._own else int(getattr(self._executor, "_max_workers", 0) or cores())
+        return (
+            self._own.count()
+            if self._own
+            else int(getattr(self._executor, "_max_workers", 0) or cores())
+        )
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a task."""
@@ -154,13 +160,14 @@ class Given(Workers):
             future.set_exception(error)
         if not callable(getattr(future, "add_done_callback", None)):
             raise TypeError(
-                f"executor: got one whose submit returns {type(future).__name__}; expected futures like those of "
-                "concurrent.futures"
+                f"executor: got one whose submit returns {type(future).__name__}; expected "
+                "futures like those of concurrent.futures"
             )
         return future
 
     def renew(self) -> None:
-        """Go on with processes of our own: a pool of which one process died takes no further tasks."""
+        """Go on with processes of our own: a pool of which one process died takes no further
+        tasks."""
         if _is_process_pool(self._executor) and self._own is None:
             self._own, self.ahead, self.isolates = Processes(self.count()), 1, True
 
@@ -201,8 +208,9 @@ def as_workers(executor: Any, threads: int | None = None) -> Workers:
     ):
         return Given(executor)
     raise TypeError(
-        f'executor: got {arguments.shown(executor)}; expected None or a number of threads, "processes", the address of a Dask '
-        'scheduler such as "tcp://host:8786", a Dask client, or an executor with submit'
+        f"executor: got {arguments.shown(executor)}; expected None or a number of threads, "
+        '"processes", the address of a Dask scheduler such as "tcp://host:8786", a Dask client, '
+        "or an executor with submit"
     )
 
 
@@ -222,7 +230,8 @@ def _process() -> ProcessPoolExecutor:
 
 
 def _is_process_pool(executor: Any) -> bool:
-    """Return whether an executor is a pool of processes. The module that defines it is slow to load, so it is not loaded here."""
+    """Return whether an executor is a pool of processes. The module that defines it is slow to
+    load, so it is not loaded here."""
     loaded = sys.modules.get("concurrent.futures.process")
     return loaded is not None and isinstance(executor, loaded.ProcessPoolExecutor)
 
@@ -231,6 +240,7 @@ def _refuse_fork(executor: Any) -> None:
     context = getattr(executor, "_mp_context", None)
     if context is not None and context.get_start_method() == "fork" and backend_started():
         raise ValueError(
-            "executor: got processes that are forked, in which JAX does not work; expected ProcessPoolExecutor(mp_context="
+            "executor: got processes that are forked, in which JAX does not work; expected "
+            "ProcessPoolExecutor(mp_context="
             'multiprocessing.get_context("spawn")), or "processes"'
         )

@@ -1,8 +1,10 @@
-"""The identity of a cell: a checksum of everything that determines its result, which names its file.
+"""The identity of a cell: a checksum of everything that determines its result, which names its
+file.
 
-It must be the same in every process and on every day, so it does not use pickles, whose bytes change. Loss and constraints
-are described by the program that JAX traces from them, with all numbers in it. Functions that make data or measure runs are
-described by their code, their arguments and the values that they refer to in enclosing functions.
+It must be the same in every process and on every day, so it does not use pickles, whose bytes
+change. Loss and constraints are described by the program that JAX traces from them, with all
+numbers in it. Functions that make data or measure runs are described by their code, their arguments
+and the values that they refer to in enclosing functions.
 """
 
 from __future__ import annotations
@@ -52,12 +54,18 @@ class Identities:
             "key": None if cell.key is None else described(cell.key),
             "record": cell.record,
             "every": cell.every,
-            "feedback": None if cell.feedback is None else [described(cell.feedback), _code_of(cell.feedback)],
-            "measure": None if cell.measure is None else [described(cell.measure), files.pack(cell.problem.constants)],
+            "feedback": None
+            if cell.feedback is None
+            else [described(cell.feedback), _code_of(cell.feedback)],
+            "measure": None
+            if cell.measure is None
+            else [described(cell.measure), files.pack(cell.problem.constants)],
             "float": str(default_float()),
             "versions": [VERSION, jax.__version__],
         }
-        if cell.chunk is not None:  # not named otherwise, so that files of earlier versions are found
+        if (
+            cell.chunk is not None
+        ):  # not named otherwise, so that files of earlier versions are found
             facts["chunk"] = cell.chunk
         if not cell.keep:
             facts["keep"] = False
@@ -68,7 +76,9 @@ class Identities:
             return None
         random_key = jax.random.key(0) if stream.reacts else None
         example = round_shapes(stream, first, random_key)
-        reacting = (id(stream.function), id(stream.state)) if isinstance(stream, Adversary) else None
+        reacting = (
+            (id(stream.function), id(stream.state)) if isinstance(stream, Adversary) else None
+        )
         key = (id(cell.problem), id(cell.score), reacting, str(example), first.dtype)
 
         def describe() -> Any:
@@ -79,10 +89,13 @@ class Identities:
         return self._remembered(key, describe, cell.problem, cell.score, stream)
 
     def _stream(self, cell: Ready) -> tuple[Stream | None, Any]:
-        """Return a stream of the same shapes, and what identifies the data. A recipe that fails here will fail when played."""
+        """Return a stream of the same shapes, and what identifies the data. A recipe that fails
+        here will fail when played."""
         stream = cell.stream
         if isinstance(stream, Stream):
-            return stream, self._remembered((id(stream),), lambda: _described_stream(stream), stream)
+            return stream, self._remembered(
+                (id(stream),), lambda: _described_stream(stream), stream
+            )
         recipe = described(stream)
         key = (json.dumps(recipe), id(cell.problem), cell.horizon, cell.seeds)
 
@@ -99,7 +112,8 @@ class Identities:
         return self._remembered(key, shapes, cell.problem), recipe
 
     def _remembered(self, key: Any, make: Any, *alive: Any) -> Any:
-        """Return what `make` returned the first time. The objects whose `id` is in the key are kept alive."""
+        """Return what `make` returned the first time. The objects whose `id` is in the key are kept
+        alive."""
         if key not in self._kept:
             self._kept[key] = make(), alive
         return self._kept[key][0]
@@ -109,17 +123,22 @@ def _described_stream(stream: Stream) -> Any:
     if isinstance(stream, Arrays):
         data = stream.block(0, stream.horizon)
         structure = str(jax.tree.structure(data))
-        return ["arrays", structure, digest({f"{i:06}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(data))})]
+        return [
+            "arrays",
+            structure,
+            digest({f"{i:06}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(data))}),
+        ]
     if isinstance(stream, (Chunks, Adversary)):
         return [type(stream).__name__.lower(), described(stream.function)]
     return [type(stream).__name__, described(vars(stream))]
 
 
 def described(value: Any) -> Any:
-    """Describe a value or a function by JSON values that are equal in every process; TypeError if that is impossible.
+    """Describe a value or a function by JSON values that are equal in every process; TypeError if
+    that is impossible.
 
-    Functions and constants of the same module that a function uses are part of its description; those of other modules are
-    represented by their names, so that changes of them are not noticed.
+    Functions and constants of the same module that a function uses are part of its description;
+    those of other modules are represented by their names, so that changes of them are not noticed.
     """
     return _Description(set()).of(value)
 
@@ -135,7 +154,11 @@ class _Description:
         if isinstance(value, (float, complex, bytes, np.generic)):
             return [type(value).__name__, repr(value)]
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            return ["key", str(jax.random.key_impl(value)), _array(np.asarray(jax.random.key_data(value)))]
+            return [
+                "key",
+                str(jax.random.key_impl(value)),
+                _array(np.asarray(jax.random.key_data(value))),
+            ]
         if isinstance(value, (np.ndarray, jax.Array)):
             return _array(np.asarray(value))
         if isinstance(value, (list, tuple)):
@@ -171,33 +194,59 @@ class _Description:
         if isinstance(value, types.FunctionType):
             cells = [_contents(cell) for cell in value.__closure__ or ()]
             rest = (value.__defaults__, value.__kwdefaults__, cells)
-            used = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
+            used = {
+                name: value.__globals__[name]
+                for name in _names(value.__code__)
+                if name in value.__globals__
+            }
             near = {name: one for name, one in used.items() if _is_near(one, value.__module__)}
             code = self.code(value.__code__)
-            return ["function", f"{value.__module__}:{value.__qualname__}", code, self.of(rest), self.of(near)]
+            return [
+                "function",
+                f"{value.__module__}:{value.__qualname__}",
+                code,
+                self.of(rest),
+                self.of(near),
+            ]
         if isinstance(value, types.BuiltinFunctionType) or type(value).__name__ == "ufunc":
             return ["builtin", getattr(value, "__qualname__", value.__name__)]
         if hasattr(value, "__wrapped__") and callable(value):
             return ["wrapped", type(value).__name__, self.of(value.__wrapped__)]
         if dataclasses.is_dataclass(value):
-            entries = {entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value)}
+            entries = {
+                entry.name: getattr(value, entry.name) for entry in dataclasses.fields(value)
+            }
             return ["object", self.of(type(value)), self.of(entries)]
         if callable(value) and hasattr(value, "__dict__"):
-            return ["object", self.of(type(value)), self.of(_functions(type(value))), self.of(vars(value))]
+            return [
+                "object",
+                self.of(type(value)),
+                self.of(_functions(type(value))),
+                self.of(vars(value)),
+            ]
         raise TypeError(
-            f"got a function that refers to an object of class {type(value).__name__}, which has no description that is the "
-            "same in every process; expected numbers, texts, arrays, dataclasses and functions"
+            f"got a function that refers to an object of class {type(value).__name__}, which has "
+            "no description that is the same in every process; expected numbers, texts, arrays, "
+            "dataclasses and functions"
         )
 
     def code(self, code: types.CodeType) -> Any:
-        constants = [self.code(c) if isinstance(c, types.CodeType) else self.of(_constant(c)) for c in code.co_consts]
+        constants = [
+            self.code(c) if isinstance(c, types.CodeType) else self.of(_constant(c))
+            for c in code.co_consts
+        ]
         state = hashlib.sha256(code.co_code)
         return [state.hexdigest(), constants, list(code.co_names)]
 
 
 def _names(code: types.CodeType) -> list[str]:
     """Return the names of variables and functions of the module that a function can use, sorted."""
-    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant)]
+    inner = [
+        name
+        for constant in code.co_consts
+        if isinstance(constant, types.CodeType)
+        for name in _names(constant)
+    ]
     return sorted({*code.co_names, *inner})
 
 
@@ -211,7 +260,8 @@ def _is_near(value: Any, module: str) -> bool:
 
 
 def _code_of(learner: Any) -> Any:
-    """Return the code of all classes of a learner and its schedules that are not part of taut, whose version is known."""
+    """Return the code of all classes of a learner and its schedules that are not part of taut,
+    whose version is known."""
     kinds: set[type] = set()
     waiting = [learner]
     while waiting:
@@ -220,7 +270,11 @@ def _code_of(learner: Any) -> Any:
             kinds |= set(type.mro(type(value)))
             waiting += [getattr(value, entry.name) for entry in dataclasses.fields(value)]
     ours = __name__.partition(".")[0]
-    foreign = [kind for kind in kinds if kind.__module__.partition(".")[0] not in (ours, "builtins", "abc", "typing")]
+    foreign = [
+        kind
+        for kind in kinds
+        if kind.__module__.partition(".")[0] not in (ours, "builtins", "abc", "typing")
+    ]
     found = {}
     for kind in sorted(foreign, key=lambda kind: (kind.__module__, kind.__qualname__)):
         found[f"{kind.__module__}:{kind.__qualname__}"] = described(_functions(kind))

@@ -1,4 +1,5 @@
-"""The index of a sweep: one Parquet file with the table of all its cells, written by the driver alone."""
+"""The index of a sweep: one Parquet file with the table of all its cells, written by the driver
+alone."""
 
 from __future__ import annotations
 
@@ -23,12 +24,17 @@ LOG = logging.getLogger(__name__)
 
 
 def write_index(store: Store, found: Sweep) -> None:
-    """Write the table of a sweep, and keep the rows of other cells whose files are in the same folder."""
+    """Write the table of a sweep, and keep the rows of other cells whose files are in the same
+    folder."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        LOG.info("no %s is written, because the package pyarrow is not installed: pip install 'taut[cluster]'", INDEX)
+        LOG.info(
+            "no %s is written, because the package pyarrow is not installed: pip install "
+            "'taut[cluster]'",
+            INDEX,
+        )
         return
     rows = found.rows()
     path = store.folder / INDEX
@@ -47,7 +53,8 @@ def write_index(store: Store, found: Sweep) -> None:
 
 
 def _earlier(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of the index as it is; none if there is no file, or one that taut did not write.
+    """Return the rows of the index as it is; none if there is no file, or one that taut did not
+    write.
 
     Nothing in it is needed: rows come back when their cells are part of a sweep again.
     """

@@ -1,4 +1,5 @@
-"""What a sweep returns: the totals of every cell, the cells that failed and why, and runs on demand."""
+"""What a sweep returns: the totals of every cell, the cells that failed and why, and runs on
+demand."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Failure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Displayed):
-    """The result of `taut.sweep`. `sweep["name"]` is the run of a cell, `sweep.to_pandas()` a table of all cells."""
+    """The result of `taut.sweep`. `sweep["name"]` is the run of a cell, `sweep.to_pandas()` a table
+    of all cells."""
 
     names: tuple[str, ...]
     cells: Mapping[str, Cell]
@@ -89,7 +91,8 @@ class Sweep(Displayed):
             stored = store.read(identity, self._ready[name].kept)
             if stored is None:
                 raise FileNotFoundError(
-                    f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; call resume() to play it again"
+                    f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; "
+                    "call resume() to play it again"
                 )
             played = stored
         return _attached(played.run(), self._ready[name])
@@ -112,14 +115,16 @@ class Sweep(Displayed):
         return self
 
     def resume(self, *, executor: Any = None, retry: bool = False, **options: Any) -> Sweep:
-        """Call `taut.sweep` again with the same cells and folder; with `retry`, also play cells that failed."""
+        """Call `taut.sweep` again with the same cells and folder; with `retry`, also play cells
+        that failed."""
         from .sweep import sweep
 
         given = {**self._options, **options, "retry": retry}
         return sweep(list(self.cells.values()), executor, folder=self.folder, **given)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return a table with one row per cell and seed: tags, totals over all rounds, and measures.
+        """Return a table with one row per cell and seed: tags, totals over all rounds, and
+        measures.
 
         Measures that are neither a number nor one number per seed are left out; see `measures`.
         """
@@ -132,22 +137,40 @@ class Sweep(Displayed):
         found = []
         for name in self.names:
             if name in self._played:
-                found += _rows(name, self.cells[name], self._played[name], self._identities.get(name))
+                found += _rows(
+                    name, self.cells[name], self._played[name], self._identities.get(name)
+                )
         return found
 
     def _summary(self) -> Summary:
         done = len(self._played)
-        facts = [("played", f"{done} of {len(self.names)} cells, {self.played} of them by this call")]
+        facts = [
+            ("played", f"{done} of {len(self.names)} cells, {self.played} of them by this call")
+        ]
         if self.folder is not None:
             facts.append(("folder", str(self.folder)))
         if self.environments:
             hosts = {str(one["host"]) for one in self.environments}
-            facts.append(("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)"))
+            facts.append(
+                ("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)")
+            )
         grids = []
         if self.failed:
-            shown = tuple((one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10])
-            grids = [Grid(("failed cell", "error", "message"), shown, left=("failed cell", "error", "message"))]
-        more = [f"{len(self.failed) - 10} more cells failed: see .failed"] if len(self.failed) > 10 else []
+            shown = tuple(
+                (one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10]
+            )
+            grids = [
+                Grid(
+                    ("failed cell", "error", "message"),
+                    shown,
+                    left=("failed cell", "error", "message"),
+                )
+            ]
+        more = (
+            [f"{len(self.failed) - 10} more cells failed: see .failed"]
+            if len(self.failed) > 10
+            else []
+        )
         return Summary(f"Sweep of {len(self.names)} cells", facts, grids, (*more, *self.notes))
 
 
@@ -192,7 +215,9 @@ def _attached(run: Run, cell: Ready) -> Run:
     data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
     problem = cell.problem.for_data(data)
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
-    keys: jax.Array | None = random_keys(cell.key, stream, through(cell.learner, cell.feedback).random)
+    keys: jax.Array | None = random_keys(
+        cell.key, stream, through(cell.learner, cell.feedback).random
+    )
     score = None if cell.score is None else cell.score.for_data(data)
     return replace(
         run,

@@ -1,7 +1,9 @@
-"""The files of a sweep: one small file per cell, written where the cell is played; failures and the index, by the driver.
+"""The files of a sweep: one small file per cell, written where the cell is played; failures and the
+index, by the driver.
 
-`cells/<identity>.npz` exists only if the cell was played to its end. It has a checksum and is written atomically: if a worker
-dies while it writes, there is no file, and if two workers play the same cell, both write the same results.
+`cells/<identity>.npz` exists only if the cell was played to its end. It has a checksum and is
+written atomically: if a worker dies while it writes, there is no file, and if two workers play the
+same cell, both write the same results.
 """
 
 from __future__ import annotations
@@ -29,10 +31,15 @@ MEASURE = "measure/"
 
 
 class Played:
-    """What is known of a cell that was played: its totals, its measures, the seconds it took, and perhaps its run."""
+    """What is known of a cell that was played: its totals, its measures, the seconds it took, and
+    perhaps its run."""
 
     def __init__(
-        self, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float, kept: Run | None = None
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        seconds: float,
+        kept: Run | None = None,
     ) -> None:
         self.header, self.arrays, self.seconds = dict(header), dict(arrays), seconds
         self.kept = kept
@@ -40,7 +47,8 @@ class Played:
 
     @classmethod
     def here(cls, run: Run, measures: Mapping[str, Array], seconds: float) -> Played:
-        """Return what is known of a run that stays in this process. Its learner need not fit into a file."""
+        """Return what is known of a run that stays in this process. Its learner need not fit into a
+        file."""
         header = {
             "learners": [{"kind": files.class_name(type(run.learner))}],
             "horizon": run.horizon,
@@ -51,12 +59,18 @@ class Played:
     @property
     def measures(self) -> dict[str, Array]:
         """What `measure` returned."""
-        return {name[len(MEASURE) :]: array for name, array in self.arrays.items() if name.startswith(MEASURE)}
+        return {
+            name[len(MEASURE) :]: array
+            for name, array in self.arrays.items()
+            if name.startswith(MEASURE)
+        }
 
     @property
     def totals(self) -> Totals:
         """Totals over all rounds, by seed."""
-        return Totals(**{entry.name: self.arrays[f"total_{entry.name}"] for entry in fields(Totals)})
+        return Totals(
+            **{entry.name: self.arrays[f"total_{entry.name}"] for entry in fields(Totals)}
+        )
 
     def run(self) -> Run:
         """Return the run, without problem and stream."""
@@ -65,7 +79,11 @@ class Played:
 
     def brief(self) -> Played:
         """Return the same without records of single rounds, which stay in the file."""
-        kept = {name: array for name, array in self.arrays.items() if name not in (*run_file.RECORDS, labels.INDEX)}
+        kept = {
+            name: array
+            for name, array in self.arrays.items()
+            if name not in (*run_file.RECORDS, labels.INDEX)
+        }
         return Played(self.header, kept, self.seconds)
 
 
@@ -82,7 +100,10 @@ def run_arrays(run: Run, measures: Mapping[str, Array]) -> tuple[dict[str, Any],
 
 
 def _totals(run: Run) -> dict[str, Array]:
-    return {f"total_{entry.name}": np.asarray(getattr(run.totals, entry.name)) for entry in fields(Totals)}
+    return {
+        f"total_{entry.name}": np.asarray(getattr(run.totals, entry.name))
+        for entry in fields(Totals)
+    }
 
 
 def _measures(measures: Mapping[str, Array]) -> dict[str, Array]:
@@ -96,13 +117,16 @@ def measured(run: Run, measure: Any) -> dict[str, Array]:
     found = measure(run)
     if not isinstance(found, Mapping):
         raise TypeError(
-            f"measure: got a result of class {type(found).__name__}; expected a dictionary of numbers or arrays"
+            f"measure: got a result of class {type(found).__name__}; expected a dictionary of "
+            "numbers or arrays"
         )
     arrays = {}
     for name, value in found.items():
         array = np.asarray(value)
         if not isinstance(name, str) or not name or array.dtype.kind not in "fiub":
-            raise TypeError(f"measure: got {name!r}: {array.dtype}; expected names with real numbers or arrays")
+            raise TypeError(
+                f"measure: got {name!r}: {array.dtype}; expected names with real numbers or arrays"
+            )
         arrays[name] = array
     return arrays
 
@@ -114,26 +138,32 @@ class Store:
         self.folder = Path(folder)
 
     def create(self) -> None:
-        """Make the folders, and remove what processes left behind that were killed while they wrote."""
+        """Make the folders, and remove what processes left behind that were killed while they
+        wrote."""
         for part in ("cells", "failed"):
             path = self.folder / part
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise OSError(error.errno, f"folder: {self.folder} cannot be created: {error.strerror}") from error
+                raise OSError(
+                    error.errno, f"folder: {self.folder} cannot be created: {error.strerror}"
+                ) from error
             storage.remove_stale_drafts(path)
 
     def path(self, identity: str) -> Path:
         """Return the file of a cell."""
         return self.folder / "cells" / f"{identity}.npz"
 
-    def write(self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float) -> None:
+    def write(
+        self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float
+    ) -> None:
         """Write the file of a cell."""
         described = {**header, "cell": identity, "cell_format": FORMAT, "seconds": seconds}
         storage.write_arrays(self.path(identity), described, arrays, durable=False, follow=False)
 
     def read(self, identity: str, record: Collection[str]) -> Played | None:
-        """Return what the file of a cell contains, or None if there is no complete file, so that the cell is played again.
+        """Return what the file of a cell contains, or None if there is no complete file, so that
+        the cell is played again.
 
         Arguments:
             identity: the checksum that names the file.
@@ -149,7 +179,11 @@ class Store:
             seconds = float(header["seconds"])
             found = Played(header, arrays, seconds)
             found.run()  # checks that header and arrays fit together
-            finite = all(np.isfinite(array).all() for name, array in arrays.items() if name.startswith("total_"))
+            finite = all(
+                np.isfinite(array).all()
+                for name, array in arrays.items()
+                if name.startswith("total_")
+            )
             if not finite or not 0 <= seconds < np.inf or not set(record) <= arrays.keys():
                 raise ValueError("it is not the result of a simulation")
             return found
@@ -159,12 +193,16 @@ class Store:
 
     def fail(self, identity: str, failure: Mapping[str, Any]) -> None:
         """Note that a cell failed, with its error."""
-        files.write_atomically(self._failure(identity), json.dumps(failure).encode(), durable=False, follow=False)
+        files.write_atomically(
+            self._failure(identity), json.dumps(failure).encode(), durable=False, follow=False
+        )
 
     def failure(self, identity: str) -> dict[str, Any] | None:
         """Return the noted failure of a cell."""
         try:
-            found = json.loads(storage.read_file(self._failure(identity), "folder", "a note of a failure"))
+            found = json.loads(
+                storage.read_file(self._failure(identity), "folder", "a note of a failure")
+            )
         except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None

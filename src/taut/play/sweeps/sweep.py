@@ -1,4 +1,5 @@
-"""The public function `taut.sweep`: many independent simulations, spread over threads, processes or a cluster."""
+"""The public function `taut.sweep`: many independent simulations, spread over threads, processes or
+a cluster."""
 
 from __future__ import annotations
 
@@ -39,30 +40,42 @@ def sweep(
 
     Arguments:
         cells: what to play, a list of `taut.Cell`.
-        executor: where to play. None or a number: threads of this process. "processes": one new process per core. The address
-            of a Dask scheduler such as "tcp://host:8786", or a Dask client: its workers. Otherwise anything with
-            `submit(function, *arguments)` that returns futures, for example a `ProcessPoolExecutor` that spawns.
-        folder: where results are kept, one small file per cell; workers must reach it under the same path. Called again with
-            the same cells and folder, the sweep plays only what is missing. `index.parquet` there is the table of all cells.
-        cache: a folder for compiled programs that all workers share; by default that of this process, if it has one.
+        executor: where to play. None or a number: threads of this process. "processes": one new
+            process per core. The address of a Dask scheduler such as "tcp://host:8786", or a Dask
+            client: its workers. Otherwise anything with `submit(function, *arguments)` that returns
+            futures, for example a `ProcessPoolExecutor` that spawns.
+        folder: where results are kept, one small file per cell; workers must reach it under the
+            same path. Called again with the same cells and folder, the sweep plays only what is
+            missing. `index.parquet` there is the table of all cells.
+        cache: a folder for compiled programs that all workers share; by default that of this
+            process, if it has one.
         retry: whether to play again the cells that failed in an earlier call with this folder.
-        timeout: seconds that a cell may take, checked between chunks of its rounds. It then counts as failed.
+        timeout: seconds that a cell may take, checked between chunks of its rounds. It then counts
+            as failed.
         progress: show a progress bar that counts cells; by default if standard error is a terminal.
 
-    Returns a `taut.Sweep`. A cell that fails does not stop the others: it is listed in `failed` with its error.
+    Returns a `taut.Sweep`. A cell that fails does not stop the others: it is listed in `failed`
+    with its error.
 
-    Every executor gives the same results, bit for bit, on machines of the same kind; so does a sweep that was interrupted. On
-    one machine threads are as fast as processes. Cells are sent in groups that take about two seconds. All workers must have
-    the same versions of Python, NumPy, JAX and taut. Cells on the same problem should share the same `taut.Problem` object, so
-    that it is compiled once.
+    Every executor gives the same results, bit for bit, on machines of the same kind; so does a
+    sweep that was interrupted. On one machine threads are as fast as processes. Cells are sent in
+    groups that take about two seconds. All workers must have the same versions of Python, NumPy,
+    JAX and taut. Cells on the same problem should share the same `taut.Problem` object, so that it
+    is compiled once.
 
-    The name of a cell's file is a checksum of learner, problem, stream, horizon and versions. A changed loss or constraint is
-    noticed, because its traced program changes. Not noticed are changes of functions in other modules that a recipe calls.
+    The name of a cell's file is a checksum of learner, problem, stream, horizon and versions. A
+    changed loss or constraint is noticed, because its traced program changes. Not noticed are
+    changes of functions in other modules that a recipe calls.
 
     >>> import jax.numpy as jnp, numpy as np, taut
-    >>> toy = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
     >>> costs = np.tile([1.0, 0.0], (50, 1))
-    >>> cells = [taut.Cell(taut.ClippedOGD(eta, 4.0), toy, costs, tags={"eta": eta}) for eta in (0.1, 0.2)]
+    >>> cells = [
+    ...     taut.Cell(taut.ClippedOGD(eta, 4.0), toy, costs, tags={"eta": eta})
+    ...     for eta in (0.1, 0.2)
+    ... ]
     >>> found = taut.sweep(cells)
     >>> found.to_pandas()[["eta", "loss"]].round(2).to_dict("list")
     {'eta': [0.1, 0.2], 'loss': [-44.5, -47.0]}
@@ -128,12 +141,16 @@ def sweep(
 def _named(cells: Any) -> dict[str, Cell]:
     """Return the cells by name."""
     if not isinstance(cells, Iterable) or isinstance(cells, (str, bytes, jax.Array)):
-        raise TypeError(f"cells: got {arguments.shown(cells)}; expected a list of taut.Cell(learner, problem, stream)")
+        raise TypeError(
+            f"cells: got {arguments.shown(cells)}; expected a list of taut.Cell(learner, problem, "
+            "stream)"
+        )
     found: dict[str, Cell] = {}
     for i, cell in enumerate(cells):
         if not isinstance(cell, Cell):
             raise TypeError(
-                f"cells: got {arguments.shown(cell)} at position {i}; expected taut.Cell(learner, problem, stream)"
+                f"cells: got {arguments.shown(cell)} at position {i}; expected taut.Cell(learner, "
+                "problem, stream)"
             )
         name = str(i) if cell.name is None else cell.name
         if name in found:
@@ -168,7 +185,9 @@ def _store(folder: str | Path | None) -> Store | None:
         return None
     folder = arguments.path("folder", folder)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"folder: got {folder}, a file; expected a folder, which need not exist yet")
+        raise ValueError(
+            f"folder: got {folder}, a file; expected a folder, which need not exist yet"
+        )
     return Store(folder)
 
 
@@ -192,7 +211,9 @@ def _known(
         if found is not None:
             played[name] = found.brief()
         elif noted is not None and not retry:
-            kind, message, trace, where = (str(noted.get(key, "")) for key in ("kind", "message", "traceback", "where"))
+            kind, message, trace, where = (
+                str(noted.get(key, "")) for key in ("kind", "message", "traceback", "where")
+            )
             failures[name] = Failure(name, kind, message, trace, where)
         else:
             waiting.append(name)
@@ -226,7 +247,12 @@ def _keep(
         error: Error = outcome.error
         failures[name] = Failure.of(name, error)
         if store is not None and identity is not None:
-            noted = {"name": name, "kind": error.kind, "message": error.message, "traceback": error.traceback}
+            noted = {
+                "name": name,
+                "kind": error.kind,
+                "message": error.message,
+                "traceback": error.traceback,
+            }
             store.fail(identity, {**noted, "where": error.where})
 
 
@@ -237,13 +263,22 @@ def _cache(folder: str | Path | None) -> str | None:
 
 
 @contextmanager
-def _bar(show: bool | None, total: int, done: int, workers: Workers) -> Iterator[Callable[[], None]]:
+def _bar(
+    show: bool | None, total: int, done: int, workers: Workers
+) -> Iterator[Callable[[], None]]:
     """Show a progress bar that counts cells, with their rate and the time left."""
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
     from rich.text import Text
 
     class Rate(ProgressColumn):
@@ -256,7 +291,13 @@ def _bar(show: bool | None, total: int, done: int, workers: Workers) -> Iterator
     console = Console(stderr=True)
     if workers.address:
         console.print(f"Dask dashboard: {workers.address}")
-    columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    columns = (
+        TextColumn("cells"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task("cells", total=total, completed=done)
         yield lambda: bars.advance(bar)

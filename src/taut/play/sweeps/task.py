@@ -1,8 +1,8 @@
 """What a worker does: set JAX up, unpickle, play cells, and write their files.
 
-A task consists of bytes and plain values only. JAX is set up before anything is unpickled, because arrays of a user's function
-would otherwise be cut to 32 bits. Unpickled problems are kept by the checksum of their bytes: the same object again means the
-same compiled program again.
+A task consists of bytes and plain values only. JAX is set up before anything is unpickled, because
+arrays of a user's function would otherwise be cut to 32 bits. Unpickled problems are kept by the
+checksum of their bytes: the same object again means the same compiled program again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ RECIPES = 8
 """Streams made by recipes that a process keeps."""
 _objects: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.RLock()
-SENT = tuple(entry.name for entry in fields(Ready) if entry.name not in ("problem", "score", "stream"))
+SENT = tuple(
+    entry.name for entry in fields(Ready) if entry.name not in ("problem", "score", "stream")
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def settings(cache: str | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must agree, because other ones compute other bits or cannot read the pickles."""
+    """Return the versions that must agree, because other ones compute other bits or cannot read the
+    pickles."""
     python = ".".join(map(str, sys.version_info[:2]))
     found = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
     return {"python": python, "taut": engine.VERSION, **found}
@@ -106,16 +109,20 @@ def environment() -> dict[str, Any]:
 
 @contextmanager
 def _prepared(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """Set up JAX in this thread as in the process that began the sweep, or raise an error if that is impossible."""
+    """Set up JAX in this thread as in the process that began the sweep, or raise an error if that
+    is impossible."""
     engine.require_jax()
     found = versions()
     other = [
-        f"{name} {found[name]} instead of {known}" for name, known in wanted["versions"].items() if found[name] != known
+        f"{name} {found[name]} instead of {known}"
+        for name, known in wanted["versions"].items()
+        if found[name] != known
     ]
     if other:
         raise RuntimeError(
-            f"executor: got a worker on {platform.node()} with {', '.join(other)}; expected the versions of the process that "
-            "began the sweep, because other versions give other results"
+            f"executor: got a worker on {platform.node()} with {', '.join(other)}; expected the "
+            "versions of the process that began the sweep, because other versions give other "
+            "results"
         )
     if wanted["cache"] is not None and engine.cache_folder() != wanted["cache"]:
         engine.cache(wanted["cache"])
@@ -124,7 +131,8 @@ def _prepared(wanted: Mapping[str, Any]) -> Iterator[None]:
 
 
 class _Precision:
-    """The precision of JAX in this process while tasks run. Tasks with another precision wait until they have ended."""
+    """The precision of JAX in this process while tasks run. Tasks with another precision wait until
+    they have ended."""
 
     changed = threading.Condition()
     tasks = 0
@@ -133,7 +141,8 @@ class _Precision:
     @classmethod
     @contextmanager
     def shared(cls, x64: bool) -> Iterator[None]:
-        """Compute with 64 or 32 bits, and restore the setting of the process when no task is left."""
+        """Compute with 64 or 32 bits, and restore the setting of the process when no task is
+        left."""
         with cls.changed:
             cls.changed.wait_for(lambda: not cls.tasks or jax.config.read("jax_enable_x64") == x64)
             if not cls.tasks:
@@ -164,7 +173,9 @@ class Blobs:
         checksum, content, _ = self._known[id(value)]
         return checksum, content
 
-    def part(self, number: int, cell: Ready, identity: str | None) -> tuple[dict[str, Any], dict[str, bytes]]:
+    def part(
+        self, number: int, cell: Ready, identity: str | None
+    ) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return one cell of a task, and the pickles that it refers to."""
         names, contents = {}, {}
         for name in ("problem", "score", "stream"):
@@ -181,22 +192,31 @@ def _cloudpickle() -> Any:
         import cloudpickle
     except ImportError:
         raise ImportError(
-            "executor: other processes need the package cloudpickle, which is not installed. Install it with: "
+            "executor: other processes need the package cloudpickle, which is not installed. "
+            "Install it with: "
             'pip install "taut[cluster]"'
         ) from None
     return cloudpickle
 
 
 def play_task(
-    wanted: Mapping[str, Any], folder: str | None, timeout: float | None, blobs: Mapping[str, bytes], parts: Sequence[Any],
+    wanted: Mapping[str, Any],
+    folder: str | None,
+    timeout: float | None,
+    blobs: Mapping[str, bytes],
+    parts: Sequence[Any],
     together: bool,
-) -> tuple[dict[str, Any], list[Outcome]]:  # fmt: skip
-    """Play cells that came as bytes. Returns the environment of this process, and what became of each cell."""
+) -> tuple[dict[str, Any], list[Outcome]]:
+    """Play cells that came as bytes. Returns the environment of this process, and what became of
+    each cell."""
     with _prepared(wanted):
         cells: list[tuple[int, str | None, Any]] = []
         for part in parts:
             try:
-                found = {name: _interned(wanted["x64"], key, blobs[key]) for name, key in part["objects"].items()}
+                found = {
+                    name: _interned(wanted["x64"], key, blobs[key])
+                    for name, key in part["objects"].items()
+                }
                 cell: Any = Ready(**({"score": None} | found), **pickle.loads(part["rest"]))
             except Exception as error:  # whatever a user's module raises when it is imported here
                 cell = Error.of(error, platform.node(), pickled=True)
@@ -236,7 +256,9 @@ def play_cells(
     begun = time.monotonic()
     outcomes: list[Outcome] = []
     streams: OrderedDict[int, Any] = OrderedDict()
-    play = functools.partial(_play, timeout=timeout, streams=streams, here=store is None and not pickled)
+    play = functools.partial(
+        _play, timeout=timeout, streams=streams, here=store is None and not pickled
+    )
 
     def keep(number: int, identity: str | None, played: Played) -> None:
         if store is not None and identity is not None:
@@ -281,7 +303,9 @@ def play_cells(
     return outcomes
 
 
-def _play(cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> list[Played]:
+def _play(
+    cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[int, Any], here: bool
+) -> list[Played]:
     """Play one cell, or several that are alike side by side."""
     begun = time.perf_counter()
     first, several = cells[0], len(cells) > 1
@@ -304,10 +328,18 @@ def _play(cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[in
         seconds = (time.perf_counter() - begun) / len(cells)
         runs = [run[i] for i in range(len(cells))] if several else [run]
         found = [measured(run, cell.measure) for run, cell in zip(runs, cells, strict=True)]
-        runs = [run if cell.keep else _without_records(run) for run, cell in zip(runs, cells, strict=True)]
+        runs = [
+            run if cell.keep else _without_records(run)
+            for run, cell in zip(runs, cells, strict=True)
+        ]
     if here:
-        return [Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)]
-    return [Played(*run_arrays(run, measures), seconds) for run, measures in zip(runs, found, strict=True)]
+        return [
+            Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)
+        ]
+    return [
+        Played(*run_arrays(run, measures), seconds)
+        for run, measures in zip(runs, found, strict=True)
+    ]
 
 
 def _without_records(run: Run) -> Run:

@@ -1,8 +1,10 @@
-"""Cells that differ only in the parameters of their learner, played side by side in one compiled loop, which is faster.
+"""Cells that differ only in the parameters of their learner, played side by side in one compiled
+loop, which is faster.
 
-XLA may compile a loop for several learners with another order of operations than the loop for one, and then the last bits
-differ. A cell's result must not depend on its neighbours, so the first cells of a program are played both ways, and side by side
-is used only if all bits agree. Whether it is used therefore changes no result.
+XLA may compile a loop for several learners with another order of operations than the loop for one,
+and then the last bits differ. A cell's result must not depend on its neighbours, so the first cells
+of a program are played both ways, and side by side is used only if all bits agree. Whether it is
+used therefore changes no result.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class Verdict:
 
 
 def verdict(cell: Ready) -> Verdict:
-    """Return the verdict on the program of a cell, which is kept with the compiled programs of its problem."""
+    """Return the verdict on the program of a cell, which is kept with the compiled programs of its
+    problem."""
     key = (
         "side by side",
         id(cell.score),

@@ -1,12 +1,13 @@
 """Domains: simple sets that contain all decisions, each with an exact Euclidean projection.
 
 Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `affine_box`,
-`spectral`, and for decisions of several parts `product` and `blocks`. `arrays` has helpers, `support`
-computes how far a domain extends in given directions.
+`spectral`, and for decisions of several parts `product` and `blocks`. `arrays` has helpers,
+`support` computes how far a domain extends in given directions.
 
-A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so that another radius does not
-recompile and a batch of radii can be mapped over; its `shape` is static. Decisions are arrays of that shape, and distances are
-Euclidean over all entries (Frobenius for matrices).
+A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so
+that another radius does not recompile and a batch of radii can be mapped over; its `shape` is
+static. Decisions are arrays of that shape, and distances are Euclidean over all entries (Frobenius
+for matrices).
 >>> import numpy as np
 >>> Ball(radius=2.5, shape=2).project(np.array([3.0, 4.0])).tolist()
 [1.5, 2.0]

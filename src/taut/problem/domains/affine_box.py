@@ -1,4 +1,5 @@
-"""Boxes cut by linear equations: budgets that are spent exactly, balances, and the dynamics of a storage."""
+"""Boxes cut by linear equations: budgets that are spent exactly, balances, and the dynamics of a
+storage."""
 
 from __future__ import annotations
 
@@ -21,20 +22,26 @@ from .equations import far_onto_slice, knapsack, onto_equations, onto_slice
 __all__ = ["AffineBox"]
 
 FAR_AWAY = 2.0**30
-"""A point that is so many times farther away than the bounds is projected by a method for far points, in NumPy."""
+"""A point that is so many times farther away than the bounds is projected by a method for far
+points, in NumPy."""
 RANK = 1e-10
-"""Equations whose singular values are below this share of the largest one are linear combinations of the others."""
+"""Equations whose singular values are below this share of the largest one are linear combinations
+of the others."""
 STEPS = 40
 """Steps of the random walk that samples the domain."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "radius", "diameter")):
-    """The set {x : rows @ x = values, lower <= x <= upper}, where x holds the entries of a decision in row order.
+class AffineBox(
+    Domain, leaves=("rows", "values", "lower", "upper", "middle", "radius", "diameter")
+):
+    """The set {x : rows @ x = values, lower <= x <= upper}, where x holds the entries of a decision
+    in row order.
 
-    With one equation the projection is found by sorting. With several, an interior-point method finds it up to
-    rounding in about ten steps, whose time grows with the cube of the number of equations. `radius` and `diameter` are
-    upper bounds that are attained by many sets, such as simplices.
+    With one equation the projection is found by sorting. With several, an interior-point method
+    finds it up to rounding in about ten steps, whose time grows with the cube of the number of
+    equations. `radius` and `diameter` are upper bounds that are attained by many sets, such as
+    simplices.
 
     >>> import numpy as np
     >>> half = AffineBox(np.ones(3), 1.0, 0.0, 0.5, shape=3)  # shares of at most one half
@@ -52,22 +59,37 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
     shape: tuple[int, ...]
 
     def __init__(
-        self, rows: Any, values: Any, lower: Any, upper: Any, shape: int | Sequence[int] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        rows: Any,
+        values: Any,
+        lower: Any,
+        upper: Any,
+        shape: int | Sequence[int] | None = None,
+    ) -> None:
         matrix = np.atleast_2d(reals("rows", rows))
         if shape is None:
             shape = np.shape(lower) or np.shape(upper) or matrix.shape[1:]
         wanted = shape_of(shape)
         low, high = reals("lower", lower, wanted).ravel(), reals("upper", upper, wanted).ravel()
         if matrix.ndim != 2 or matrix.shape[1] != low.size:
-            raise ValueError(f"rows: got shape {np.shape(rows)}; expected one row of {low.size} entries per equation")
+            raise ValueError(
+                f"rows: got shape {np.shape(rows)}; expected one row of {low.size} entries per "
+                "equation"
+            )
         if np.any(low > high):
             at = int(np.argmax(low > high))
-            raise ValueError(f"lower: got {low[at]:g} at place {at}; expected at most upper = {high[at]:g}")
+            raise ValueError(
+                f"lower: got {low[at]:g} at place {at}; expected at most upper = {high[at]:g}"
+            )
         matrix, right = _independent(matrix, np.array(reals("values", values, (len(matrix),))))
         low, high = _tightened(matrix, right, low, high)
         middle = np.clip(_project(matrix, right, low, high, (low + high) / 2), low, high)
-        numbers = {"rows": matrix, "values": right, "lower": low.reshape(wanted), "upper": high.reshape(wanted)}
+        numbers = {
+            "rows": matrix,
+            "values": right,
+            "lower": low.reshape(wanted),
+            "upper": high.reshape(wanted),
+        }
         self._set(**numbers, middle=middle.reshape(wanted), radius=0.0, diameter=0.0, shape=wanted)
         self._set(**self._extent())
         for name in (*numbers, "middle"):
@@ -76,8 +98,8 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
     def _extent(self) -> dict[str, float]:
         """Upper bounds on radius and diameter.
 
-        A square is below its chord: d^2 <= (a + b) d - a b for d in [a, b]. The sum of the chords is linear, so that its
-        maximum over the domain is known.
+        A square is below its chord: d^2 <= (a + b) d - a b for d in [a, b]. The sum of the chords
+        is linear, so that its maximum over the domain is known.
         """
         low, high, middle = (np.ravel(edge) for edge in (self.lower, self.upper, self.middle))
         below, above = low - middle, high - middle
@@ -91,8 +113,15 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
             left = [abs(float(self.values[0] - self.rows[0] @ edge)) for edge in flipped]
             weights, free = (high - low) * row, row > 0
             order = np.argsort(-((high - low)[free] / row[free]))
-            moved = np.clip(2 * min(left) - np.append(0, np.cumsum(weights[free][order])[:-1]), 0, weights[free][order])
-            squares = float(np.sum(moved * ((high - low)[free] / row[free])[order]) + np.sum((high - low)[~free] ** 2))
+            moved = np.clip(
+                2 * min(left) - np.append(0, np.cumsum(weights[free][order])[:-1]),
+                0,
+                weights[free][order],
+            )
+            squares = float(
+                np.sum(moved * ((high - low)[free] / row[free])[order])
+                + np.sum((high - low)[~free] ** 2)
+            )
             diameter = min(diameter, math.sqrt(squares))
         return {"radius": radius, "diameter": diameter}
 
@@ -105,12 +134,15 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
         """The nearest point, from the multipliers of the equations."""
         x = self._decision(x)
         numbers = cast(working(x), self.rows, self.values, self.lower, self.upper, x)
-        rows, values, low, high, flat = (one if k < 2 else one.ravel() for k, one in enumerate(numbers))
+        rows, values, low, high, flat = (
+            one if k < 2 else one.ravel() for k, one in enumerate(numbers)
+        )
         if rows.shape[0] == 1:
             found = onto_slice(rows[0], values[0], low, high, flat, jnp)
         else:
             found = onto_equations(rows, values, low, high, flat, jnp)
-        # Points that are very far away lose all digits. The result is NaN then, which a simulation reports, or is found slowly.
+        # Points that are very far away lose all digits. The result is NaN then, which a simulation
+        # reports, or is found slowly.
         missed = jnp.max(jnp.abs(rows @ found - values) - self._room(rows, values, low, high))
         if is_tracer(missed):
             found = jnp.where(missed <= 0, found, jnp.nan)
@@ -132,7 +164,9 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
         """Whether the equations and all bounds hold."""
         x = self._decision(x)
         dtype = working(x)
-        rows, values, low, high, wide = cast(dtype, self.rows, self.values, self.lower, self.upper, x)
+        rows, values, low, high, wide = cast(
+            dtype, self.rows, self.values, self.lower, self.upper, x
+        )
         size = jnp.maximum(jnp.abs(low), jnp.abs(high))
         slack = self._slack(x, size, tolerance)
         room = self._slack(x, jnp.abs(rows) @ size.ravel() + jnp.abs(values), tolerance)
@@ -140,7 +174,8 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
         return inside & jnp.all(jnp.abs(rows @ wide.ravel() - values) <= room)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """A point reached by a random walk (hit and run) from the centre; it is distributed almost uniformly."""
+        """A point reached by a random walk (hit and run) from the centre; it is distributed almost
+        uniformly."""
         rows, low, high, start = map(jnp.asarray, (self.rows, self.lower, self.upper, self.middle))
         low, high, start = low.ravel(), high.ravel(), start.ravel()
         basis = rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
@@ -156,24 +191,32 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
             length = first + (last - first) * jax.random.uniform(two)
             return jnp.where(jnp.any(moving), jnp.clip(x + length * direction, low, high), x)
 
-        # Fixed entries bend the directions out of the equations; the projection removes that and rounding.
+        # Fixed entries bend the directions out of the equations; the projection removes that and
+        # rounding.
         return self.project(jax.lax.fori_loop(0, STEPS, step, start).reshape(self.shape))
 
     def scaled(self, factor: float) -> Domain:
         """Values and bounds times `factor`."""
-        return type(self)(self.rows, factor * self.values, factor * self.lower, factor * self.upper, self.shape)
+        return type(self)(
+            self.rows, factor * self.values, factor * self.lower, factor * self.upper, self.shape
+        )
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """Vertices: by filling up in the order of price with one equation, by linear programming with several."""
+        """Vertices: by filling up in the order of price with one equation, by linear programming
+        with several."""
         low, high = self.lower.reshape(-1), self.upper.reshape(-1)
         if len(self.rows) == 1:
             return knapsack(self.rows[0], self.values[0], low, high, directions, xp)
         if xp is np:
-            return np.stack([_linear_program(self.rows, self.values, low, high, one) for one in directions])
+            return np.stack(
+                [_linear_program(self.rows, self.values, low, high, one) for one in directions]
+            )
         largest = xp.max(xp.abs(directions), axis=1, keepdims=True)
         unit = directions / xp.where(largest > 0, largest, 1)
         far = self.middle.reshape(1, -1) - FAR * self.diameter * unit
-        return jax.vmap(lambda one: onto_equations(self.rows, self.values, low, high, one, jnp))(far)
+        return jax.vmap(lambda one: onto_equations(self.rows, self.values, low, high, one, jnp))(
+            far
+        )
 
     def _edges(self) -> tuple[Any, Any]:
         """The bounds; with one equation they are tight."""
@@ -190,13 +233,21 @@ class AffineBox(Domain, leaves=("rows", "values", "lower", "upper", "middle", "r
     def to_dict(self) -> dict[str, Any]:
         """Equations, bounds and shape."""
         description = super().to_dict()
-        return {name: value for name, value in description.items() if name not in ("middle", "radius", "diameter")}
+        return {
+            name: value
+            for name, value in description.items()
+            if name not in ("middle", "radius", "diameter")
+        }
 
 
 def _independent(rows: Array, values: Array) -> tuple[Array, Array]:
-    """The same equations with orthonormal rows, if there are several; one equation stays as it is."""
+    """The same equations with orthonormal rows, if there are several; one equation stays as it
+    is."""
     if not np.all(np.any(rows, axis=1)):
-        raise ValueError("rows: got an equation without coefficients; expected at least one number that is not zero")
+        raise ValueError(
+            "rows: got an equation without coefficients; expected at least one number that is "
+            "not zero"
+        )
     if len(rows) == 1 or np.abs(rows @ rows.T - np.eye(len(rows))).max() <= 1e-12:
         return rows.copy(), values
     scale = np.linalg.norm(rows, axis=1)
@@ -204,7 +255,10 @@ def _independent(rows: Array, values: Array) -> tuple[Array, Array]:
     rank = int(np.sum(sizes > RANK * sizes[0]))
     turned = left.T @ (values / scale)
     if np.any(np.abs(turned[rank:]) > 1e-8 * (1 + np.abs(values / scale).max())):
-        raise ValueError("values: got equations that contradict one another; expected equations with a common solution")
+        raise ValueError(
+            "values: got equations that contradict one another; expected equations with a common "
+            "solution"
+        )
     return np.ascontiguousarray(right[:rank]), turned[:rank] / sizes[:rank]
 
 
@@ -218,13 +272,15 @@ def _tightened(rows: Array, values: Array, low: Array, high: Array) -> tuple[Arr
     room = 1e-9 * (1 + np.abs(row) @ np.maximum(np.abs(low), np.abs(high)))
     if not small.sum() - room <= values[0] <= large.sum() + room:
         raise ValueError(
-            f"values: got {values[0]:g} for an expression between {small.sum():g} and {large.sum():g}; expected a value "
-            "that decisions within the bounds attain"
+            f"values: got {values[0]:g} for an expression between {small.sum():g} and "
+            f"{large.sum():g}; expected a value that decisions within the bounds attain"
         )
     with np.errstate(all="ignore"):
         ends = (values[0] - (large.sum() - large)) / row, (values[0] - (small.sum() - small)) / row
     free = row != 0
-    least, most = (np.where(free, one(*ends), edge) for one, edge in ((np.minimum, low), (np.maximum, high)))
+    least, most = (
+        np.where(free, one(*ends), edge) for one, edge in ((np.minimum, low), (np.maximum, high))
+    )
     low, high = np.maximum(low, least), np.minimum(high, most)
     return np.minimum(low, high), np.maximum(low, high)
 
@@ -238,14 +294,20 @@ def _project(rows: Array, values: Array, low: Array, high: Array, x: Array) -> A
 
 
 def _linear_program(rows: Array, values: Array, low: Array, high: Array, direction: Array) -> Array:
-    """A vertex at which <direction, x> is smallest. Raises if no point satisfies the equations within the bounds."""
+    """A vertex at which <direction, x> is smallest. Raises if no point satisfies the equations
+    within the bounds."""
     from scipy.optimize import linprog
 
-    found = linprog(direction, A_eq=rows, b_eq=values, bounds=np.stack([low, high], axis=1), method="highs")
+    found = linprog(
+        direction, A_eq=rows, b_eq=values, bounds=np.stack([low, high], axis=1), method="highs"
+    )
     if found.status == 2:
         raise ValueError(
-            "values: got equations that no decision within the bounds satisfies; expected a set that is not empty"
+            "values: got equations that no decision within the bounds satisfies; expected a set "
+            "that is not empty"
         )
     if found.x is None:
-        raise ValueError(f"rows: got equations for which the linear program failed ({found.message})")
+        raise ValueError(
+            f"rows: got equations for which the linear program failed ({found.message})"
+        )
     return np.clip(found.x, low, high)

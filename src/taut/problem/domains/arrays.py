@@ -14,7 +14,8 @@ __all__ = ["cast", "finfo", "norm", "reals", "shape_of", "working"]
 
 
 def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
-    """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill `shape`."""
+    """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill
+    `shape`."""
     array = arguments.finite(name, value).astype(np.float64)
     if shape is not None:
         if array.shape not in ((), shape):

@@ -23,13 +23,16 @@ __all__ = ["Ball", "L1Ball"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class _Centred(Domain):
-    """What the two balls share: a centre and a radius, which is also the largest distance from the centre."""
+    """What the two balls share: a centre and a radius, which is also the largest distance from the
+    centre."""
 
     radius: float
     origin: Any  # the centre as a leaf; None is zero, which then costs nothing in every round
     shape: tuple[int, ...]
 
-    def __init__(self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None) -> None:
+    def __init__(
+        self, radius: float, centre: Any = None, shape: int | Sequence[int] | None = None
+    ) -> None:
         if centre is None and shape is None:
             raise TypeError("shape: got None and no centre; expected one of the two")
         wanted = shape_of(arguments.as_array("centre", centre).shape if shape is None else shape)
@@ -81,7 +84,8 @@ class _Centred(Domain):
 
 
 class Ball(_Centred, leaves=("radius", "origin")):
-    """The Euclidean ball {x : |x - centre| <= radius}; `shape` without `centre` means centred at zero."""
+    """The Euclidean ball {x : |x - centre| <= radius}; `shape` without `centre` means centred at
+    zero."""
 
     def project(self, x: jax.Array) -> jax.Array:
         """centre + (x - centre) / max(1, |x - centre| / radius)."""
@@ -93,20 +97,25 @@ class Ball(_Centred, leaves=("radius", "origin")):
             offset = offset - middle
         scale = self.scale(offset)
         if not is_tracer(scale) and np.isnan(scale) and np.isfinite(offset).all():
-            return self.project(middle + self._nearer(offset) if self.origin is not None else self._nearer(offset))
+            return self.project(
+                middle + self._nearer(offset) if self.origin is not None else self._nearer(offset)
+            )
         inside = offset * scale if self.origin is None else middle + offset * scale
         return inside.astype(x.dtype)
 
     def scale(self, offset: jax.Array) -> jax.Array:
-        """The number by which an offset from the centre is multiplied to lie in the ball, at most 1.
+        """The number by which an offset from the centre is multiplied to lie in the ball, at most
+        1.
 
-        It is NaN for points so far away that their squares overflow, which a simulation then reports.
+        It is NaN for points so far away that their squares overflow, which a simulation then
+        reports.
         """
         dtype = offset.dtype
         (radius,) = cast(dtype, self.radius)
-        # The radius is measured as `small`, a power of two whose square is still well above the least float:
-        # far points can then be squared without overflow (up to 1e298 radii in 64 bits, 1e33 in 32 bits). The
-        # square root sees at least small^2, so that its gradient exists at the centre too.
+        # The radius is measured as `small`, a power of two whose square is still well above the
+        # least float: far points can then be squared without overflow (up to 1e298 radii in 64
+        # bits, 1e33 in 32 bits). The square root sees at least small^2, so that its gradient exists
+        # at the centre too.
         small: float = 2.0 ** ((finfo(dtype).minexp + finfo(dtype).nmant + 6) // 2)
         # A large radius is measured as more than that, because small / radius would vanish.
         factor = jnp.maximum(small / radius, least := 8.0 * float(finfo(dtype).tiny))
@@ -117,18 +126,23 @@ class Ball(_Centred, leaves=("radius", "origin")):
 
     def _nearer(self, offset: jax.Array) -> jax.Array:
         """A point in the same direction, far outside the ball but near enough to be squared."""
-        smaller = offset * 2.0 ** (-finfo(offset.dtype).maxexp // 2)  # the reciprocal of the largest could be denormal
+        smaller = offset * 2.0 ** (
+            -finfo(offset.dtype).maxexp // 2
+        )  # the reciprocal of the largest could be denormal
         return smaller / jnp.max(jnp.abs(smaller)) * (2.0**20 * self.radius)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball evenly."""
+        """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball
+        evenly."""
         normal = jax.random.normal(key, (math.prod(self.shape) + 2,))
         point = normal[:-2] * (self.radius / self._length(normal))
         return self.centre + point.reshape(self.shape)
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """centre - radius * direction / |direction|; the centre for a direction of zeros."""
-        largest = xp.max(xp.abs(directions), axis=1, keepdims=True)  # first to size 1, so that squares do not overflow
+        largest = xp.max(
+            xp.abs(directions), axis=1, keepdims=True
+        )  # first to size 1, so that squares do not overflow
         unit = directions / xp.where(largest > 0, largest, 1)
         length = xp.sqrt(xp.sum(unit * unit, axis=1, keepdims=True))
         return self._row - self.radius * unit / xp.where(length > 0, length, 1)
@@ -153,7 +167,8 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
     """
 
     def project(self, x: jax.Array) -> jax.Array:
-        """Soft thresholding of x - centre at the simplex's threshold; a point inside comes back unchanged."""
+        """Soft thresholding of x - centre at the simplex's threshold; a point inside comes back
+        unchanged."""
         x = self._decision(x)
         radius, middle = cast(working(x), self.radius, self.middle)
         offset = x.astype(middle.dtype) - middle
@@ -162,13 +177,15 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
         return jnp.where(threshold <= 0, x, outside.astype(x.dtype))
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """The first d of d + 1 exponentials with random signs, divided by the sum of all their sizes."""
+        """The first d of d + 1 exponentials with random signs, divided by the sum of all their
+        sizes."""
         signed = jax.random.laplace(key, (math.prod(self.shape) + 1,))
         point = signed[:-1] * (self.radius / self._length(signed))
         return self.centre + point.reshape(self.shape)
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """The vertex along the first of the largest entries; the centre for a direction of zeros."""
+        """The vertex along the first of the largest entries; the centre for a direction of
+        zeros."""
         sizes = xp.abs(directions)
         first = xp.arange(directions.shape[1])[None] == xp.argmax(sizes, axis=1)[:, None]
         return self._row - self.radius * xp.where(first, xp.sign(directions), 0)

@@ -20,15 +20,16 @@ __all__ = ["Domain", "domain_from_dict"]
 ROLE = "domain"
 """What files call a description of a domain."""
 FAR = 1e8
-"""How many radii away the point lies whose projection approximates the minimiser of a linear function."""
+"""How many radii away the point lies whose projection approximates the minimiser of a linear
+function."""
 
 
 class Domain(ABC):
     """A simple convex set with an exact projection.
 
     A subclass names its numeric fields as in `class Box(Domain, leaves=("lower", "upper"))`;
-    that registers it as a pytree. Fields that are fixed in compiled programs, like `shape`, are named in `static=`. The
-    constructor validates; rebuilding a pytree does not, as its leaves may
+    that registers it as a pytree. Fields that are fixed in compiled programs, like `shape`, are
+    named in `static=`. The constructor validates; rebuilding a pytree does not, as its leaves may
     be tracers.
     """
 
@@ -36,7 +37,9 @@ class Domain(ABC):
     leaves: ClassVar[tuple[str, ...]]
     static: ClassVar[tuple[str, ...]] = ()
 
-    if TYPE_CHECKING:  # subclasses bring a property or a field; a property here would hide the field
+    if (
+        TYPE_CHECKING
+    ):  # subclasses bring a property or a field; a property here would hide the field
 
         @property
         def radius(self) -> Any:
@@ -46,7 +49,9 @@ class Domain(ABC):
         def diameter(self) -> Any:
             """The largest distance between two points of the domain."""
 
-    def __init_subclass__(cls, leaves: tuple[str, ...] = (), static: tuple[str, ...] = (), **keywords: Any) -> None:
+    def __init_subclass__(
+        cls, leaves: tuple[str, ...] = (), static: tuple[str, ...] = (), **keywords: Any
+    ) -> None:
         super().__init_subclass__(**keywords)
         if not leaves:  # an intermediate class
             return
@@ -56,15 +61,21 @@ class Domain(ABC):
         fixed = ("shape", *static)
 
         def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            return tuple(getattr(domain, name) for name in leaves), tuple(getattr(domain, name) for name in fixed)
+            return tuple(getattr(domain, name) for name in leaves), tuple(
+                getattr(domain, name) for name in fixed
+            )
 
-        def flatten_with_keys(domain: Domain) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
+        def flatten_with_keys(
+            domain: Domain,
+        ) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
             values, rest = flatten(domain)
             return tuple(zip(map(jax.tree_util.GetAttrKey, leaves), values, strict=True)), rest
 
         def unflatten(rest: tuple[Any, ...], values: Iterable[Any]) -> Domain:
             domain = object.__new__(cls)
-            domain._set(**dict(zip(fixed, rest, strict=True)), **dict(zip(leaves, values, strict=True)))
+            domain._set(
+                **dict(zip(fixed, rest, strict=True)), **dict(zip(leaves, values, strict=True))
+            )
             return domain
 
         jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
@@ -75,12 +86,14 @@ class Domain(ABC):
 
     @abstractmethod
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
-        """Whether `x` is in the domain, up to an absolute `tolerance` and the rounding of its float type."""
+        """Whether `x` is in the domain, up to an absolute `tolerance` and the rounding of its float
+        type."""
 
     @property
     @abstractmethod
     def centre(self) -> jax.Array:
-        """The point whose largest distance to the domain's points is smallest; where learners start."""
+        """The point whose largest distance to the domain's points is smallest; where learners
+        start."""
 
     @abstractmethod
     def sample(self, key: jax.Array) -> jax.Array:
@@ -88,14 +101,17 @@ class Domain(ABC):
 
     @abstractmethod
     def to_cvxpy(self, x: Any) -> list[Any]:
-        """The CVXPY constraints that keep the expression `x`, of the domain's shape, in the domain."""
+        """The CVXPY constraints that keep the expression `x`, of the domain's shape, in the
+        domain."""
 
     def linear_minimiser(self, direction: jax.Array) -> jax.Array:
-        """A point x of the domain at which <direction, x> is smallest, in the float type of `direction`.
+        """A point x of the domain at which <direction, x> is smallest, in the float type of
+        `direction`.
 
-        It is a vertex where the domain has vertices. If several points are smallest, the choice among them is fixed for each
-        class, so that the same direction always gives the same point. A domain that defines only a projection gets an
-        approximation from it: the projection of a point that lies 1e8 radii away.
+        It is a vertex where the domain has vertices. If several points are smallest, the choice
+        among them is fixed for each class, so that the same direction always gives the same point.
+        A domain that defines only a projection gets an approximation from it: the projection of a
+        point that lies 1e8 radii away.
         """
         direction = self._decision(direction, "direction")
         dtype = working(direction)
@@ -106,25 +122,32 @@ class Domain(ABC):
             largest = jnp.max(jnp.abs(flat))
             unit = flat / jnp.where(largest > 0, largest, 1)
             length = jnp.maximum(jnp.sqrt(jnp.sum(unit * unit)), 1)
-            start = jnp.asarray(self.centre, dtype) - (FAR * self.radius) * (unit / length).reshape(self.shape)
+            start = jnp.asarray(self.centre, dtype) - (FAR * self.radius) * (unit / length).reshape(
+                self.shape
+            )
             point = self.project(start)
         return point.reshape(self.shape).astype(direction.dtype)
 
     def scaled(self, factor: float) -> Domain:
         """The domain {factor * x : x in this domain}, for a factor above 0."""
-        raise TypeError(f"domain: {type(self).__name__} has no method scaled(factor), which rescaling needs")
+        raise TypeError(
+            f"domain: {type(self).__name__} has no method scaled(factor), which rescaling needs"
+        )
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or jax.numpy."""
+        """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or
+        jax.numpy."""
         raise NotImplementedError  # without it, `linear_minimiser` projects a point far away
 
     def _edges(self) -> tuple[Any, Any] | None:
-        """Flat bounds of a box around the domain, if they are known; otherwise they are computed from minimisers."""
+        """Flat bounds of a box around the domain, if they are known; otherwise they are computed
+        from minimisers."""
         return None
 
     @classmethod
     def _has_exact_minimisers(cls) -> bool:
-        """Whether `_minimisers` belongs to this very set: a subclass that overrides `project` only describes another one."""
+        """Whether `_minimisers` belongs to this very set: a subclass that overrides `project` only
+        describes another one."""
         for owner in cls.__mro__:
             if "_minimisers" in vars(owner):
                 return owner is not Domain
@@ -152,13 +175,16 @@ class Domain(ABC):
         require_jax(tracing=False)
         decision = jnp.asarray(x)
         if decision.shape != self.shape:
-            raise ValueError(f"{name}: got shape {decision.shape}; expected the domain's shape {self.shape}")
+            raise ValueError(
+                f"{name}: got shape {decision.shape}; expected the domain's shape {self.shape}"
+            )
         if jnp.issubdtype(decision.dtype, jnp.complexfloating):
             raise TypeError(f"{name}: got complex numbers; expected real ones")
         return decision if jnp.issubdtype(decision.dtype, jnp.floating) else decision.astype(float)
 
     def _slack(self, x: jax.Array, size: jax.Array, tolerance: float) -> jax.Array:
-        """What `contains` forgives: numbers of magnitude `size`, rounded to the type of `x`, are added up."""
+        """What `contains` forgives: numbers of magnitude `size`, rounded to the type of `x`, are
+        added up."""
         rounding = (8 + math.sqrt(math.prod(self.shape))) * float(finfo(x.dtype).eps)
         return rounding * size + tolerance
 
@@ -166,14 +192,18 @@ class Domain(ABC):
 def domain_from_dict(description: Mapping[str, Any]) -> Domain:
     """The domain that a domain's `to_dict` described."""
     if not isinstance(description, Mapping) or "kind" not in description:
-        raise TypeError(f"description: got {description!r}; expected a mapping with the entry 'kind'")
+        raise TypeError(
+            f"description: got {description!r}; expected a mapping with the entry 'kind'"
+        )
     kind = files.find_class(str(description["kind"]), ROLE)
     if kind is None:
         arguments.one_of("kind", description["kind"], files.class_names(ROLE))
     try:
         return kind.from_dict(description)
     except KeyError as missing:
-        raise ValueError(f"description: got {dict(description)!r}; expected an entry {missing}") from None
+        raise ValueError(
+            f"description: got {dict(description)!r}; expected an entry {missing}"
+        ) from None
 
 
 files.add_format(ROLE, Domain, lambda domain: domain.to_dict(), domain_from_dict)

@@ -21,11 +21,14 @@ __all__ = ["Blocks"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Blocks(OfParts, leaves=("parts",), static=("places",)):
-    """A product of domains: the entries of a decision at `places[k]`, counted in row order, form a point of `parts[k]`.
+    """A product of domains: the entries of a decision at `places[k]`, counted in row order, form a
+    point of `parts[k]`.
 
     >>> import numpy as np
     >>> from taut.problem.domains import Simplex
-    >>> columns = Blocks([Simplex(2), Simplex(2)], [[0, 2], [1, 3]], shape=(2, 2))  # every column of a matrix
+    >>> columns = Blocks(
+    ...     [Simplex(2), Simplex(2)], [[0, 2], [1, 3]], shape=(2, 2)
+    ... )  # every column of a matrix
     >>> columns.project(np.array([[1.0, 3.0], [1.0, 0.0]])).tolist()
     [[0.5, 1.0], [0.5, 0.0]]
     """
@@ -35,7 +38,10 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
     shape: tuple[int, ...]
 
     def __init__(
-        self, parts: Sequence[Domain], places: Sequence[Sequence[int]], shape: int | Sequence[int] | None = None
+        self,
+        parts: Sequence[Domain],
+        places: Sequence[Sequence[int]],
+        shape: int | Sequence[int] | None = None,
     ) -> None:
         if not isinstance(parts, Sequence):
             raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
@@ -43,10 +49,13 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
         where = tuple(tuple(int(i) for i in np.ravel(one)) for one in places)
         sizes = [math.prod(part.shape) for part in parts]
         if not sizes or [len(one) for one in where] != sizes:
-            raise ValueError(f"places: got {[len(one) for one in where]} entries for the parts; expected {sizes}")
+            raise ValueError(
+                f"places: got {[len(one) for one in where]} entries for the parts; expected {sizes}"
+            )
         if sorted(i for one in where for i in one) != list(range(sum(sizes))):
             raise ValueError(
-                f"places: got {list(map(list, where))}; expected every place from 0 to {sum(sizes) - 1} once"
+                f"places: got {list(map(list, where))}; expected every place from 0 to "
+                f"{sum(sizes) - 1} once"
             )
         wanted = (sum(sizes),) if shape is None else shape_of(shape)
         if math.prod(wanted) != sum(sizes):
@@ -55,7 +64,8 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
 
     @property
     def _order(self) -> np.ndarray[Any, Any]:
-        """Where each entry of a decision is among the entries of the parts, one part after another."""
+        """Where each entry of a decision is among the entries of the parts, one part after
+        another."""
         return np.argsort(np.concatenate([np.asarray(one, int) for one in self.places]))
 
     def split(self, x: Any) -> tuple[Any, ...]:
@@ -78,9 +88,12 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
                 found[alike[0]] = self.parts[alike[0]].project(pieces[alike[0]])
                 continue
             domains = jax.tree.map(
-                lambda *leaves: jnp.stack(list(map(jnp.asarray, leaves))), *(self.parts[i] for i in alike)
+                lambda *leaves: jnp.stack(list(map(jnp.asarray, leaves))),
+                *(self.parts[i] for i in alike),
             )
-            rows = jax.vmap(lambda domain, piece: domain.project(piece))(domains, jnp.stack([pieces[i] for i in alike]))
+            rows = jax.vmap(lambda domain, piece: domain.project(piece))(
+                domains, jnp.stack([pieces[i] for i in alike])
+            )
             for k, i in enumerate(alike):
                 found[i] = rows[k]
         return self.join(found)
@@ -98,14 +111,21 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
         return [
             one
             for part, places in pairs
-            for one in part.to_cvxpy(cp.reshape(flat[np.asarray(places, int)], part.shape, order="C"))
+            for one in part.to_cvxpy(
+                cp.reshape(flat[np.asarray(places, int)], part.shape, order="C")
+            )
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """The parts' descriptions and places."""
         parts = [part.to_dict() for part in self.parts]
         places = [list(one) for one in self.places]
-        return {"kind": files.class_name(type(self)), "parts": parts, "places": places, "shape": list(self.shape)}
+        return {
+            "kind": files.class_name(type(self)),
+            "parts": parts,
+            "places": places,
+            "shape": list(self.shape),
+        }
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:

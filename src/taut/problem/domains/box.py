@@ -27,14 +27,20 @@ class Box(Domain, leaves=("lower", "upper")):
 
     def __init__(self, lower: Any, upper: Any, shape: int | Sequence[int] | None = None) -> None:
         if shape is None:
-            shape = arguments.as_array("lower", lower).shape or arguments.as_array("upper", upper).shape
+            shape = (
+                arguments.as_array("lower", lower).shape or arguments.as_array("upper", upper).shape
+            )
             if not shape:
-                raise TypeError("shape: got None and scalar bounds; expected the shape of a decision")
+                raise TypeError(
+                    "shape: got None and scalar bounds; expected the shape of a decision"
+                )
         wanted = shape_of(shape)
         low, high = reals("lower", lower, wanted), reals("upper", upper, wanted)
         if np.any(low > high):
             at = tuple(int(i) for i in np.argwhere(low > high)[0])
-            raise ValueError(f"lower: got {low[at]:g} at index {at}; expected at most upper = {high[at]:g}")
+            raise ValueError(
+                f"lower: got {low[at]:g} at index {at}; expected at most upper = {high[at]:g}"
+            )
         self._set(lower=low, upper=high, shape=wanted)
 
     @property

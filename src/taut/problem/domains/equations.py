@@ -1,4 +1,5 @@
-"""Projections on {x : rows @ x = values, low <= x <= high}, for flat points. `xp` is numpy or jax.numpy."""
+"""Projections on {x : rows @ x = values, low <= x <= high}, for flat points. `xp` is numpy or
+jax.numpy."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ STEPS = 40
 POLISH = 2
 """corrections of what rounding leaves of the equations."""
 LEAST = 1e-12
-"""The smallest pivot when the equations are corrected: combinations of equations without free entries are left alone."""
+"""The smallest pivot when the equations are corrected: combinations of equations without free
+entries are left alone."""
 
 
 def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
@@ -29,8 +31,9 @@ def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> An
 def far_onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any) -> Any:
     """The same in NumPy, for points so far away that x - t * row has no digits left.
 
-    The projection of x - c * row is that of x. With the entry j that is filled in part when entries are filled up in the order
-    of x / row, and c = x_j / row_j, entries that matter become small, and the others stay far beyond their bounds.
+    The projection of x - c * row is that of x. With the entry j that is filled in part when entries
+    are filled up in the order of x / row, and c = x_j / row_j, entries that matter become small,
+    and the others stay far beyond their bounds.
     """
     row, low, high, x = (np.asarray(one, float) for one in (row, low, high, x))
     free = row != 0
@@ -51,8 +54,8 @@ def far_onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any) -> Any:
 def _length(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
     """The t for which <row, clip(x - t * row)> = value.
 
-    The left side decreases in t and is linear between 2 n places at which an entry reaches a bound. The places are sorted,
-    and the linear piece on which the value is attained gives t.
+    The left side decreases in t and is linear between 2 n places at which an entry reaches a bound.
+    The places are sorted, and the linear piece on which the value is attained gives t.
     """
     free = row != 0
     safe = xp.where(free, row, 1)
@@ -62,11 +65,15 @@ def _length(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
     order = xp.argsort(places)
     places, weights = places[order], xp.cumsum(weights[order])
     start = xp.sum(xp.maximum(row * low, row * high))  # the largest value, before the first place
-    fallen = xp.concatenate([xp.zeros(1, places.dtype), xp.cumsum(weights[:-1] * (places[1:] - places[:-1]))])
+    fallen = xp.concatenate(
+        [xp.zeros(1, places.dtype), xp.cumsum(weights[:-1] * (places[1:] - places[:-1]))]
+    )
     # The last place before which the value is still attained.
     k = xp.clip(xp.sum(start - fallen >= value) - 1, 0, len(places) - 1)
     steep = weights[k]
-    t = places[k] + xp.where(steep > 0, (start - fallen[k] - value) / xp.where(steep > 0, steep, 1), 0)
+    t = places[k] + xp.where(
+        steep > 0, (start - fallen[k] - value) / xp.where(steep > 0, steep, 1), 0
+    )
     for _ in range(POLISH):
         inside = (x - t * row > low) & (x - t * row < high)
         steep = xp.sum(xp.where(inside, row * row, 0))
@@ -79,8 +86,11 @@ def _between(x: Any, low: Any, high: Any) -> Any:
     return (x > low) & (x < high)
 
 
-def _corrected(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any, inside: Any = None) -> Any:
-    """Remove the rest of the equations by the smallest change of the entries `inside`, by default those between bounds."""
+def _corrected(
+    rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any, inside: Any = None
+) -> Any:
+    """Remove the rest of the equations by the smallest change of the entries `inside`, by default
+    those between bounds."""
     inside = _between(x, low, high) if inside is None else inside
     inside = xp.where(inside, 1.0, 0.0).astype(x.dtype)
     left = values - rows @ x
@@ -97,9 +107,9 @@ def _corrected(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any, ins
 def _solver(matrix: Any, least: Any, xp: Any) -> Any:
     """A function that solves systems with a positive definite matrix.
 
-    In JAX the matrix is inverted by Gauss-Jordan elimination, and each solution is refined once. JAX's own factorisations call
-    LAPACK; several of them inside a compiled loop have been seen to wait for one another without end, and each takes long to
-    compile. Pivots are at least `least`.
+    In JAX the matrix is inverted by Gauss-Jordan elimination, and each solution is refined once.
+    JAX's own factorisations call LAPACK; several of them inside a compiled loop have been seen to
+    wait for one another without end, and each takes long to compile. Pivots are at least `least`.
     """
     if xp is np:
         return lambda right: np.linalg.solve(matrix, right)
@@ -123,15 +133,18 @@ def _solver(matrix: Any, least: Any, xp: Any) -> Any:
 
 
 def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
-    """The projection on a box cut by several equations with orthonormal rows, by an interior-point method.
+    """The projection on a box cut by several equations with orthonormal rows, by an interior-point
+    method.
 
-    Mehrotra's predictor and corrector steps need about ten systems of as many equations as there are rows, however far
-    away the point is. Entries whose bounds are equal stay there.
+    Mehrotra's predictor and corrector steps need about ten systems of as many equations as there
+    are rows, however far away the point is. Entries whose bounds are equal stay there.
     """
     x = x - rows.T @ (rows @ x - values)  # the point of the subspace has the same projection
     width = xp.max(high - low)
     free = high > low
-    weight = 1 / xp.maximum(1.0, xp.max(xp.abs(x - (low + high) / 2)) / width)  # of the distance: far points are scaled
+    weight = 1 / xp.maximum(
+        1.0, xp.max(xp.abs(x - (low + high) / 2)) / width
+    )  # of the distance: far points are scaled
     count = 2 * xp.sum(free)
     unit = xp.eye(rows.shape[0], dtype=x.dtype)
     tiny = xp.finfo(x.dtype).eps
@@ -166,7 +179,9 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
         after = xp.where(free, (under + far * aim[0]) * (below + far * aim[2]), 0)
         after = after + xp.where(free, (over - far * aim[0]) * (above + far * aim[3]), 0)
         centred = (xp.sum(after) / count / product) ** 3 * product
-        change = moved(centred - under * below - aim[0] * aim[2], centred - over * above + aim[0] * aim[3])
+        change = moved(
+            centred - under * below - aim[0] * aim[2], centred - over * above + aim[0] * aim[3]
+        )
         share = xp.minimum(1.0, 0.995 * length(change))
         after_step = tuple(one + share * d for one, d in zip(state, change, strict=True))
         good = xp.all(xp.isfinite(after_step[0])) & xp.all(xp.isfinite(after_step[1]))
@@ -197,20 +212,26 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
 def _settled(rows: Any, values: Any, low: Any, high: Any, x: Any, state: Any, xp: Any) -> Any:
     """The nearest of three points that satisfy the equations.
 
-    These are the last step; the point whose entries are at the bounds that have the larger multiplier, the others as near to
-    x as the equations allow (exact if these bounds are the active ones); and x itself, if it is in the domain.
+    These are the last step; the point whose entries are at the bounds that have the larger
+    multiplier, the others as near to x as the equations allow (exact if these bounds are the active
+    ones); and x itself, if it is in the domain.
     """
     p, _, below, above = state
     near, far = (p - low) < below, (high - p) < above
     active = xp.where(near, low, xp.where(far, high, x))
-    room = 64 * xp.finfo(x.dtype).eps * (1 + xp.max(xp.abs(values)) + xp.max(xp.abs(low)) + xp.max(xp.abs(high)))
+    room = (
+        64
+        * xp.finfo(x.dtype).eps
+        * (1 + xp.max(xp.abs(values)) + xp.max(xp.abs(low)) + xp.max(xp.abs(high)))
+    )
 
     def corrected(point: Any, inside: Any) -> Any:
         found = xp.clip(_corrected(rows, values, low, high, point, xp, inside), low, high)
         return found, _between(found, low, high)
 
     def settled(point: Any, inside: Any) -> tuple[Any, Any]:
-        """The point, corrected several times, and its squared distance, infinite if it misses an equation."""
+        """The point, corrected several times, and its squared distance, infinite if it misses an
+        equation."""
         tried = point, inside
         if xp is np:
             for _ in range(1 + POLISH):

@@ -20,7 +20,8 @@ __all__ = ["Product"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Product(OfParts, leaves=("parts",)):
-    """The product of domains: a decision is the flat concatenation of the parts' decisions, in order."""
+    """The product of domains: a decision is the flat concatenation of the parts' decisions, in
+    order."""
 
     parts: tuple[Domain, ...]
     shape: tuple[int, ...]
@@ -47,7 +48,9 @@ class Product(OfParts, leaves=("parts",)):
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain."""
         pieces = self.split(self._decision(x))
-        return self.join([part.project(piece) for part, piece in zip(self.parts, pieces, strict=True)])
+        return self.join(
+            [part.project(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        )
 
     def scaled(self, factor: float) -> Domain:
         """Every part times `factor`."""
@@ -66,7 +69,10 @@ class Product(OfParts, leaves=("parts",)):
 
     def to_dict(self) -> dict[str, Any]:
         """The parts' descriptions."""
-        return {"kind": files.class_name(type(self)), "parts": [part.to_dict() for part in self.parts]}
+        return {
+            "kind": files.class_name(type(self)),
+            "parts": [part.to_dict() for part in self.parts],
+        }
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:

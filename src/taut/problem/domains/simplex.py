@@ -18,26 +18,36 @@ __all__ = ["Simplex", "onto_simplex"]
 
 @dataclass(frozen=True, init=False, eq=False)
 class Simplex(Domain, leaves=("total",)):
-    """The simplex {x : x >= 0, sum x = total} in `dimension` entries: `Simplex(3)`, or `Simplex(1.0, shape=3)`."""
+    """The simplex {x : x >= 0, sum x = total} in `dimension` entries: `Simplex(3)`, or
+    `Simplex(1.0, shape=3)`."""
 
     total: float
     shape: tuple[int, ...]
 
     def __init__(
-        self, dimension: float | None = None, total: float | None = None, *, shape: int | tuple[int] | None = None
+        self,
+        dimension: float | None = None,
+        total: float | None = None,
+        *,
+        shape: int | tuple[int] | None = None,
     ) -> None:
         if shape is not None and dimension is not None and total is None:
             dimension, total = None, dimension  # Simplex(1.0, shape=3), as in Ball(1.0, shape=3)
         if (dimension is None) == (shape is None):
             came = "neither dimension nor shape" if shape is None else "both dimension and shape"
-            raise TypeError(f"dimension: got {came}; expected one of them, for example taut.Simplex(3, total=1.0)")
+            raise TypeError(
+                f"dimension: got {came}; expected one of them, for example taut.Simplex(3, "
+                "total=1.0)"
+            )
         if isinstance(dimension, float):
             raise TypeError(
-                f"dimension: got {dimension}; expected a whole number. The number of entries comes first, then the total: "
-                "taut.Simplex(80, 1.0)"
+                f"dimension: got {dimension}; expected a whole number. The number of entries "
+                "comes first, then the total: taut.Simplex(80, 1.0)"
             )
         if isinstance(shape, tuple) and len(shape) != 1:
-            raise ValueError(f"shape: got {shape}; expected one axis, because a simplex holds vectors")
+            raise ValueError(
+                f"shape: got {shape}; expected one axis, because a simplex holds vectors"
+            )
         size = dimension if shape is None else shape[0] if isinstance(shape, tuple) else shape
         self._set(
             total=arguments.positive("total", 1.0 if total is None else total),
@@ -98,14 +108,19 @@ class Simplex(Domain, leaves=("total",)):
 
     def to_dict(self) -> dict[str, Any]:
         """Dimension and total."""
-        return {"kind": files.class_name(type(self)), "dimension": self.dimension, "total": float(self.total)}
+        return {
+            "kind": files.class_name(type(self)),
+            "dimension": self.dimension,
+            "total": float(self.total),
+        }
 
 
 def onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
-    """The projection p = max(x - threshold, 0) of the vector `x` on {p >= 0, sum p = total}; the threshold.
+    """The projection p = max(x - threshold, 0) of the vector `x` on {p >= 0, sum p = total}; the
+    threshold.
 
-    The threshold is max_j (sum of the j largest - total) / j: each j bounds it from below, and the j that
-    counts the positive entries of p reaches it.
+    The threshold is max_j (sum of the j largest - total) / j: each j bounds it from below, and the
+    j that counts the positive entries of p reaches it.
     """
     (total,) = cast(x.dtype, total)
     ordered = jnp.sort(x, descending=True)
@@ -114,8 +129,8 @@ def onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
     def threshold_from(origin: jax.Array) -> jax.Array:
         return jnp.max((jnp.cumsum(ordered - origin) - total) / counts)
 
-    # Measured from the largest entry, far points lose no digits; measured once more from the threshold found
-    # so, neither do many small entries beside a large one.
+    # Measured from the largest entry, far points lose no digits; measured once more from the
+    # threshold found so, neither do many small entries beside a large one.
     origin = jax.lax.stop_gradient(ordered[0] + threshold_from(ordered[0]))
     threshold = threshold_from(origin)
     return jnp.maximum(x - origin - threshold, 0), origin + threshold

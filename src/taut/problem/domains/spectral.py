@@ -24,9 +24,10 @@ __all__ = ["Spectral"]
 class Spectral(Domain, leaves=("eigenvalues",)):
     """The symmetric matrices whose eigenvalues form a point of the domain `eigenvalues`.
 
-    `Spectral(Simplex(3))` holds the positive semidefinite 3x3 matrices with trace 1, `Spectral(Box(0, 2, shape=3))` those
-    with eigenvalues between 0 and 2, and `Spectral(L1Ball(1.0, shape=3))` the symmetric ones with nuclear norm at most 1.
-    The domain of the eigenvalues must not depend on their order.
+    `Spectral(Simplex(3))` holds the positive semidefinite 3x3 matrices with trace 1,
+    `Spectral(Box(0, 2, shape=3))` those with eigenvalues between 0 and 2, and `Spectral(L1Ball(1.0,
+    shape=3))` the symmetric ones with nuclear norm at most 1. The domain of the eigenvalues must
+    not depend on their order.
 
     >>> import numpy as np
     >>> Spectral(Simplex(2)).project(np.array([[0.0, 3.0], [3.0, 0.0]])).round(12).tolist()
@@ -40,12 +41,14 @@ class Spectral(Domain, leaves=("eigenvalues",)):
         kinds = (Ball, Box, L1Ball, Simplex)
         if type(eigenvalues) not in kinds or len(eigenvalues.shape) != 1:
             names = ", ".join(kind.__name__ for kind in kinds)
-            raise TypeError(f"eigenvalues: got {eigenvalues!r}; expected one of {names}, of vectors")
+            raise TypeError(
+                f"eigenvalues: got {eigenvalues!r}; expected one of {names}, of vectors"
+            )
         for leaf in map(np.ravel, jax.tree.leaves(eigenvalues)):
             if np.any(leaf != leaf[0]):
                 raise ValueError(
-                    f"eigenvalues: got {eigenvalues!r}; expected the same numbers for every entry, because eigenvalues have "
-                    "no order of their own"
+                    f"eigenvalues: got {eigenvalues!r}; expected the same numbers for every "
+                    "entry, because eigenvalues have no order of their own"
                 )
         self._set(eigenvalues=eigenvalues, shape=eigenvalues.shape * 2)
 
@@ -61,7 +64,8 @@ class Spectral(Domain, leaves=("eigenvalues",)):
 
     @property
     def diameter(self) -> Any:
-        """That of the eigenvalues, because the distance of two matrices is largest if they have the same eigenvectors."""
+        """That of the eigenvalues, because the distance of two matrices is largest if they have the
+        same eigenvectors."""
         return self.eigenvalues.diameter
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -75,9 +79,15 @@ class Spectral(Domain, leaves=("eigenvalues",)):
         x = self._decision(x)
         wide = x.astype(working(x))
         values, _ = _decomposed(jnp.where(jnp.isfinite(wide), wide, 0), jnp)
-        slack = self._slack(x, self.radius + jnp.max(jnp.abs(jnp.asarray(self.eigenvalues.centre))), tolerance)
+        slack = self._slack(
+            x, self.radius + jnp.max(jnp.abs(jnp.asarray(self.eigenvalues.centre))), tolerance
+        )
         symmetric = jnp.max(jnp.abs(wide - wide.T)) <= 2 * slack
-        return symmetric & jnp.all(jnp.isfinite(wide)) & self.eigenvalues.contains(values.astype(x.dtype), tolerance)
+        return (
+            symmetric
+            & jnp.all(jnp.isfinite(wide))
+            & self.eigenvalues.contains(values.astype(x.dtype), tolerance)
+        )
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Eigenvalues drawn from their domain with eigenvectors in random directions."""
@@ -90,7 +100,8 @@ class Spectral(Domain, leaves=("eigenvalues",)):
         return type(self)(self.eigenvalues.scaled(factor))
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """The eigenvectors of the direction with the eigenvalues that minimise over their own domain."""
+        """The eigenvectors of the direction with the eigenvalues that minimise over their own
+        domain."""
         n = self.shape[0]
         values, vectors = _decomposed(directions.reshape(-1, n, n), xp)
         best = self.eigenvalues._minimisers(values, xp)

@@ -29,22 +29,29 @@ __all__ = [
 ]
 
 DISTANCES = (FAR, 1e12)
-"""How many radii away points lie whose projections bound a linear function from below; the better bound counts."""
+"""How many radii away points lie whose projections bound a linear function from below; the better
+bound counts."""
 BATCH = 16
 """Rows that a compiled function takes at once: one size to compile, whatever the number of rows."""
 FEW = 2000
-"""Up to this many points are projected in NumPy on a box cut by equations, which takes about a millisecond each."""
+"""Up to this many points are projected in NumPy on a box cut by equations, which takes about a
+millisecond each."""
 
 
 def centre_of(domain: Domain) -> Array:
-    """`domain.centre` as a NumPy array, in JAX's float type. JAX would compile a program that copies an array of each shape."""
+    """`domain.centre` as a NumPy array, in JAX's float type. JAX would compile a program that
+    copies an array of each shape."""
     found: Any
     if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
         found = np.zeros(math.prod(domain.shape))
         for part, places in _parts(domain):
             found[places] = centre_of(part).ravel()
         found = found.reshape(domain.shape)
-    elif isinstance(domain, (Ball, L1Ball, AffineBox)) and type(domain) in (Ball, L1Ball, AffineBox):
+    elif isinstance(domain, (Ball, L1Ball, AffineBox)) and type(domain) in (
+        Ball,
+        L1Ball,
+        AffineBox,
+    ):
         found = domain.middle
     elif type(domain) is Box:
         found = domain.lower + (domain.upper - domain.lower) / 2
@@ -54,7 +61,8 @@ def centre_of(domain: Domain) -> Array:
 
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
-    """For each row of `directions` a flat decision at which <direction, x> is smallest; see `Domain.linear_minimiser`."""
+    """For each row of `directions` a flat decision at which <direction, x> is smallest; see
+    `Domain.linear_minimiser`."""
     if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
         found = np.zeros(directions.shape)
         for part, places in _parts(domain):
@@ -62,9 +70,9 @@ def linear_minimisers(domain: Domain, directions: Array) -> Array:
         return found
     if exact_in_numpy(domain):
         return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
-    return np.concatenate([np.asarray(_minimised(domain, part), float) for part in in_batches(directions)])[
-        : len(directions)
-    ]
+    return np.concatenate(
+        [np.asarray(_minimised(domain, part), float) for part in in_batches(directions)]
+    )[: len(directions)]
 
 
 def project_rows(domain: Domain, points: Array) -> Array:
@@ -74,12 +82,16 @@ def project_rows(domain: Domain, points: Array) -> Array:
         for part, places in _parts(domain):  # type: ignore[arg-type]
             found[:, places] = project_rows(part, points[:, places])
         return found
-    if type(domain) is AffineBox and len(points) <= FEW:  # an interior-point method takes long to compile
+    if (
+        type(domain) is AffineBox and len(points) <= FEW
+    ):  # an interior-point method takes long to compile
         with np.errstate(all="ignore"):
             return np.stack([domain._project_in_numpy(one) for one in points]).reshape(points.shape)
     if type(domain) in (Ball, Box, L1Ball, Simplex):
         return _projected_in_numpy(domain, np.asarray(points, float))
-    return np.concatenate([np.asarray(_projected(domain, part), float) for part in in_batches(points)])[: len(points)]
+    return np.concatenate(
+        [np.asarray(_projected(domain, part), float) for part in in_batches(points)]
+    )[: len(points)]
 
 
 def _projected_in_numpy(domain: Domain, points: Array) -> Array:
@@ -94,7 +106,9 @@ def _projected_in_numpy(domain: Domain, points: Array) -> Array:
     if isinstance(domain, L1Ball):
         sizes, threshold = _onto_simplex(np.abs(offset), radius)
         return np.where(threshold <= 0, points, middle + np.sign(offset) * sizes)
-    largest = np.max(np.abs(offset), axis=1, keepdims=True)  # first to size 1, so that squares do not overflow
+    largest = np.max(
+        np.abs(offset), axis=1, keepdims=True
+    )  # first to size 1, so that squares do not overflow
     unit = offset / np.where(largest > 0, largest, 1)
     share = radius / np.maximum(largest * np.linalg.norm(unit, axis=1, keepdims=True), radius)
     return middle + offset * share
@@ -109,7 +123,9 @@ def _onto_simplex(rows: Array, total: float) -> tuple[Array, Array]:
     ordered, counts = np.sort(rows, axis=1)[:, ::-1], np.arange(1, rows.shape[1] + 1)
 
     def threshold_from(origin: Array) -> Array:
-        return np.asarray(np.max((np.cumsum(ordered - origin, axis=1) - total) / counts, axis=1, keepdims=True))
+        return np.asarray(
+            np.max((np.cumsum(ordered - origin, axis=1) - total) / counts, axis=1, keepdims=True)
+        )
 
     origin = ordered[:, :1] + threshold_from(ordered[:, :1])
     threshold = threshold_from(origin)
@@ -124,22 +140,27 @@ def in_batches(rows: Array) -> list[Array]:
 
 
 def least_change(domain: Domain, directions: Array, points: Array) -> Array:
-    """Lower bounds on min <direction, y - point> over all y of the domain, one per row of `directions` and `points`.
+    """Lower bounds on min <direction, y - point> over all y of the domain, one per row of
+    `directions` and `points`.
 
     They are equal to the minimum for domains that have a `linear_minimiser` of their own.
     """
     if isinstance(domain, (Blocks, Product)) and type(domain) in (Blocks, Product):
         parts: list[Array] = [
-            least_change(part, directions[:, places], points[:, places]) for part, places in _parts(domain)
+            least_change(part, directions[:, places], points[:, places])
+            for part, places in _parts(domain)
         ]
         return np.sum(parts, axis=0)
     if exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
         return np.sum(directions * (linear_minimisers(domain, directions) - points), axis=1)
-    return np.maximum(*(_least_change_by_projection(domain, directions, points, far) for far in DISTANCES))
+    return np.maximum(
+        *(_least_change_by_projection(domain, directions, points, far) for far in DISTANCES)
+    )
 
 
 def bounding_box(domain: Domain) -> tuple[Array, Array]:
-    """A box that contains the domain, as flat lower and upper bounds; the smallest one, if its edges can be computed."""
+    """A box that contains the domain, as flat lower and upper bounds; the smallest one, if its
+    edges can be computed."""
     known = domain._edges()
     if known is not None:
         return tuple(np.array(edge, float).ravel() for edge in known)  # type: ignore[return-value]
@@ -157,22 +178,29 @@ def exact_in_numpy(domain: Domain) -> bool:
     """Whether minimisers of linear functions are computed exactly, in NumPy."""
     if type(domain) in (Blocks, Product):
         return all(exact_in_numpy(part) for part, _ in _parts(domain))  # type: ignore[arg-type]
-    return domain._has_exact_minimisers() and type(domain).linear_minimiser is Domain.linear_minimiser
+    return (
+        domain._has_exact_minimisers() and type(domain).linear_minimiser is Domain.linear_minimiser
+    )
 
 
 def _parts(domain: Product | Blocks) -> list[tuple[Domain, Array]]:
     """Each part of a product with the places of its entries."""
     if isinstance(domain, Blocks):
-        return [(part, np.asarray(places)) for part, places in zip(domain.parts, domain.places, strict=True)]
+        return [
+            (part, np.asarray(places))
+            for part, places in zip(domain.parts, domain.places, strict=True)
+        ]
     ends = np.cumsum([math.prod(part.shape) for part in domain.parts])
     return list(zip(domain.parts, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
 
 
-def _least_change_by_projection(domain: Domain, directions: Array, points: Array, far: float) -> Array:
+def _least_change_by_projection(
+    domain: Domain, directions: Array, points: Array, far: float
+) -> Array:
     """A bound from the projection p of w = x - s * direction.
 
-    Its variational inequality <w - p, y - p> <= 0 reads <direction, y - x> >= <direction, p - x> + <x - p, y - p> / s, and
-    the last term is at least -|x - p| * diameter / s.
+    Its variational inequality <w - p, y - p> <= 0 reads <direction, y - x> >= <direction, p - x> +
+    <x - p, y - p> / s, and the last term is at least -|x - p| * diameter / s.
     """
     size = np.abs(directions).max(axis=1, keepdims=True)
     unit = directions / np.where(size > 0, size, 1)  # so that squares neither overflow nor vanish

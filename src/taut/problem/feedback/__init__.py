@@ -1,4 +1,5 @@
-"""Feedback: what a learner gets to see of a round. Decisions are always scored with the true loss and constraints.
+"""Feedback: what a learner gets to see of a round. Decisions are always scored with the true loss
+and constraints.
 
 Read `base` first (the contract and full information), then `noisy` (an example), then `batched`,
 `delayed` and `bandit`.

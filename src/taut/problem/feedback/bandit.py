@@ -17,11 +17,12 @@ __all__ = ["Bandit", "BanditRound"]
 
 @feedback_dataclass
 class Bandit(Feedback):
-    """The learner sees the values of loss and constraints at the points that it played, and no gradients.
+    """The learner sees the values of loss and constraints at the points that it played, and no
+    gradients.
 
     Arguments:
-        points: how many points are played in each round, 1 or 2. The loss of a round is the mean over its points, and each
-            constraint counts with its larger value.
+        points: how many points are played in each round, 1 or 2. The loss of a round is the mean
+            over its points, and each constraint counts with its larger value.
 
     >>> import taut
     >>> taut.Bandit(points=2)
@@ -70,11 +71,15 @@ class BanditRound:
 
     def _played(self, x: jax.Array) -> jax.Array:
         if not any(x is point for point in self.points):
-            raise TypeError("feedback: bandit feedback shows values at the points that were played, and at no others")
+            raise TypeError(
+                "feedback: bandit feedback shows values at the points that were played, and at "
+                "no others"
+            )
         return x
 
 
 def _refuse(*given: Any) -> NoReturn:
     raise TypeError(
-        "feedback: bandit feedback has no gradients; expected a learner that estimates them from values, such as taut.TwoPoint"
+        "feedback: bandit feedback has no gradients; expected a learner that estimates them from "
+        "values, such as taut.TwoPoint"
     )

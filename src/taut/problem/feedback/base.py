@@ -1,4 +1,5 @@
-"""The contract of feedback: the round that a learner sees is the true round, seen through the feedback."""
+"""The contract of feedback: the round that a learner sees is the true round, seen through the
+feedback."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ __all__ = ["Feedback", "FullInformation", "as_feedback", "feedback_dataclass"]
 
 
 class Feedback(ABC):
-    """What a learner gets to see. A frozen dataclass, registered as a pytree: its numbers are traced, its functions static.
+    """What a learner gets to see. A frozen dataclass, registered as a pytree: its numbers are
+    traced, its functions static.
 
-    A subclass defines `seen`, the round that the learner gets in place of the true one. One that hands rounds over later, or
-    several of them at once, defines `begin` and `deliver` instead.
+    A subclass defines `seen`, the round that the learner gets in place of the true one. One that
+    hands rounds over later, or several of them at once, defines `begin` and `deliver` instead.
     """
 
     kind: ClassVar[str]
@@ -31,11 +33,13 @@ class Feedback(ABC):
 
     @property
     def random(self) -> bool:
-        """Whether it draws random numbers, so that a simulation needs a random key for each seed."""
+        """Whether it draws random numbers, so that a simulation needs a random key for each
+        seed."""
         return False
 
     def begin(self, x1: jax.Array, count: int) -> Any:
-        """Return what the feedback has to remember, before round 1; `count` is the number of constraints."""
+        """Return what the feedback has to remember, before round 1; `count` is the number of
+        constraints."""
         return ()
 
     def seen(self, round: Round, key: jax.Array, t: jax.Array) -> Round:
@@ -51,7 +55,8 @@ class Feedback(ABC):
     def deliver(
         self, learner: Any, state: Any, memory: Any, round: Round, key: jax.Array, t: jax.Array
     ) -> tuple[Any, Any]:
-        """Let the learner take its steps at the end of round t; return the learner's state and the memory after it."""
+        """Let the learner take its steps at the end of round t; return the learner's state and the
+        memory after it."""
         return learner.step(state, self.seen(round, key, t)), memory
 
 
@@ -63,7 +68,8 @@ def feedback_dataclass(kind: Any) -> Any:
 
 @feedback_dataclass
 class FullInformation(Feedback):
-    """The loss and the constraints themselves are revealed after each decision. This is the default.
+    """The loss and the constraints themselves are revealed after each decision. This is the
+    default.
 
     >>> import taut
     >>> taut.FullInformation()
@@ -74,9 +80,13 @@ class FullInformation(Feedback):
 
 
 def as_feedback(value: Any) -> Feedback | None:
-    """Return the user's feedback, or `None` for full information, which needs no code of its own."""
+    """Return the user's feedback, or `None` for full information, which needs no code of its
+    own."""
     if value is None or isinstance(value, FullInformation):
         return None
     return arguments.instance(
-        "feedback", value, Feedback, "taut.FullInformation(), taut.Noisy(values=0.1) or another kind of feedback"
+        "feedback",
+        value,
+        Feedback,
+        "taut.FullInformation(), taut.Noisy(values=0.1) or another kind of feedback",
     )

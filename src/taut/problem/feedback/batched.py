@@ -1,4 +1,5 @@
-"""Batched feedback: a constraint that is a mean over many rows is seen as the mean over a minibatch of them."""
+"""Batched feedback: a constraint that is a mean over many rows is seen as the mean over a minibatch
+of them."""
 
 from __future__ import annotations
 
@@ -22,15 +23,17 @@ class Batched(Feedback):
     """The constraints are means over many rows, and the learner sees the mean over some of them.
 
     Arguments:
-        function: `function(x, row)`, the constraint values that one row contributes, a number or an array (m,).
-        rows: all rows, arrays with a leading axis; `None` takes the rows of the round's data, each array of which then has the
-            rows as its leading axis.
-        size: how many rows are drawn in a round, with replacement; `None` takes all of them. Only for given rows.
-        mask: a function of the round's data that returns one weight per row, 0 for rows that only fill up the last, shorter
-            batch. Only for rows of the round's data.
+        function: `function(x, row)`, the constraint values that one row contributes, a number or an
+            array (m,).
+        rows: all rows, arrays with a leading axis; `None` takes the rows of the round's data, each
+            array of which then has the rows as its leading axis.
+        size: how many rows are drawn in a round, with replacement; `None` takes all of them. Only
+            for given rows.
+        mask: a function of the round's data that returns one weight per row, 0 for rows that only
+            fill up the last, shorter batch. Only for rows of the round's data.
 
-    Values and gradients are unbiased if rows are drawn at random. The problem's own constraints, the means over all rows, score
-    the decisions.
+    Values and gradients are unbiased if rows are drawn at random. The problem's own constraints,
+    the means over all rows, score the decisions.
 
     >>> import numpy as np, taut
     >>> taut.Batched(lambda x, row: row @ x - 1, rows=np.ones((100, 3)), size=16)
@@ -46,20 +49,31 @@ class Batched(Feedback):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise TypeError(f"function: got {arguments.shown(self.function)}; expected a function of x and a row")
+            raise TypeError(
+                f"function: got {arguments.shown(self.function)}; expected a function of x and a "
+                "row"
+            )
         if self.mask is not None and not callable(self.mask):
-            raise TypeError(f"mask: got {arguments.shown(self.mask)}; expected a function of the round's data")
+            raise TypeError(
+                f"mask: got {arguments.shown(self.mask)}; expected a function of the round's data"
+            )
         if self.rows is None:
             if self.size is not None:
                 raise ValueError(
-                    f"size: got {self.size}; expected it only beside rows=...; a round's data are used as they are"
+                    f"size: got {self.size}; expected it only beside rows=...; a round's data are "
+                    "used as they are"
                 )
             return
         if self.mask is not None:
-            raise ValueError("mask: got a function beside rows=...; expected it only for rows of the round's data")
+            raise ValueError(
+                "mask: got a function beside rows=...; expected it only for rows of the round's "
+                "data"
+            )
         lengths = {len(leaf) for leaf in jax.tree.leaves(self.rows)}
         if len(lengths) != 1 or 0 in lengths:
-            raise ValueError(f"rows: got arrays of lengths {sorted(lengths)}; expected one length of at least 1")
+            raise ValueError(
+                f"rows: got arrays of lengths {sorted(lengths)}; expected one length of at least 1"
+            )
         if self.size is not None:
             object.__setattr__(self, "size", arguments.count("size", self.size))
 
@@ -87,7 +101,8 @@ class Batched(Feedback):
             rows = getattr(round, "data", None)
             if rows is None:
                 raise TypeError(
-                    "feedback: taut.Batched without rows=... needs rounds that are observed by their data z"
+                    "feedback: taut.Batched without rows=... needs rounds that are observed by "
+                    "their data z"
                 )
             weights = None if self.mask is None else self.mask(rows)
         elif self.size is not None:
@@ -100,7 +115,9 @@ class Batched(Feedback):
 class BatchedRound:
     """A round whose constraints are means over a batch of rows."""
 
-    def __init__(self, inner: Round, function: Callable[[jax.Array, Any], Any], rows: Any, weights: Any) -> None:
+    def __init__(
+        self, inner: Round, function: Callable[[jax.Array, Any], Any], rows: Any, weights: Any
+    ) -> None:
         self.inner, self.function, self.rows, self.weights = inner, function, rows, weights
 
     def loss(self, x: jax.Array) -> jax.Array:
@@ -112,7 +129,9 @@ class BatchedRound:
         return self.inner.gradient(x)
 
     def _mean(self, x: jax.Array) -> jax.Array:
-        values = jax.vmap(lambda row: jnp.ravel(jnp.asarray(self.function(x, row), x.dtype)))(self.rows)
+        values = jax.vmap(lambda row: jnp.ravel(jnp.asarray(self.function(x, row), x.dtype)))(
+            self.rows
+        )
         if self.weights is None:
             return jnp.mean(values, axis=0)
         weights = jnp.asarray(self.weights, x.dtype)

@@ -37,13 +37,16 @@ class Delayed(Feedback):
     """Rounds are revealed late, perhaps out of order.
 
     Arguments:
-        rounds: the delay: a number of rounds (0 means none), or a function `delay(key, round)` in jax.numpy, whose results are
-            cut to 0..longest. Rounds that arrive together are handed over in the order in which they were played.
+        rounds: the delay: a number of rounds (0 means none), or a function `delay(key, round)` in
+            jax.numpy, whose results are cut to 0..longest. Rounds that arrive together are handed
+            over in the order in which they were played.
         longest: the longest delay; needed for a function. Memory is that of so many measurements.
 
-    The learner gets loss, gradient, constraint values and constraint gradients as they were at the decision of the round. If it
-    has moved since, it gets their linear model at its present decision: a half-space of an old round still contains every
-    feasible decision. `taut.DelayTolerant` makes a learner whose guarantees hold under delays out of any other.
+    The learner gets loss, gradient, constraint values and constraint gradients as they were at the
+    decision of the round. If it
+    has moved since, it gets their linear model at its present decision: a half-space of an old
+    round still contains every feasible decision. `taut.DelayTolerant` makes a learner whose
+    guarantees hold under delays out of any other.
 
     >>> import taut
     >>> taut.Delayed(16)
@@ -59,13 +62,16 @@ class Delayed(Feedback):
         if callable(self.rounds):
             if self.longest is None:
                 raise ValueError(
-                    "longest: got None; expected the longest delay, for example taut.Delayed(function, longest=50)"
+                    "longest: got None; expected the longest delay, for example "
+                    "taut.Delayed(function, longest=50)"
                 )
             object.__setattr__(self, "longest", arguments.count("longest", self.longest, 0))
             return
         delay = arguments.count("rounds", self.rounds, 0)
         if self.longest is not None and arguments.count("longest", self.longest, 0) != delay:
-            raise ValueError(f"longest: got {self.longest}; expected {delay}, the constant delay, or nothing")
+            raise ValueError(
+                f"longest: got {self.longest}; expected {delay}, the constant delay, or nothing"
+            )
         object.__setattr__(self, "rounds", delay)
         object.__setattr__(self, "longest", delay)
 
@@ -104,7 +110,9 @@ class Delayed(Feedback):
         if not callable(self.rounds):
             slot = jnp.mod(t, self.slots)  # of round t - delay
             after = learner.arrived(state, _at(memory, slot, round), memory.tag[slot])
-            state = jax.tree.map(lambda new, old: jnp.where(t >= self.slots, new, old), after, state)
+            state = jax.tree.map(
+                lambda new, old: jnp.where(t >= self.slots, new, old), after, state
+            )
             return learner.advance(state), memory
         ages = jnp.arange(self.slots, dtype=jnp.int32)
 
@@ -118,11 +126,19 @@ class Delayed(Feedback):
             state = learner.arrived(state, _at(memory, slot, round), memory.tag[slot])
             return state, due.at[slot].set(0)
 
-        state, due = lax.while_loop(lambda carry: jnp.any(waiting(carry[1])), hand_over, (state, memory.due))
+        state, due = lax.while_loop(
+            lambda carry: jnp.any(waiting(carry[1])), hand_over, (state, memory.due)
+        )
         return learner.advance(state), memory._replace(due=due)
 
     def _stored(
-        self, memory: Pending, x: jax.Array, round: Round, key: jax.Array, t: jax.Array, tag: jax.Array
+        self,
+        memory: Pending,
+        x: jax.Array,
+        round: Round,
+        key: jax.Array,
+        t: jax.Array,
+        tag: jax.Array,
     ) -> Pending:
         values, pull, _ = round.constraints(x)
         jacobian = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=x.dtype))
@@ -132,12 +148,17 @@ class Delayed(Feedback):
         slot = jnp.mod(t - 1, self.slots)
         new = Pending(x, round.loss(x), round.gradient(x), values, jacobian, t + delay, tag)
         return jax.tree.map(
-            lambda kept, one: lax.dynamic_update_index_in_dim(kept, jnp.asarray(one, kept.dtype), slot, 0), memory, new
+            lambda kept, one: lax.dynamic_update_index_in_dim(
+                kept, jnp.asarray(one, kept.dtype), slot, 0
+            ),
+            memory,
+            new,
         )
 
 
 class DelayedRound:
-    """A round as it was measured, seen from the present decision: the linear models of loss and constraints."""
+    """A round as it was measured, seen from the present decision: the linear models of loss and
+    constraints."""
 
     def __init__(self, measured: Pending, round: Round) -> None:
         self.measured, self.round = measured, round
@@ -170,5 +191,7 @@ class DelayedRound:
 
 
 def _at(memory: Pending, slot: jax.Array, round: Round) -> DelayedRound:
-    measured = jax.tree.map(lambda kept: lax.dynamic_index_in_dim(kept, slot, 0, keepdims=False), memory)
+    measured = jax.tree.map(
+        lambda kept: lax.dynamic_index_in_dim(kept, slot, 0, keepdims=False), memory
+    )
     return DelayedRound(measured, round)

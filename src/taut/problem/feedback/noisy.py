@@ -54,7 +54,8 @@ class Uniform:
 
     @property
     def sigma(self) -> float:
-        """The errors are sigma-sub-Gaussian: the uniform distribution is so with its standard deviation."""
+        """The errors are sigma-sub-Gaussian: the uniform distribution is so with its standard
+        deviation."""
         return float(np.max(np.asarray(self.scale))) / math.sqrt(3)
 
 
@@ -72,8 +73,8 @@ class NoiseFunction:
             return jnp.broadcast_to(errors, shape)
         except ValueError:
             raise ValueError(
-                f"feedback: the noise function returned shape {errors.shape}; expected {shape}, or a shape that "
-                "broadcasts to it"
+                f"feedback: the noise function returned shape {errors.shape}; expected {shape}, "
+                "or a shape that broadcasts to it"
             ) from None
 
     @property
@@ -88,7 +89,9 @@ for _kind in (Normal, Uniform):
 
 def _not_stored(name: str) -> NoiseFunction:
     def lost(key: jax.Array, t: jax.Array, x: jax.Array) -> Any:
-        raise ValueError(f"feedback: files do not hold the noise function {name!r}; pass feedback=... again")
+        raise ValueError(
+            f"feedback: files do not hold the noise function {name!r}; pass feedback=... again"
+        )
 
     lost.__name__ = str(name)
     return NoiseFunction(lost)
@@ -106,7 +109,10 @@ def _spread(scale: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
         return scale
     if not shape or scale.shape != shape[:1]:
         expected = f"one number per constraint, {shape[0]} of them," if shape else "one number"
-        raise ValueError(f"feedback: got {scale.shape[0]} scales of the noise; expected {expected} or a single one")
+        raise ValueError(
+            f"feedback: got {scale.shape[0]} scales of the noise; expected {expected} or a single "
+            "one"
+        )
     return scale.reshape(-1, *(1,) * (len(shape) - 1))
 
 
@@ -115,16 +121,19 @@ class Noisy(Feedback):
     """Constraint values, their gradients, or the loss are observed with zero-mean errors.
 
     Arguments:
-        values: the errors of the constraint values g(x_t): a scale, an array with one scale per constraint, or a function
-            `noise(key, round, x)` in jax.numpy that returns errors of shape (m,) or (). Functions can depend on the decision;
-            they must have mean zero.
-        gradients: the same for the gradients of the constraints; a function returns the shape (m, *decision).
+        values: the errors of the constraint values g(x_t): a scale, an array with one scale per
+            constraint, or a function `noise(key, round, x)` in jax.numpy that returns errors of
+            shape (m,) or (). Functions can depend on the decision; they must have mean zero.
+        gradients: the same for the gradients of the constraints; a function returns the shape (m,
+            *decision).
         loss: the same for the value of the loss.
-        loss_gradients: the same for the gradient of the loss; a function returns the shape of the decision.
-        distribution: of errors that are given by a scale. "normal": the scale is the standard deviation. "uniform": the
-            errors lie between -scale and scale.
+        loss_gradients: the same for the gradient of the loss; a function returns the shape of the
+            decision.
+        distribution: of errors that are given by a scale. "normal": the scale is the standard
+            deviation. "uniform": the errors lie between -scale and scale.
 
-    In each round the errors are drawn once, independently of all other rounds and seeds. Methods that clip observed values
+    In each round the errors are drawn once, independently of all other rounds and seeds. Methods
+    that clip observed values
     fail on them: see `docs/feedback.md`, and `taut.Averaged` for what to use instead.
 
     >>> import taut
@@ -145,10 +154,16 @@ class Noisy(Feedback):
         for name in QUANTITIES:
             object.__setattr__(self, name, _as_noise(name, getattr(self, name), self.distribution))
         if all(getattr(self, name) is None for name in QUANTITIES):
-            raise ValueError("values: got no noise at all; expected a scale, for example taut.Noisy(values=0.1)")
+            raise ValueError(
+                "values: got no noise at all; expected a scale, for example taut.Noisy(values=0.1)"
+            )
 
     def __repr__(self) -> str:
-        shown = [f"{name}={_shown(getattr(self, name))}" for name in QUANTITIES if getattr(self, name) is not None]
+        shown = [
+            f"{name}={_shown(getattr(self, name))}"
+            for name in QUANTITIES
+            if getattr(self, name) is not None
+        ]
         if self.distribution != DISTRIBUTIONS[0]:
             shown.append(f"distribution={self.distribution!r}")
         return f"Noisy({', '.join(shown)})"
@@ -164,7 +179,8 @@ class Noisy(Feedback):
 
 
 class NoisyRound:
-    """A round whose answers have errors. Asked twice about one decision, it gives the same answer."""
+    """A round whose answers have errors. Asked twice about one decision, it gives the same
+    answer."""
 
     def __init__(self, inner: Round, noise: Noisy, key: jax.Array, t: jax.Array) -> None:
         self.inner, self.noise, self.key, self.t = inner, noise, key, t
@@ -197,7 +213,9 @@ class NoisyRound:
         return Linearisation(
             values,
             lambda weights: pull(weights) + jnp.tensordot(weights, slopes, axes=1),
-            lambda direction: push(direction) + jnp.tensordot(slopes, direction, axes=direction.ndim),
+            lambda direction: (
+                push(direction) + jnp.tensordot(slopes, direction, axes=direction.ndim)
+            ),
         )
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -217,8 +235,8 @@ def _as_noise(name: str, value: Any, distribution: str) -> Any:
     scale = arguments.finite(name, value).astype(float)
     if scale.ndim > 1 or np.any(scale < 0):
         raise ValueError(
-            f"{name}: got {arguments.shown(value)}; expected a scale that is not negative, one scale per constraint, or "
-            "a function noise(key, round, x)"
+            f"{name}: got {arguments.shown(value)}; expected a scale that is not negative, one "
+            "scale per constraint, or a function noise(key, round, x)"
         )
     if not np.any(scale > 0):
         return None
