@@ -21,7 +21,7 @@ import numpy as np
 
 import taut
 from taut.play import step
-from taut.play.extremes import COLUMNS
+from taut.player.extremes import COLUMNS
 
 from .results import report
 

@@ -18,7 +18,7 @@ import taut
 from taut.arena import Stream
 from taut.judge.guarantees import guarantees, setting_of
 from taut.judge.rates import fit
-from taut.play import metrics
+from taut.runs import metrics
 
 from .frontier_sizes import sizes
 from .frontier_streams import PUBLISHED, STREAMS, best, simulate

@@ -11,7 +11,7 @@ import numpy as np
 
 import taut
 from taut.arena.streams.linear import half_spaces, inner, unit_losses
-from taut.play import metrics
+from taut.runs import metrics
 
 SIZES = ((10, 64), (50, 200), (200, 1000))
 """(number of variables, number of constraints)."""

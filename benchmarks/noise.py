@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.play import metrics
+from taut.runs import metrics
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 BALL = taut.Ball(1.0, shape=2)

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.play.sweeps.executors import Processes, Workers, as_workers
+from taut.sweeps.executors import Processes, Workers, as_workers
 
 from . import setting
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 import taut
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
 HOURS, CHANNELS, LIMIT = 24 * 90, 4, 1.0

@@ -22,7 +22,7 @@ import numpy as np
 
 import taut
 from taut.arena.demand import packaged
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 CAPACITY, POWER, EFFICIENCY = (
     4.0,

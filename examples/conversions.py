@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 DAYS, KEYWORDS, BUDGET, LONGEST, SEEDS = 3 * 365, 5, 1.0, 14, 4
 COLOURS = {"without delays": "#999999", "15 copies": "#0072B2", "late steps": "#D55E00"}

@@ -20,7 +20,7 @@ import numpy as np
 
 import taut
 from taut.arena.demand import packaged, rescaled
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 COLOURS = ["#0072B2", "#E69F00", "#009E73"]
 

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 import taut
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 ROUNDS, BATCH, LIMIT, RADIUS, SEEDS = 4096, 16, 0.1, 2.0, 3
 FEATURES = (

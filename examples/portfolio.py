@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import taut
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"]
 RISK = 0.1

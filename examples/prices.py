@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 DAYS, SEEDS, CAPACITY = 4000, 4, 1.0
 BASE, FALL = np.array([1.0, 0.8, 0.6]), np.array([0.6, 0.5, 0.4])

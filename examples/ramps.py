@@ -21,7 +21,7 @@ import numpy as np
 
 import taut
 from taut.arena.demand import packaged, rescaled
-from taut.play.style import new_figure, styled
+from taut.plots.style import new_figure, styled
 
 NAMES = ["coal", "gas 1", "gas 2", "hydro", "peaker"]
 COST, SLOPE = np.array([0.10, 0.14, 0.16, 0.12, 0.40]), np.array([0.4, 0.8, 0.9, 0.6, 2.0])

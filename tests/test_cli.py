@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import taut
-from taut import cli
+from taut.cli import main as cli
 from taut.judge.guarantees import guarantees
 from taut.learners import Setting
 from taut.paper import pipeline

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 import taut
-from taut import cli, commands
 from taut.arena import demand
+from taut.cli import commands
+from taut.cli import main as cli
 
 SOURCE = """
 import jax.numpy as jnp

@@ -9,7 +9,7 @@ import pytest
 
 import taut
 
-HEAVY = ("taut.cli", "taut.paper")
+HEAVY = ("taut.cli.main", "taut.paper")
 """Front ends, tested where they are used."""
 
 MODULES = [
@@ -47,7 +47,7 @@ def test_examples(name):
 
 FIRST = (
     "taut.play.simulate",
-    "taut.play.player",
+    "taut.player.player",
     "taut.problem.problem",
     "taut.learners.clipped_ogd",
     "taut.learners.saddle_point",

@@ -142,9 +142,9 @@ for call in (
         call()
     except RuntimeError as error:
         print(error)
-import sys, taut.cli
+import sys, taut.cli.main
 sys.argv = ["taut", "recommend", "-R", "1", "-f", "1", "-g", "1"]
-taut.cli.main()
+taut.cli.main.main()
 """
     environment = {**os.environ, "JAX_PLATFORMS": "cuda"}
     done = subprocess.run(

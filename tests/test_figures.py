@@ -15,7 +15,7 @@ from matplotlib.patches import Circle
 import stored
 import taut
 from taut.paper.figures import GALLERY, draw_all, paper, run_figure, save, theory
-from taut.play import style
+from taut.plots import style
 
 DATA = {name: make() for name, make in stored.MAKERS.items()}
 

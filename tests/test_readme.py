@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 
 import taut
-from taut.cli import learners_markdown
+from taut.cli.main import learners_markdown
 from taut.learners.registry import FAMILIES
 
 ROOT = Path(__file__).parent.parent

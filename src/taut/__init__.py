@@ -44,11 +44,9 @@ from .learners import (  # noqa: E402
     learner_dataclass,
     register_learner,
 )
-from .play.player import Player  # noqa: E402
-from .play.run import Run  # noqa: E402
 from .play.simulate import simulate  # noqa: E402
-from .play.sweeps import Cell, Sweep, sweep  # noqa: E402
 from .play.threads import simulate_all  # noqa: E402
+from .player.player import Player  # noqa: E402
 from .problem.constants import Constants  # noqa: E402
 from .problem.domains import (  # noqa: E402
     AffineBox,
@@ -68,6 +66,8 @@ from .problem.problem import Problem  # noqa: E402
 from .problem.rescaling import rescaled  # noqa: E402
 from .problem.streams import adversary  # noqa: E402
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
+from .runs.run import Run  # noqa: E402
+from .sweeps import Cell, Sweep, sweep  # noqa: E402
 
 __all__ = [
     "LEARNERS",
@@ -139,8 +139,8 @@ __all__ = [
 
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy
-    from .modelling.previous import previous
-    from .modelling.recourse import recourse
+    from .modelling.recourse.recourse import recourse
+    from .modelling.translation.previous import previous
 
 
 def __dir__() -> list[str]:
@@ -155,11 +155,11 @@ def __getattr__(name: str) -> object:
 
         return from_cvxpy
     if name == "previous":
-        from .modelling.previous import previous
+        from .modelling.translation.previous import previous
 
         return previous
     if name == "recourse":
-        from .modelling.recourse import recourse
+        from .modelling.recourse.recourse import recourse
 
         return recourse
     if name == "testing":

@@ -1,4 +1,4 @@
-"""The public name of the metrics: `taut.metrics`. The functions are in `taut.play.metrics`."""
+"""The public name of the metrics: `taut.metrics`. The functions are in `taut.runs.metrics`."""
 
-from .play.metrics import *  # noqa: F403
-from .play.metrics import __all__  # noqa: F401
+from .runs.metrics import *  # noqa: F403
+from .runs.metrics import __all__  # noqa: F401

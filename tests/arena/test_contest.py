@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import taut
 from taut.arena import STREAMS, play, results, run
 from taut.arena.entries import FACTORS, card_of, entries, reason_against, variants
-from taut.cli import app
+from taut.cli.main import app
 
 SMALL = {
     "learners": ["half-space", "clipped-ogd"],

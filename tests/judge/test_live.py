@@ -8,7 +8,7 @@ import pytest
 import taut
 from taut import files
 from taut.judge.assumptions import GIVEN, PROBED, REFUTED
-from taut.play import extremes
+from taut.player import extremes
 
 CONSTANTS = {
     "loss_lipschitz": 1.0,

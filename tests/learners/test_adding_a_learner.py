@@ -79,9 +79,7 @@ def test_a_package_adds_a_method_by_its_entry_point(installed):
 
 
 def test_the_command_line_lists_methods_of_other_packages(installed):
-    program = (
-        "import sys; sys.argv = ['taut', 'learners', '--json']; import taut.cli; taut.cli.main()"
-    )
+    program = "import sys; sys.argv = ['taut', 'learners', '--json']; import taut.cli.main; taut.cli.main.main()"
     rows = json.loads(run_python(program, installed, ROOT / "src"))
     assert "exact-penalty" in [row["name"] for row in rows]
 

@@ -14,7 +14,7 @@ from taut.judge.guarantees import setting_of
 from taut.learners import HalfSpace, bounds
 from taut.learners.averaged import CARDS
 from taut.learners.base import Assumes
-from taut.play import metrics
+from taut.runs import metrics
 from taut.testing import parametrize_with_checks, problems, run_check
 from taut.testing.playing import quick_compilation
 

@@ -10,8 +10,8 @@ import taut
 from taut.judge.guarantees import setting_of
 from taut.learners import bounds
 from taut.learners.bandit import CARDS, inner_radius
-from taut.play import metrics
 from taut.problem.rounds import FullInformation
+from taut.runs import metrics
 from taut.testing import parametrize_with_checks, run_check
 from taut.testing.playing import quick_compilation
 from taut.testing.problems import TOY

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taut.learners.base import largest_row
-from taut.learners.cuts import Rows, _over_rows, sweep
+from taut.learners.half_space.cuts import Rows, _over_rows, sweep
 from taut.learners.schedules import AdaGradNorm
 from taut.problem.constraints import Linearisation, active_rows
 

@@ -8,7 +8,7 @@ import pytest
 import taut
 from taut.judge.guarantees import setting_of
 from taut.learners.delay_tolerant import CARDS
-from taut.play import metrics
+from taut.runs import metrics
 from taut.testing import parametrize_with_checks, run_check
 from taut.testing.playing import quick_compilation
 from taut.testing.problems import POLYHEDRON, TOY

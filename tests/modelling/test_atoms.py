@@ -20,10 +20,15 @@ from cvxpy.expressions.leaf import Leaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taut.modelling.atoms import kernels
-from taut.modelling.atoms.table import REFUSED, SUPPORTED, UnsupportedAtom, refuse_unsupported
-from taut.modelling.flat_copy import FlatCopy
-from taut.modelling.translate import translate
+from taut.modelling.translation.atoms import kernels
+from taut.modelling.translation.atoms.table import (
+    REFUSED,
+    SUPPORTED,
+    UnsupportedAtom,
+    refuse_unsupported,
+)
+from taut.modelling.translation.flat_copy import FlatCopy
+from taut.modelling.translation.translate import translate
 
 SHAPES = [(2, 3), (4, 2), (3, 3), (2, 2), (5, 2), (3, 4)]
 ROUNDS = 2  # every case is compiled for this many random shapes

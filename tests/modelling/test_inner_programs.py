@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from taut.modelling.inner import Inner
-from taut.modelling.interior_point import solve
-from taut.modelling.vertices import TooMany, multipliers
+from taut.modelling.recourse.inner import Inner
+from taut.modelling.recourse.interior_point import solve
+from taut.modelling.recourse.vertices import TooMany, multipliers
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 

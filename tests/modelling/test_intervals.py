@@ -12,9 +12,9 @@ from cvxpy.atoms.affine.wraps import hermitian_wrap
 from model_helpers import rng_of
 
 import taut
-from taut.modelling.atoms.table import SUPPORTED
-from taut.modelling.interval_bounds import Box, Intervals, least_upper
-from taut.modelling.interval_rules import RULES
+from taut.modelling.constants.interval_bounds import Box, Intervals, least_upper
+from taut.modelling.constants.interval_rules import RULES
+from taut.modelling.translation.atoms.table import SUPPORTED
 from taut.problem.domains.support import bounding_box
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import taut
-from taut.modelling.inner_minimum import InnerMinimum
-from taut.modelling.joint_recourse import minimised_jointly
+from taut.modelling.recourse.inner_minimum import InnerMinimum
+from taut.modelling.recourse.joint_recourse import minimised_jointly
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import taut
-from taut.modelling.affine_forms import AffineForms, of_decisions
-from taut.modelling.propagation import Row, propagated
+from taut.modelling.domains.propagation import Row, propagated
+from taut.modelling.translation.affine_forms import AffineForms, of_decisions
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 

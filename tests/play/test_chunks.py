@@ -13,7 +13,7 @@ from taut.play.compile_key import RECORDS
 from taut.play.layout import default_chunk_length, without_waste
 from taut.play.loop import count_compiled
 from taut.play.replay import revealed_data
-from taut.play.run import RECORDS as PUBLIC
+from taut.runs.run import RECORDS as PUBLIC
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 

@@ -8,7 +8,7 @@ import pytest
 
 import taut
 from small_games import FOUR, GAME, ROUNDS, targets
-from taut.play.history import History
+from taut.player.history import History
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17, 40, 333])

@@ -13,8 +13,8 @@ import pytest
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
 from taut import files
-from taut.play import metrics
-from taut.play.totals import BLOCK
+from taut.runs import metrics
+from taut.runs.totals import BLOCK
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
 

@@ -14,7 +14,8 @@ import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
 from taut import files
 from taut.engine import register_dataclass
-from taut.play import metrics, run_file
+from taut.runs import file as run_file
+from taut.runs import metrics
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 import taut
 from small_games import GAME, targets
 from taut import storage
-from taut.play.sweeps.index import INDEX
-from taut.play.sweeps.store import Store
+from taut.sweeps.index import INDEX
+from taut.sweeps.store import Store
 
 CELLS = [
     taut.Cell(

@@ -29,9 +29,9 @@ from small_games import (
 )
 from taut.play.layout import chunk_of_any_length
 from taut.play.loop import count_compiled
-from taut.play.sweeps import driver, task
-from taut.play.sweeps.cell import prepare
-from taut.play.sweeps.identity import Identities, described
+from taut.sweeps import driver, task
+from taut.sweeps.cell import prepare
+from taut.sweeps.identity import Identities, described
 
 ETAS = (0.1, 0.2, 0.3)
 
@@ -438,7 +438,7 @@ def test_the_index_holds_all_cells_of_the_folder(tmp_path):
 def test_tasks_take_about_as_long_as_they_should(monkeypatch):
     """Groups grow with the speed of the cells, and a worker returns cells that it has no time
     for."""
-    monkeypatch.setattr(taut.play.sweeps.task, "BUDGET", 0.0)
+    monkeypatch.setattr(taut.sweeps.task, "BUDGET", 0.0)
     listed = cells()
     sizes = []
     play = driver.play_cells
@@ -456,14 +456,14 @@ def test_learners_side_by_side_change_no_bit(game, monkeypatch):
     alone."""
     monkeypatch.setattr(driver, "TOGETHER", -1.0)
     monkeypatch.setattr(
-        taut.play.sweeps.task, "BUDGET", 1e9
+        taut.sweeps.task, "BUDGET", 1e9
     )  # on a busy machine a task would be cut short
     if game == "differs":
-        monkeypatch.setattr(taut.play.sweeps.together, "_equal", lambda a, b: False)
+        monkeypatch.setattr(taut.sweeps.together, "_equal", lambda a, b: False)
     played = []
-    simulate = taut.play.sweeps.task.simulate
+    simulate = taut.sweeps.task.simulate
     monkeypatch.setattr(
-        taut.play.sweeps.task,
+        taut.sweeps.task,
         "simulate",
         lambda learner, *rest, **options: (
             played.append(len(learner) if isinstance(learner, list) else 1)

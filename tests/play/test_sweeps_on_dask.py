@@ -15,7 +15,7 @@ import pytest
 
 import taut
 from small_games import GAME, ROUNDS, assert_bit_equal, targets
-from taut.play.sweeps import driver
+from taut.sweeps import driver
 
 distributed = pytest.importorskip(
     "distributed", reason="sweeps on a cluster need Dask, which taut[cluster] installs"

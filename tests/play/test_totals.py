@@ -7,7 +7,7 @@ import pytest
 import taut
 from small_games import FOUR, GAME, targets
 from taut.play.packing import Packing
-from taut.play.totals import BLOCK, ChunkTotals, RunningTotals, Sum, Totals, round_terms
+from taut.runs.totals import BLOCK, ChunkTotals, RunningTotals, Sum, Totals, round_terms
 
 
 def by_hand(loss, excess):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.problem.enclosure import Space, Unknown, enclosed
+from taut.intervals.enclosure import Space, Unknown, enclosed
 from taut.problem.sampling import sample_decisions
 
 RNG = np.random.default_rng(0)

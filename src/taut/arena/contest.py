@@ -12,10 +12,10 @@ import numpy as np
 
 from ..learners import Learner
 from ..learners.schedules import PowerLaw, Reciprocal, Schedule
-from ..play import metrics
-from ..play.sweeps import Cell, sweep
 from ..problem.constants import Constants
 from ..problem.problem import Problem
+from ..runs import metrics
+from ..sweeps import Cell, sweep
 
 if TYPE_CHECKING:
     import xarray

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
-from ..play import metrics
 from ..play.layout import chunk_of_any_length
-from ..play.run import Run
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
+from ..runs import metrics
+from ..runs.run import Run
 from .registry import STREAMS
 from .stream import Stream
 
@@ -77,7 +77,7 @@ class Entry:
 
     def cell(self) -> Any:
         """The simulation, for `taut.sweep`."""
-        from ..play.sweeps import Cell
+        from ..sweeps import Cell
 
         data = partial(stream_data, self.stream.name, self.stream.version, self.seeds, self.horizon)
         return Cell(

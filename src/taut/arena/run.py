@@ -90,7 +90,7 @@ def play(
         grid: whether to play the grid of parameters as well, for the largest number of rounds.
         executor, retry, progress: as in `taut.sweep`.
     """
-    from ..play.sweeps import sweep
+    from ..sweeps import sweep
 
     folder = arguments.path("folder", folder)
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))

@@ -14,10 +14,10 @@ import numpy as np
 from ..engine import Array
 from ..learners import Assumes, Guarantee
 from ..play.replay import replayed
-from ..play.run import Run
 from ..problem.problem import Problem
 from ..problem.round_data import RoundData
 from ..problem.streams import Stream
+from ..runs.run import Run
 from .assumptions import REFUTED, VERIFIED, Assumption
 
 __all__ = ["ANNOUNCED_VIOLATION", "AnnouncedRun"]

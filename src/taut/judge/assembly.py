@@ -10,11 +10,11 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import QUANTITIES, Assumes, Guarantee, Learner, Setting
-from ..play import metrics
-from ..play.run import Run
 from ..problem.domains.support import centre_of
 from ..problem.problem import Problem
 from ..problem.streams import Stream
+from ..runs import metrics
+from ..runs.run import Run
 from .announced import ANNOUNCED_VIOLATION, AnnouncedRun
 from .assumptions import GIVEN, Assumption
 from .certificate import Certificate, Row

@@ -129,7 +129,7 @@ class Certificate:
     def plot(self, *, ax: Any = None) -> Axes:
         """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on
         new Matplotlib axes."""
-        from .plot import plot_certificate
+        from ..plots.of_judgement import plot_certificate
 
         return plot_certificate(self, ax)
 

@@ -10,12 +10,12 @@ import numpy as np
 from .. import arguments
 from ..engine import Array, notice_precision
 from ..learners import Assumes
-from ..play import metrics
 from ..play.replay import revealed_data
-from ..play.run import Run
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
+from ..runs import metrics
+from ..runs.run import Run
 from . import assumptions as _assumptions
 from .announced import AnnouncedRun
 from .assembly import PLAYED_REGRET, assembled, moves, regret_name

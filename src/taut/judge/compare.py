@@ -17,14 +17,14 @@ import numpy as np
 from .. import arguments
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
-from ..play import metrics
-from ..play.run import Run
 from ..play.simulate import simulate
-from ..play.sweeps import Cell, sweep
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, as_stream
+from ..runs import metrics
+from ..runs.run import Run
+from ..sweeps import Cell, sweep
 from .hindsight import hindsight
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Comparison:
 
         Returns an array of three axes.
         """
-        from .plot import plot_comparison
+        from ..plots.of_judgement import plot_comparison
 
         return plot_comparison(self, ax, certificates)
 

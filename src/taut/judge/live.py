@@ -10,13 +10,13 @@ import jax
 import numpy as np
 
 from ..engine import Array
-from ..play import metrics
-from ..play.extremes import NAMES, Extreme
-from ..play.player import Player
-from ..play.run import Run
-from ..play.totals import Totals
+from ..player.extremes import NAMES, Extreme
+from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
+from ..runs import metrics
+from ..runs.run import Run
+from ..runs.totals import Totals
 from . import assumptions
 from .assembly import assembled, regret_name
 from .assumptions import Assumption

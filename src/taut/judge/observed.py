@@ -18,9 +18,8 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import Observed
-from ..play.extremes import Extreme
 from ..play.replay import replayed
-from ..play.run import Run
+from ..player.extremes import Extreme
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.interpreter import evaluated, owned_by
@@ -30,6 +29,7 @@ from ..problem.programs import programs_of
 from ..problem.rounds import FullInformation
 from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
+from ..runs.run import Run
 from .probes import Linear, entry, linear_in_jax, linear_in_numpy
 
 __all__ = ["Extreme", "Observations", "observe"]

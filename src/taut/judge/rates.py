@@ -14,11 +14,11 @@ from ..display import Displayed, Grid, Summary
 from ..learners import QUANTITIES, Learner
 from ..learners.base import smallest
 from ..learners.registry import DEFAULT, as_learner
-from ..play import metrics
-from ..play.run import Run
-from ..play.sweeps import Cell, sweep
 from ..problem.problem import Problem
 from ..problem.streams import as_stream
+from ..runs import metrics
+from ..runs.run import Run
+from ..sweeps import Cell, sweep
 from .guarantees import setting_of, translated
 from .hindsight import hindsight
 
@@ -72,7 +72,7 @@ class Rates(Displayed):
             quantity: one quantity; by default all that are positive.
             ax: the Matplotlib axes to draw on; by default new ones.
         """
-        from .plot import plot_rates
+        from ..plots.of_judgement import plot_rates
 
         return plot_rates(self, quantity, ax)
 

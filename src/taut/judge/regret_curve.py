@@ -11,11 +11,11 @@ import numpy as np
 from .. import arguments
 from ..engine import double_precision
 from ..play.replay import revealed_data
-from ..play.run import Run
 from ..problem.interpreter import evaluated
 from ..problem.memory import steady
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
+from ..runs.run import Run
 from .hindsight import Hindsight, hindsight
 from .hindsight.stream_sums import blocks
 

@@ -2,8 +2,8 @@
 limited over the domain.
 
 A guarantee that is not smaller says nothing. The largest values are proven, not sampled: by
-interval and slope arithmetic (`taut.problem.enclosure`), by constants that are given or exact, and
-at the vertices of domains that have few.
+interval and slope arithmetic (`taut.intervals.enclosure`), by constants that are given or exact,
+and at the vertices of domains that have few.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array, default_float
+from ..intervals.enclosure import Space, Unknown, enclosed, work
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain, L1Ball, Simplex
 from ..problem.domains.support import centre_of, linear_minimisers
-from ..problem.enclosure import Space, Unknown, enclosed, work
 from ..problem.problem import Problem
 from ..problem.streams import Stream
 from .probes import values_at

@@ -14,11 +14,11 @@ from .. import arguments
 from ..engine import Array
 from ..learners import Guarantee
 from ..play.replay import replayed
-from ..play.run import Run
 from ..problem.constraints import Constraints
 from ..problem.memory import is_steady, linked, recorded, steady, takes_previous
 from ..problem.problem import LossWithPrevious, Problem
 from ..problem.streams import Stream
+from ..runs.run import Run
 
 __all__ = ["ADAPTIVE_REGRET", "POLICY_REGRET", "RecordedRun", "decisions_of", "without_memory"]
 

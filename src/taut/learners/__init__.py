@@ -27,7 +27,7 @@ from .delay_tolerant import DelayTolerant
 from .doubling import Doubling
 from .drift_plus_penalty import DriftPlusPenalty
 from .dual_mirror import DualMirror
-from .half_space import HalfSpace
+from .half_space.method import HalfSpace
 from .no_slater import NoSlater
 from .projected_ogd import ProjectedOGD
 from .registry import LEARNERS, learner, register_learner

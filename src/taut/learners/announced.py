@@ -21,7 +21,7 @@ from ..problem.domains.arrays import finfo
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
 from .base import first_round
-from .cuts import Rows, sweep
+from .half_space.cuts import Rows, sweep
 
 __all__ = ["enforced"]
 

@@ -39,7 +39,7 @@ from .base import (
 from .bounds.averaged import LEFT_OVER
 from .card import Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
-from .half_space import HalfSpace, sizes
+from .half_space.method import HalfSpace, sizes
 from .schedules import Constant, check_non_negative
 
 __all__ = ["Averaged", "AveragedState"]

@@ -31,7 +31,7 @@ from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import Card, Growth
-from .half_space import HalfSpace
+from .half_space.method import HalfSpace
 from .schedules import Constant, check_positive
 
 __all__ = ["BanditState", "OnePoint", "TwoPoint", "inner_radius"]

@@ -24,7 +24,7 @@ from ..problem.domains.arrays import finfo
 from ..problem.rounds import Round
 from .base import Learner, State, first_round, learner_dataclass
 from .card import Card
-from .half_space import sizes
+from .half_space.method import sizes
 from .schedules import check_positive
 
 __all__ = ["CVVPro"]

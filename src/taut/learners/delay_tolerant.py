@@ -27,7 +27,7 @@ from ..problem.feedback import Delayed, Feedback
 from ..problem.rounds import Round
 from .base import Guarantee, Learner, Setting, learner_dataclass
 from .card import Card, Growth
-from .half_space import HalfSpace
+from .half_space.method import HalfSpace
 
 __all__ = ["CopiesState", "DelayTolerant"]
 

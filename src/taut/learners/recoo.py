@@ -22,8 +22,8 @@ from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Learner, first_round, learner_dataclass
 from .card import Card
-from .cuts import first_largest
-from .half_space import sizes
+from .half_space.cuts import first_largest
+from .half_space.method import sizes
 from .schedules import check_positive
 
 __all__ = ["Recoo", "RecooState"]

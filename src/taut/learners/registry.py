@@ -47,7 +47,7 @@ def _families() -> tuple[ModuleType, ...]:
     names = [
         found.name
         for found in pkgutil.iter_modules(path)
-        if not found.ispkg and found.name != "registry"
+        if found.name not in ("registry", "bounds")
     ]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     modules = (importlib.import_module(f"{package}.{name}") for name in names)

@@ -26,8 +26,8 @@ from ..problem.conic import ConicSet, Solution
 from ..problem.constraints import Constraints
 from ..problem.streams import Stream
 from ..problem.transforms import Max, Squared
-from .inequalities import Excess
 from .round_programs import Rounds
+from .translation.inequalities import Excess
 
 if TYPE_CHECKING:
     from .model import Model

@@ -20,27 +20,33 @@ from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from .after_data import chosen_values, without_recourse
-from .announced import announced_rows, refuse_unknown
-from .atom_domains import atom_domains, check_atoms
-from .atoms.table import refuse_unsupported
-from .attributes import value_of
-from .bounding_box import outwards
-from .constants import deepest, is_smooth, model_constants, parameter_range, polynomial_loss
-from .constraint_names import label_of, row_names
-from .dcp import checked, is_parametrized
-from .decisions import Decisions
-from .derived_domain import derived
-from .evaluation import Probe
-from .flat_copy import FlatCopy
-from .inequalities import Excess, excesses, excesses_of
-from .inner_minimum import prepare
-from .parameters import Keys, guess_notes
-from .per_round import chosen_parameters, fixed_with_data
-from .presolve import without_implied
-from .previous import RememberingModel, is_previous
-from .round_data import RoundData
-from .translate import translate, translate_all, translate_rows
+from .constants.constants import (
+    deepest,
+    is_smooth,
+    model_constants,
+    parameter_range,
+    polynomial_loss,
+)
+from .constants.evaluation import Probe
+from .domains.atom_domains import atom_domains, check_atoms
+from .domains.bounding_box import outwards
+from .domains.derived_domain import derived
+from .domains.presolve import without_implied
+from .recourse.after_data import chosen_values, without_recourse
+from .recourse.inner_minimum import prepare
+from .translation.announced import announced_rows, refuse_unknown
+from .translation.atoms.table import refuse_unsupported
+from .translation.attributes import value_of
+from .translation.constraint_names import label_of, row_names
+from .translation.dcp import checked, is_parametrized
+from .translation.decisions import Decisions
+from .translation.flat_copy import FlatCopy
+from .translation.inequalities import Excess, excesses, excesses_of
+from .translation.parameters import Keys, guess_notes
+from .translation.per_round import chosen_parameters, fixed_with_data
+from .translation.previous import RememberingModel, is_previous
+from .translation.round_data import RoundData
+from .translation.translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ..engine import Array
 from ..problem.conic import ConicForm, ConicSet, conic_form
-from .inequalities import Excess
+from .translation.inequalities import Excess
 
 if TYPE_CHECKING:
     from .model import Model

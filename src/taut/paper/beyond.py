@@ -18,9 +18,9 @@ from ..arena import demand as _demand
 from ..engine import Array
 from ..judge.hindsight import hindsight
 from ..learners import LEARNERS, Card
-from ..play import metrics
-from ..play.sweeps import Cell, sweep
 from ..problem.problem import Problem
+from ..runs import metrics
+from ..sweeps import Cell, sweep
 from .experiments import dispatch, doubly_stochastic, toy
 
 if TYPE_CHECKING:

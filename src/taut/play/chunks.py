@@ -17,6 +17,8 @@ from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.programs import Programs, programs_of
 from ..problem.streams import Arrays, Stream
+from ..runs.run import Run
+from ..runs.totals import Totals
 from .buffers import Staging, is_aligned
 from .compile_key import BLOCK_TOTALS, Carry, CompileKey
 from .deadline import check_deadline
@@ -25,8 +27,6 @@ from .layout import Layout
 from .loop import play
 from .nonfinite import raise_first_nonfinite
 from .packing import Packed
-from .run import Run
-from .totals import Totals
 
 __all__ = ["Chunk", "Simulation", "names_of"]
 

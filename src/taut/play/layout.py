@@ -19,12 +19,12 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
-from .before_round import check_announced
+from ..runs.totals import ChunkTotals
+from .announced import check_announced
 from .buffers import is_aligned
 from .compile_key import RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .loop import initial_carry, plays_alone
 from .packing import Packed, Packing, Place, as_arrays
-from .totals import ChunkTotals
 from .wide_rounds import HUGE
 from .with_feedback import through
 

@@ -22,7 +22,8 @@ from ..engine import COMPILER_OPTIONS, default_float, unless_chosen
 from ..jax_internals import marks_calls
 from ..learners import Learner
 from ..problem.programs import Programs
-from .before_round import heeded
+from ..runs.totals import ChunkTotals, round_terms
+from .announced import heeded
 from .compile_key import BLOCK_TOTALS, RECORDS, BatchShape, Carry, CompileKey, Inputs
 from .kernel import Separate, check_for_kernel, equations, first_numbers, in_one_kernel
 from .packing import Packed
@@ -36,7 +37,6 @@ from .step import (
     play_checked,
     with_previous,
 )
-from .totals import ChunkTotals, round_terms
 from .xla import hidden_zero, rewritten, separate_zeros
 
 __all__ = [

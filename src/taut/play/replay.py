@@ -14,8 +14,8 @@ import numpy as np
 from ..learners import Learner
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
+from ..runs.run import Run
 from .chunks import Chunk, Simulation
-from .run import Run
 from .with_feedback import through
 
 __all__ = ["replayed", "revealed_data"]

@@ -25,11 +25,11 @@ from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
+from ..runs.run import RECORDS, Run
 from .calls import Call
 from .checkpoint import Checkpoint
 from .chunks import Simulation
 from .deadline import check_deadline
-from .run import RECORDS, Run
 from .with_feedback import check_covered, through
 
 __all__ = ["simulate"]

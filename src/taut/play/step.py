@@ -14,36 +14,28 @@ import jax.numpy as jnp
 from ..learners import Learner
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain
-from ..problem.programs import Programs
 from ..problem.round_data import RoundData, data_of
-from ..problem.rounds import FullInformation, MeasuredRound, Round
-from .extremes import COLUMNS, round_extremes
-from .packing import Packing
+from ..problem.rounds import FullInformation, Round
 from .scaled import Scaled, projects_by_scaling
 from .wide_rounds import HUGE, WIDE, is_wide
 from .xla import computed_once
 
 __all__ = [
-    "FAULTS",
     "CheckedRound",
     "PlayedRound",
     "Remembered",
     "StepCheckedRound",
     "all_finite",
-    "header",
-    "measured_step",
+    "floats_of",
     "nan_unless_finite",
     "play_checked",
     "play_round",
-    "revealed_step",
     "with_previous",
 ]
 
 KEEP_NAN = (Ball, Box)
 """Domains whose projections leave a NaN where it is; their subclasses may have projections of their
 own."""
-FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
-"""The quantities of a live round that may not be finite, in the order of the bits in its header."""
 
 
 class CheckedRound(FullInformation):
@@ -217,7 +209,7 @@ def play_checked(
     Returns the round after it was played, and the floats of its data that are not checked.
     """
     round = reveal(CheckedRound)
-    floats = _floats(data_of(round.data))
+    floats = floats_of(data_of(round.data))
     others = [leaf for leaf in floats if leaf.shape != state.x.shape]
     if StepCheckedRound.suits(learner, round.domain):
         quick = reveal(StepCheckedRound)
@@ -236,11 +228,12 @@ def play_checked(
 
 def _marked(x: jax.Array, data: Any) -> jax.Array:
     """Return x, NaN where data of the same shape are not finite."""
-    same = (leaf.astype(x.dtype) for leaf in _floats(data) if leaf.shape == x.shape)
+    same = (leaf.astype(x.dtype) for leaf in floats_of(data) if leaf.shape == x.shape)
     return sum((leaf - leaf for leaf in same), x)
 
 
-def _floats(data: Any) -> list[jax.Array]:
+def floats_of(data: Any) -> list[jax.Array]:
+    """Return the arrays of a round's data that hold floats."""
     return [leaf for leaf in jax.tree.leaves(data) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
 
@@ -255,102 +248,4 @@ def all_finite(*arrays: jax.Array) -> jax.Array:
         jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in arrays]))
         if arrays
         else jnp.asarray(True)
-    )
-
-
-# The live step, compiled for short calls. Parameters are packed into one vector, once. The state is
-# another vector, whose first entries (the header) hold all that the player reads: each further
-# array would cost as much as the step.
-
-
-def header(
-    faults: Any, loss: Any, excess: jax.Array, decision: jax.Array, extremes: Any = None
-) -> jax.Array:
-    """Return the first entries of the state vector: error flags, loss, constraint values, next
-    decision, extremes."""
-    extremes = jnp.zeros(len(COLUMNS), decision.dtype) if extremes is None else extremes
-    start = jnp.stack([jnp.asarray(number, decision.dtype) for number in (faults, loss)])
-    return jnp.concatenate([start, excess, decision.ravel(), extremes])
-
-
-def revealed_step(
-    programs: Programs,
-    loss: Callable[[jax.Array, Any], Any],
-    fixed: Packing,
-    state: Packing,
-    header_size: int,
-) -> Any:
-    """Return the compiled function (*fixed, *state, z) -> *state, for data z that are revealed."""
-
-    return programs.compiled(_revealed, loss, fixed, state, header_size)
-
-
-def _revealed(
-    loss: Callable[[jax.Array, Any], Any],
-    fixed: Packing,
-    state: Packing,
-    header_size: int,
-    *arrays: Any,
-) -> tuple[jax.Array, ...]:
-    *given, z = arrays
-    (constraints, domain, learner, scored, _), before = _unpacked(fixed, state, header_size, given)
-    floats = _floats(z)
-    z = with_previous(z, Remembered.parts(before).previous)
-    whole = None if scored is None else CheckedRound(loss, scored, domain, z)
-    return _live(
-        learner,
-        before,
-        CheckedRound(loss, constraints, domain, z),
-        domain,
-        all_finite(*floats),
-        state,
-        whole,
-    )
-
-
-def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state,
-    for measurements."""
-
-    return programs.compiled(_measured, fixed, state, header_size)
-
-
-def _measured(
-    fixed: Packing, state: Packing, header_size: int, *arrays: Any
-) -> tuple[jax.Array, ...]:
-    *given, loss, gradient, excess, jacobian = arrays
-    (_, domain, learner, _, _), before = _unpacked(fixed, state, header_size, given)
-    round = MeasuredRound(loss, gradient, excess, jacobian, domain)
-    return _live(learner, before, round, domain, jnp.asarray(True), state)
-
-
-def _unpacked(
-    fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]
-) -> tuple[Any, Any]:
-    return fixed.unpack(tuple(arrays[: fixed.count])), state.unpack(
-        tuple(arrays[fixed.count :]), header_size
-    )
-
-
-def _live(
-    learner: Learner,
-    carried: Any,
-    round: Round,
-    domain: Domain,
-    data_finite: jax.Array,
-    packing: Packing,
-    scored: Round | None = None,
-) -> tuple[jax.Array, ...]:
-    state, previous, _ = Remembered.parts(carried)
-    played = play_round(learner, state, round, scored)
-    after, gradient = played.after, round.gradient(state.x)
-    finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
-    faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
-    remembered = Remembered.around(after, None if previous is None else played.state.x)
-    x = played.state.x
-    extremes = round_extremes(
-        round, x, played.loss, round.gradient(x), jnp.asarray(domain.centre, x.dtype)
-    )
-    return packing.pack_traced(
-        remembered, header(faults, played.loss, played.excess, after.x, extremes)
     )

@@ -21,8 +21,8 @@ import numpy as np
 from .. import files
 from ..learners import Card, Learner
 from ..play import loop
-from ..play.player import Player
 from ..play.simulate import simulate
+from ..player.player import Player
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Domain
 from ..problem.problem import Problem

@@ -12,9 +12,9 @@ import numpy as np
 from ..judge.guarantees import setting_of
 from ..learners import QUANTITIES, Assumes, Card
 from ..learners.base import smallest
-from ..play import metrics
-from ..play.run import Run
 from ..problem.constants import SYMBOLS
+from ..runs import metrics
+from ..runs.run import Run
 from .playing import (
     adversarial_run,
     as_played,

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
-from ..play.run import Run
 from ..play.simulate import simulate
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
+from ..runs.run import Run
 from .problems import ROUNDS, SEEDS, STRONG, TOY, KnownProblem
 
 __all__ = [

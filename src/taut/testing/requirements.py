@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..play.run import Run
+from ..runs.run import Run
 
 __all__ = ["decisions_of", "require", "require_close", "require_equal"]
 

@@ -173,7 +173,7 @@ def figure(folder: Path, narrow: bool = False) -> Figure:
     one panel per stream."""
     from matplotlib.figure import Figure
 
-    from ...play.style import styled
+    from ...plots.style import styled
 
     boards = [
         one

@@ -32,9 +32,9 @@ class Scaling:
     @classmethod
     def of(cls, domain: Domain) -> Scaling:
         """The coordinates around the domain's centre."""
-        return cls(
-            domain, centre_of(domain).astype(float).ravel(), np.asarray(domain.radius, float)
-        )  # type: ignore[arg-type]
+        centre: Any = centre_of(domain).astype(float).ravel()
+        radius: Any = np.asarray(domain.radius, float)
+        return cls(domain, centre, radius)
 
     @property
     def size(self) -> int:

@@ -28,10 +28,7 @@ from .block_frank_wolfe import (
     block_frank_wolfe_squared_violation,
     frank_wolfe_gap,
 )
-from .bounded_game import (
-    bounded_game_expected_excess,
-    bounded_game_regret,
-)
+from .bounded_game import bounded_game_expected_excess, bounded_game_regret
 from .clipped_ogd import (
     clipped_anytime_regret,
     clipped_anytime_squared_violation,
@@ -63,9 +60,7 @@ from .drift_plus_penalty import (
     drift_plus_penalty_queue,
     drift_plus_penalty_regret,
 )
-from .dual_mirror import (
-    dual_mirror_expected_regret,
-)
+from .dual_mirror import dual_mirror_expected_regret
 from .error_bound import (
     error_bound_contraction,
     error_bound_distance,
@@ -126,10 +121,7 @@ from .smooth_half_space import (
     smooth_half_space_peak,
     smooth_half_space_violation,
 )
-from .step_experts import (
-    step_experts_penalty_regret,
-    step_experts_regret,
-)
+from .step_experts import step_experts_penalty_regret, step_experts_regret
 from .surrogate import (
     anytime_surrogate_regret,
     anytime_surrogate_violation,
@@ -139,10 +131,7 @@ from .surrogate import (
     surrogate_violation,
 )
 from .theorem import OutsideTheorem, with_numbers
-from .yu_neely import (
-    yu_neely_excess,
-    yu_neely_regret,
-)
+from .yu_neely import yu_neely_excess, yu_neely_regret
 
 __all__ = [
     "ClippedParameters",

@@ -21,8 +21,8 @@ from ...arena.streams.dispatch import (
     problem,
 )
 from ...judge.hindsight import hindsight
-from ...play.sweeps import Cell, sweep
 from ...problem.constants import SYMBOLS
+from ...sweeps import Cell, sweep
 from ..contestants import for_convex_losses
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 from ...arena.contest import Contestant, contest
 from ...arena.streams.doubly_stochastic import Choice, permutations, problem
 from ...judge.hindsight import hindsight
-from ...play import metrics
-from ...play.sweeps import Cell, sweep
+from ...runs import metrics
+from ...sweeps import Cell, sweep
 from ..contestants import for_strongly_convex_losses
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from ...judge.rates import fit
 from ...judge.trivial import trivial_limits
 from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
 from ...learners.base import smallest
-from ...play import metrics
-from ...play.sweeps import Cell, sweep
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
 from ...problem.problem import Problem
 from ...problem.transforms import log_sum_exp
+from ...runs import metrics
+from ...sweeps import Cell, sweep
 from . import toy
 
 if TYPE_CHECKING:

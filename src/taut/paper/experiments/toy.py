@@ -11,8 +11,8 @@ import numpy as np
 from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
 from ...judge.hindsight import hindsight
-from ...play.sweeps import Cell, sweep
 from ...problem.problem import Problem
+from ...sweeps import Cell, sweep
 from ..contestants import for_convex_losses
 
 if TYPE_CHECKING:

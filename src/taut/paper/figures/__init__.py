@@ -6,7 +6,7 @@ Read `gallery` first (the list of figures, `draw_all`), then `paper` (the paper'
 a run of your own.
 """
 
-from ...play.plot import run_figure
+from ...plots.of_run import run_figure
 from .gallery import GALLERY, Picture, draw_all, pictures, save
 
 __all__ = ["GALLERY", "Picture", "draw_all", "pictures", "run_figure", "save"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import arguments
-from ...play.style import curve, label_panels, legend_below, log_axis, new_figure, styled
+from ...plots.style import curve, label_panels, legend_below, log_axis, new_figure, styled
 from ..datasets import names, title_of
 from .style import look
 

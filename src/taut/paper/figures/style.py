@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...play.style import FAMILIES
+from ...plots.style import FAMILIES
 
 __all__ = ["Look", "fraction", "look", "shades"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...play.style import (
+from ...plots.style import (
     BOUND,
     FAMILIES,
     curve,

@@ -1,0 +1,262 @@
+"""Commands of the arena: list the streams, run the contest, report it, and add results from
+elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="arena",
+    help="The standard benchmark: every learner on every stream.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+_Folder = Annotated[Path, typer.Argument(help="The folder that `taut arena run` wrote.")]
+
+
+def _names(values: list[str] | None) -> list[str] | None:
+    """The values of an option that can be repeated and takes lists separated by commas."""
+    return (
+        None
+        if values is None
+        else [name.strip() for one in values for name in one.split(",") if name.strip()]
+    )
+
+
+@app.command()
+def streams(json_out: _Json = False) -> None:
+    """List the streams with their setting, comparator and source."""
+    from ..arena import STREAMS
+
+    if json_out:
+        rows = [
+            {
+                "name": one.name,
+                "title": one.title,
+                "setting": one.setting,
+                "comparator": one.comparator,
+                "known": dict(one.known),
+                "source": one.source,
+                "longest": one.longest,
+                "missing": one.missing(),
+            }
+            for one in STREAMS.values()
+        ]
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Streams of the arena")
+    for column in ("stream", "setting", "what is decided"):
+        table.add_column(column, overflow="fold", no_wrap=column == "stream")
+    for one in STREAMS.values():
+        table.add_row(
+            one.name,
+            one.setting,
+            one.title + (f" (not there: {one.missing()})" if one.missing() else ""),
+        )
+    Console().print(table)
+
+
+@app.command()
+def run(
+    learners: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--learners",
+            "-l",
+            help="Names, separated by commas, or my_package:MyLearner; by default all.",
+        ),
+    ] = None,
+    streams: Annotated[
+        list[str] | None,
+        typer.Option("--streams", "-s", help="Names, separated by commas; by default all."),
+    ] = None,
+    horizons: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--horizons",
+            "-T",
+            help="Numbers of rounds, separated by commas; by default 256 to 32768.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="The number of seeds; by default 10.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for results.")] = Path(
+        "arena-results"
+    ),
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Few learners, streams and rounds: less than two minutes."),
+    ] = False,
+    grid: Annotated[
+        bool,
+        typer.Option("--grid/--no-grid", help="Whether to play the grid of parameters as well."),
+    ] = True,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", help="The address of a Dask scheduler, as in tcp://host:8786."),
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Play cells again that failed before.")
+    ] = False,
+    json_out: _Json = False,
+) -> None:
+    """Play every learner that applies on every stream. The same command continues where it was
+    interrupted."""
+    from ..arena.report import tables
+    from ..arena.run import HORIZONS, QUICK, SEEDS, play
+
+    chosen: dict[str, Any] = {"horizons": HORIZONS, "seeds": SEEDS} | (dict(QUICK) if quick else {})
+    for name, value in (
+        ("learners", _names(learners)),
+        ("streams", _names(streams)),
+        ("seeds", seeds),
+    ):
+        if value is not None:
+            chosen[name] = value
+    if horizons is not None:
+        chosen["horizons"] = [_rounds(one) for one in _names(horizons) or ()]
+    found = play(
+        out,
+        **chosen,
+        grid=grid,
+        executor=scheduler,
+        retry=retry,
+        progress=sys.stderr.isatty() and not json_out,
+    )
+    if json_out:
+        listed = ("cells", "new", "left_out", "failed", "broken")
+        typer.echo(
+            json.dumps(
+                {"folder": str(out), **{name: getattr(found, name) for name in listed}}, indent=1
+            )
+        )
+    else:
+        for stream, learner, reason in found.left_out:
+            if not learner:
+                typer.echo(f"{stream} is skipped: {reason}")
+        if found.cells > len(found.failed):
+            typer.echo(tables.text(out))
+        typer.echo(
+            f"{found.cells} cells, {found.new} of them new, in {out}. {len(found.left_out)} pairs "
+            "of stream and learner do not apply; left_out.json has the reasons. See also: taut "
+            f"arena report {out}"
+        )
+    _complain(found)
+
+
+def _complain(found: Any) -> None:
+    """Say which cells failed and which bounds were exceeded, and exit with 1 if there are any."""
+    for text in found.failed[:10]:
+        typer.echo(f"taut: a cell failed: {text}", err=True)
+    for text in found.broken[:10]:
+        typer.echo(f"taut: a bound was exceeded: {text}", err=True)
+    if found.failed or found.broken:
+        typer.echo(
+            f"taut: {len(found.failed)} cells failed, {len(found.broken)} bounds were exceeded",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _rounds(text: str) -> int:
+    """A number of rounds: 4096 or 2^12."""
+    base, power, exponent = text.partition("^")
+    try:
+        return int(base) ** int(exponent) if power else int(base)
+    except ValueError:
+        raise ValueError(
+            f"--horizons: got {text!r}; expected numbers of rounds, as in 256,1024 or 2^8"
+        ) from None
+
+
+@app.command()
+def report(
+    folder: _Folder = Path("arena-results"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The page; by default report.html in the folder."),
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table instead.")] = False,
+    learners: Annotated[
+        list[str] | None,
+        typer.Option("--learners", "-l", help="The rows of the LaTeX table, separated by commas."),
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            "--docs",
+            help="Also renew the leaderboard in this page of the documentation, with its figure.",
+        ),
+    ] = None,
+    json_out: _Json = False,
+) -> None:
+    """Write one page with all results, which needs no network; or print a table for a paper."""
+    from ..arena.report import tables, write_page
+
+    if latex:
+        typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
+        return
+    written = [str(write_page(folder, out))]
+    if docs is not None:
+        written += [str(path) for path in tables.write_docs(folder, docs)]
+    typer.echo(json.dumps(written) if json_out else "\n".join(written))
+
+
+@app.command("add-result")
+def add_result(
+    folder: _Folder,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV file with the columns seed, regret and violation, and optionally squared "
+            "violation, peak violation and excess; one row per seed."
+        ),
+    ],
+    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream that was played.")],
+    learner: Annotated[str, typer.Option("--learner", "-l", help="The name of the method.")],
+    horizon: Annotated[int, typer.Option("--horizon", "-T", help="The number of rounds.")],
+    origin: Annotated[
+        str, typer.Option("--origin", help="Who measured it, and with which software.")
+    ],
+    version: Annotated[str, typer.Option("--version", help="The version of that software.")] = "",
+    parameters: Annotated[
+        str, typer.Option("--parameters", help="The parameters of the method.")
+    ] = "",
+    variant: Annotated[
+        str, typer.Option("--variant", help='"theory", or which parameters were changed.')
+    ] = "theory",
+    json_out: _Json = False,
+) -> None:
+    """Add what a method that is not in taut measured on a stream. Results are never overwritten."""
+    from ..arena.results import add_from_csv
+
+    result = add_from_csv(
+        folder,
+        file,
+        stream=stream,
+        learner=learner,
+        horizon=horizon,
+        origin=origin,
+        version=version,
+        parameters=parameters,
+        variant=variant,
+    )
+    path = str(folder / "results" / result.file)
+    typer.echo(
+        json.dumps({"file": path, "seeds": result.seeds})
+        if json_out
+        else f"{result.seeds} seeds added in {path}"
+    )

@@ -1,0 +1,372 @@
+"""Commands on a user's own problem: run, compare, certify and plot. Each calls one function of the
+library."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..problem.problem import Problem
+
+__all__ = ["certify", "compare", "learner_names", "load_problem", "plot", "read_data", "run"]
+
+DEFAULT = "half-space"
+"""The learner that is played if none is named."""
+
+
+def learner_names(incomplete: str) -> list[str]:
+    """Return the names of learners that begin with a text, for completion in the shell."""
+    from ..learners import LEARNERS
+
+    return [name for name in LEARNERS if name.startswith(incomplete)]
+
+
+_Problem = Annotated[
+    str,
+    typer.Argument(
+        help="A Python file and a name in it, as in problem.py:game: a problem, or a function "
+        "that returns one."
+    ),
+]
+_Data = Annotated[
+    Path,
+    typer.Option(
+        "--data", "-d", help="The stream: .csv, .parquet, .npy, .npz or .nc. Rows are rounds."
+    ),
+]
+_Horizon = Annotated[
+    int | None, typer.Option("--horizon", "-T", help="Number of rounds; by default all rows.")
+]
+_Seeds = Annotated[
+    int | None,
+    typer.Option("--seeds", help="Number of seeds, if the leading axis of the arrays is the seed."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+_Learner = Annotated[
+    str,
+    typer.Option(
+        "--learner",
+        "-l",
+        help="Name of a learner (see taut learners).",
+        autocompletion=learner_names,
+    ),
+]
+_Learners = Annotated[
+    list[str],
+    typer.Option(
+        "--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names
+    ),
+]
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
+]
+
+
+def run(
+    problem: _Problem,
+    data: _Data,
+    learner: _Learner = DEFAULT,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file for the run.")] = Path(
+        "run.nc"
+    ),
+    horizon: _Horizon = None,
+    seeds: _Seeds = None,
+    options: _Set = None,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="Record the decisions too.")
+    ] = False,
+    json_out: _Json = False,
+) -> None:
+    """Play a learner on your problem and data, and save the run."""
+    from ..learners import learner as build
+    from ..play.simulate import simulate
+    from ..problem.streams import as_stream
+
+    game, stream = load_problem(problem), read_data(data)
+    rounds = as_stream(game.arrange(stream), horizon=horizon, seeds=seeds).horizon
+    game = _with_constants(game, stream, rounds, seeds)
+    made = build(learner, game, horizon=rounds, **_options(options))
+    record = ("loss", "excess", "decisions") if decisions else ("loss", "excess")
+    found = simulate(
+        made, game, stream, horizon=rounds, seeds=seeds, record=record, progress=sys.stderr.isatty()
+    )
+    found.save(out)
+    _origin(out).write_text(
+        json.dumps(
+            {
+                "problem": _absolute(problem),
+                "data": str(data.resolve()),
+                "seeds": seeds,
+                "sha256": _digest(data),
+            }
+        )
+    )
+    if json_out:
+        totals = {name: _mean(value) for name, value in found.totals.to_dict().items()}
+        typer.echo(
+            json.dumps(
+                {"run": str(out), "learner": repr(made), "rounds": rounds, "totals": totals},
+                indent=1,
+            )
+        )
+    else:
+        typer.echo(str(found))
+        typer.echo(f"saved to {out}; see also: taut certify {out}, taut plot {out}")
+
+
+def compare(
+    problem: _Problem,
+    data: _Data,
+    learner: _Learners,
+    horizon: _Horizon = None,
+    seeds: _Seeds = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the table to this file.")] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the curves into this file.")
+    ] = None,
+    json_out: _Json = False,
+) -> None:
+    """Compare several learners on your problem and data.
+
+    Regret, all violations and the time per round are compared.
+    """
+    from ..judge.compare import compare as contest
+
+    game, stream = load_problem(problem), read_data(data)
+    game = _with_constants(game, stream, horizon, seeds)
+    found = contest(
+        learner, game, stream, horizon=horizon, seeds=seeds, progress=sys.stderr.isatty()
+    )
+    if csv is not None:
+        found.to_csv(csv)
+    if figure is not None:
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        found.plot()[0].figure.savefig(figure, dpi=150)
+    typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
+
+
+def certify(
+    run: Annotated[Path, typer.Argument(help="A run that taut run saved.")],
+    problem: Annotated[
+        str | None, typer.Option("--problem", help="The problem, if it has moved.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")
+    ] = None,
+    seeds: _Seeds = None,
+    json_out: _Json = False,
+) -> None:
+    """Print the certificate of a saved run.
+
+    It has measured values, bounds and the checks of all assumptions.
+    """
+    from ..runs.run import Run
+
+    saved = Run.load(run)
+    where, source, stated = _origin_of(run, problem, data)
+    stream, seeds = read_data(source), seeds if seeds is not None else stated
+    game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
+    found = saved.certificate(problem=game, stream=stream, seeds=seeds)
+    typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
+
+
+def plot(
+    run: Annotated[Path, typer.Argument(help="A saved run.")],
+    quantity: Annotated[
+        str | None,
+        typer.Option(
+            "--quantity",
+            "-q",
+            help="loss, violation, excess, decision or regret; by default three panels.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")
+    ] = None,
+    json_out: _Json = False,
+) -> None:
+    """Draw a saved run."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from ..runs.run import Run
+
+    target = out or run.with_suffix(".png")
+    saved = Run.load(run)
+    if quantity == "regret":  # needs the problem and the data, which the file names
+        from ..problem.streams import as_stream
+
+        where, source, seeds = _origin_of(run, None, None)
+        stream, game = read_data(source), load_problem(where)
+        game = game.for_data(stream)
+        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
+        saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
+    axes = saved.plot(quantity)
+    (axes if quantity else axes[0]).figure.savefig(target, dpi=150)
+    typer.echo(json.dumps({"figure": str(target)}) if json_out else f"saved to {target}")
+
+
+def _origin_of(run: Path, problem: str | None, data: Path | None) -> tuple[str, Path, int | None]:
+    """Return problem, data and seeds of a saved run: those that are given, or those that `taut run`
+    wrote down."""
+    origin = _read_origin(run)
+    where = problem or origin.get("problem")
+    source = data or (Path(origin["data"]) if "data" in origin else None)
+    if where is None or source is None:
+        raise ValueError(
+            f"{run}: got a run without a record of its problem and data; expected --problem and "
+            "--data"
+        )
+    if data is None and _digest(source) != origin.get("sha256"):
+        raise ValueError(
+            f"--data: {source} has changed since the run; expected the same data, or --data with "
+            "the right file"
+        )
+    return where, source, origin.get("seeds")
+
+
+def load_problem(where: str) -> Problem:
+    """Return the problem that "file.py:name" means."""
+    from ..problem.problem import Problem
+
+    file, colon, name = where.rpartition(":")
+    path = Path(file)
+    if not colon or not name.isidentifier():
+        raise ValueError(
+            f"problem: got {where!r}; expected a file and a name in it, as in problem.py:game"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"problem: got {where!r}, but there is no file {file!r}; expected a Python file"
+        )
+    spec = importlib.util.spec_from_file_location(f"taut_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"problem: got {where!r}; expected a file whose name ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # the file may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, name, None)
+    if found is None:
+        names = [n for n, value in vars(module).items() if isinstance(value, Problem)]
+        raise ValueError(
+            f"problem: got {where!r}, but {file} has no {name!r}; expected one of "
+            f"{', '.join(names) or 'none'}"
+        )
+    found = found() if callable(found) and not isinstance(found, Problem) else found
+    if not isinstance(found, Problem):
+        raise TypeError(
+            f"problem: got {where!r}, which is of class {type(found).__name__}; expected a "
+            "taut.Problem"
+        )
+    return found
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(map(int, text.split(".")[:2]))
+
+
+def read_data(path: Path) -> Any:
+    """Return the stream in a file. The first column of a CSV file is its index if it holds no
+    numbers."""
+    import numpy as np
+
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"--data: got {path}, where there is no file; expected .csv, .parquet, .npy, .npz or "
+            ".nc"
+        )
+    if path.suffix == ".npy":
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    if path.suffix == ".nc":
+        import xarray as xr
+
+        return xr.load_dataset(path, engine="h5netcdf")
+    import pandas as pd
+
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    if path.suffix != ".csv":
+        raise ValueError(
+            f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc"
+        )
+    exact: Any = (
+        {} if _version(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
+    )  # all digits, as later ones do
+    table = pd.read_csv(path, **exact)
+    first = table.columns[0]
+    if table[first].dtype.kind not in "iuf":
+        table = table.set_index(first)
+        times = pd.to_datetime(table.index, errors="coerce", format="mixed")
+        table.index = times if not times.isna().any() else table.index
+    return table.iloc[:, 0] if table.shape[1] == 1 else table
+
+
+def _with_constants(game: Problem, stream: Any, horizon: int | None, seeds: int | None) -> Problem:
+    """Return the problem with unknown constants estimated from the data; a certificate marks
+    them."""
+    import jax
+
+    if None not in (game.constants.loss_lipschitz, game.constants.constraint_lipschitz):
+        return game
+    typer.echo(
+        "taut: constants that the problem does not state are estimated from the data", err=True
+    )
+    known = game.estimate_constants(stream, jax.random.key(0), horizon=horizon, seeds=seeds)
+    return game.with_constants(known)
+
+
+def _options(given: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for entry in given or ():
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise ValueError(f"--set: got {entry!r}; expected name=value, as in beta=0.5")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _origin(path: Path) -> Path:
+    return path.with_name(path.name + ".origin.json")
+
+
+def _read_origin(path: Path) -> dict[str, Any]:
+    origin = _origin(path)
+    found: dict[str, Any] = json.loads(origin.read_text()) if origin.is_file() else {}
+    return found
+
+
+def _absolute(where: str) -> str:
+    file, _, name = where.rpartition(":")
+    return f"{Path(file).resolve()}:{name}"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _mean(value: Any) -> Any:
+    import numpy as np
+
+    return np.mean(value, axis=0).tolist()

@@ -1,0 +1,455 @@
+"""The command line. Every command calls one function of the library and has --json. Errors are one
+sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import arguments
+from . import arena as arena_commands
+from . import commands
+
+if TYPE_CHECKING:
+    from ..learners import Card
+
+app = typer.Typer(
+    name="taut",
+    help="Online decisions under constraints that must really hold.",
+    no_args_is_help=True,
+    add_completion=True,  # taut --install-completion
+    rich_markup_mode=None,  # [g] in a help text is mathematics, not markup
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def main() -> None:
+    """Run the command line with float64 and a persistent compilation cache. Errors print one
+    sentence and exit with 1."""
+    debug = "--debug" in sys.argv
+    sys.argv[:] = [
+        word for word in sys.argv if word != "--debug"
+    ]  # accepted before and after the command
+    try:
+        _prepare()
+        app()
+    except KeyboardInterrupt:
+        _complain(
+            "interrupted; finished experiments are kept, run the same command again to continue"
+        )
+        sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        _complain(str(error) or _reason(error))
+        sys.exit(1)
+
+
+def _reason(error: Exception) -> str:
+    """Say why an error without a text was raised: JAX raises one where it has no device to compute
+    on."""
+    from ..engine import require_jax
+
+    try:
+        require_jax()
+    except RuntimeError as reason:
+        return str(reason)
+    return type(error).__name__
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from ..engine import VERSION
+
+        typer.echo(VERSION)
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+]
+
+
+@app.callback()
+def _root(
+    version: _Version = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Online decisions under constraints that must really hold."""
+
+
+@app.command()
+def learners(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")
+    ] = False,
+    json_out: Json = False,
+) -> None:
+    """List all learners with their guarantees.
+
+    Setting, growth rates, cost per round and reference are shown as well.
+    """
+    from ..learners import LEARNERS
+
+    cards = list(LEARNERS.values())
+    if json_out:
+        _say([_described(card) for card in cards])
+    elif markdown:
+        typer.echo(learners_markdown(cards))
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        wide = Console().width >= 160
+        shown = _COLUMNS if wide else ("learner", "losses", "regret", "violation")
+        rest = (
+            None
+            if wide
+            else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
+        )
+        table = Table(
+            title="Learners (b: the parameter beta; m: number of constraints)", caption=rest
+        )
+        for column in shown:
+            table.add_column(column, overflow="fold", no_wrap=column == "learner")
+        for card in cards:
+            table.add_row(
+                *(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown)
+            )
+        _print(table)
+
+
+_COLUMNS = (
+    "learner",
+    "losses",
+    "regret",
+    "violation",
+    "cost per round",
+    "needs horizon",
+    "reference",
+)
+
+
+def learners_markdown(cards: Iterable[Card]) -> str:
+    """Return a table of learners in Markdown, with one row per card. Growth rates are shown with
+    their conditions."""
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    rows += [(f"`{name}`", *rest) for name, *rest in map(_cells, cards)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cells(card: Card) -> tuple[str, ...]:
+    horizon = "yes" if card.needs_horizon else "no"
+    return card.name, card.losses, card.regret, card.violation, card.cost, horizon, card.reference
+
+
+def _described(card: Card) -> dict[str, Any]:
+    plain = (
+        "name",
+        "title",
+        "losses",
+        "regret",
+        "violation",
+        "cost",
+        "reference",
+        "needs_horizon",
+        "aggregated",
+    )
+    return {
+        **{name: getattr(card, name) for name in plain},
+        "assumptions": list(card.assumptions),
+        "oracles": sorted(card.oracles),
+        "needs": list(card.needs),
+        "growth": {
+            quantity: {
+                "order": growth.text,
+                "exponent": growth.exponent,
+                "condition": growth.condition,
+            }
+            for quantity, growth in card.growth.items()
+        },
+    }
+
+
+_Radius = Annotated[float, typer.Option("--radius", "-R", help="R, the radius of the domain.")]
+_LossSlope = Annotated[
+    float,
+    typer.Option("--loss-lipschitz", "-f", help="G_f, a bound on the norm of the loss gradients."),
+]
+_Slope = Annotated[
+    float,
+    typer.Option(
+        "--constraint-lipschitz", "-g", help="G_g, a bound on the norm of the constraint gradients."
+    ),
+]
+_Count = Annotated[int, typer.Option("--constraints", "-m", help="m, the number of constraints.")]
+_Reach = Annotated[
+    float | None,
+    typer.Option("--constraint-range", help="D, a bound on |g|. The default is 2 R G_g."),
+]
+_LossReach = Annotated[
+    float | None,
+    typer.Option("--loss-range", help="F, the range of a loss. The default is 2 R G_f."),
+]
+_Modulus = Annotated[
+    float,
+    typer.Option(
+        "--strong-convexity", "-H", help="H, the modulus of strong convexity of the losses."
+    ),
+]
+_Slater = Annotated[
+    float | None,
+    typer.Option("--slater", help="epsilon, such that some decision has g <= -epsilon."),
+]
+_Error = Annotated[
+    float | None,
+    typer.Option(
+        "--error-bound",
+        help="kappa, such that max(g, 0) >= kappa times the distance to the feasible set.",
+    ),
+]
+
+
+@app.command()
+def bound(
+    horizon: Annotated[int, typer.Option("--horizon", "-T", help="Number of rounds.")],
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    learner: Annotated[
+        str, typer.Argument(help="Name of a learner (see `taut learners`).")
+    ] = "half-space",
+    constraints: _Count = 1,
+    constraint_range: _Reach = None,
+    loss_range: _LossReach = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    json_out: Json = False,
+) -> None:
+    """Print the bounds of a learner for given constants."""
+    from .. import arguments
+    from ..judge.guarantees import guarantees
+    from ..learners import LEARNERS, Setting
+    from ..problem.constants import Constants
+    from ..problem.domains import Ball
+
+    arguments.one_of("learner", learner, tuple(LEARNERS))
+    arguments.count("horizon", horizon)
+    known = Constants(
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_count=constraints,
+        constraint_range=2 * radius * constraint_lipschitz
+        if constraint_range is None
+        else constraint_range,
+        loss_range=2 * radius * loss_lipschitz if loss_range is None else loss_range,
+        strong_convexity=strong_convexity,
+        slater=slater,
+        error_bound=error_bound,
+    )
+    made = LEARNERS[learner].build(known, horizon, feasible=Ball(radius, shape=1))
+    found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
+    if json_out:
+        _say(
+            {
+                "learner": repr(made),
+                "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found},
+            }
+        )
+        return
+    from rich.table import Table
+
+    table = Table(
+        "quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made)
+    )
+    for one in found:
+        table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
+    _print(table)
+
+
+@app.command()
+def recommend(
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    constraints: _Count = 1,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", "-T", help="Number of rounds, if known.")
+    ] = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    per_round: Annotated[
+        bool, typer.Option("--per-round", help="Rank by the peak violation instead of the total.")
+    ] = False,
+    weight: Annotated[
+        float, typer.Option("--weight", help="The cost of one unit of violation in units of loss.")
+    ] = 1.0,
+    json_out: Json = False,
+) -> None:
+    """Recommend a learner for given constants, with reasons."""
+    import jax.numpy as jnp
+
+    from ..judge.recommend import recommend as advise
+    from ..problem.constants import Constants
+    from ..problem.domains import Ball
+    from ..problem.problem import Problem
+
+    known = Constants(
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_range=2 * radius * constraint_lipschitz,
+        strong_convexity=strong_convexity,
+        slater=slater,
+        error_bound=error_bound,
+    )
+    count = arguments.count("constraints", constraints)
+    problem = Problem(
+        lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(count) - 1.0, Ball(radius, shape=1), known
+    )
+    advice = advise(problem, horizon, per_round=per_round, weight=weight)
+    if json_out:
+        _say(advice.to_dict())
+    else:
+        _print(advice)
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[
+        str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")
+    ] = "all",
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for results, figures and report.")
+    ] = Path("reproduction"),
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer and shorter horizons.")] = False,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="The number of random sequences to average over.")
+    ] = 10,
+    demand: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--demand",
+            help="A file with the demand for dispatch: an ISO-NE report or CSV. Can be repeated.",
+        ),
+    ] = None,
+    json_out: Json = False,
+) -> None:
+    """Run the experiments of the paper and judge its claims.
+
+    The figures and a report are written as well.
+    """
+    from ..paper.pipeline import run_all
+
+    result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
+    if json_out:
+        _say(result)
+
+
+@app.command()
+def figures(
+    folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path(
+        "reproduction"
+    ),
+    json_out: Json = False,
+) -> None:
+    """Draw the figures of stored results again.
+
+    The report is written again as well. Nothing is simulated.
+    """
+    from ..paper.figures import draw_all
+    from ..paper.report import write_report
+
+    paths = [str(path) for path in draw_all(folder)]
+    paths.append(str(write_report(folder)))
+    if json_out:
+        _say(paths)
+    else:
+        _print("\n".join(paths))
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Run only the core.")] = False,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Run only this part of the suite.")
+    ] = None,
+    json_out: Json = False,
+) -> None:
+    """Compare the speed of taut with its alternatives.
+
+    This needs a checkout of the repository.
+    """
+    import subprocess
+
+    suite = Path.cwd() / "benchmarks"
+    if not (suite / "__main__.py").is_file():
+        raise FileNotFoundError(
+            "benchmarks/ was not found; run this command in a checkout of taut's repository"
+        )
+    from .. import arguments
+
+    if only is not None:
+        arguments.one_of("--only", only, _bench_parts(suite))
+    flags = [
+        *(["--quick"] if quick else []),
+        *(["--only", only] if only else []),
+        *(["--json"] if json_out else []),
+    ]
+    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
+
+
+def _bench_parts(suite: Path) -> tuple[str, ...]:
+    """Return the names of the parts of the benchmark suite, which its source lists."""
+    import ast
+
+    for node in ast.parse((suite / "__main__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PARTS":
+            return tuple(ast.literal_eval(node.value))
+    return ()
+
+
+for _command in (commands.run, commands.compare, commands.certify, commands.plot):
+    app.command()(_command)
+app.add_typer(arena_commands.app)
+
+
+def _prepare() -> None:
+    """Enable float64, and a persistent compilation cache unless the user has configured one. Call
+    before any JAX array."""
+    import jax
+
+    from ..engine import remove_damaged_programs
+
+    jax.config.update("jax_enable_x64", True)
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        remove_damaged_programs(cache)
+
+
+def _say(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, default=float))
+
+
+def _print(value: Any) -> None:
+    from rich.console import Console
+
+    Console().print(value)
+
+
+def _complain(text: str) -> None:
+    typer.echo(f"taut: {text}", err=True)

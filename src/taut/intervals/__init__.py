@@ -1,0 +1,1 @@
+"""Interval arithmetic: enclosures of values, slopes and gradient norms over a box."""

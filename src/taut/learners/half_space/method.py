@@ -1,0 +1,469 @@
+r"""Half-space learners: a gradient step, then projections onto linear models of the constraints.
+
+    y       = x_t - eta_t p_t,                              p_t = df_t(x_t)
+    H_t   = {u : v_t + s_t.(u - x_t) + rho <= 0},
+        v_t = max_i g_{t,i}(x_t), s_t its gradient, rho the margin
+    x_{t+1} = Pi_B( sweeps over kept cuts ( Pi_{H_t}(y) ) )
+
+By convexity H_t contains every decision that is feasible in round t (with margin rho), so each
+projection brings the decision closer to all comparators at once: regret is that of gradient
+descent, for constraints that change as an adversary likes, from one value and one gradient of the
+constraints. Gradients are divided by their norm, so multiplying constraints by a constant changes
+nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on again: a
+constraint that comes back is not violated twice. Guarantees are in `half_space_guarantees.py`,
+formulas in `bounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ... import arguments
+from ...problem.constants import Constants
+from ...problem.domains import Domain
+from ...problem.rounds import FullInformation, Round
+from .. import bounds
+from ..announced import enforced
+from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
+from ..card import STRONG, Card, Growth
+from ..schedules import (
+    AdaGradNorm,
+    Constant,
+    Inverse,
+    InverseRoot,
+    Schedule,
+    Slopes,
+    as_schedule,
+    check_non_negative,
+    check_positive,
+)
+from . import guarantees as half_space_guarantees
+from .cuts import Cuts, Rows, first_largest, no_cuts, remember, sweep
+from .joint_projection import project_jointly
+
+__all__ = ["HalfSpace", "HalfSpaceState"]
+
+ROWS = ("largest", "all")
+MEMORY, SWEEPS, START_UP = 16, 2, 100.0
+"""Defaults, chosen by `python -m benchmarks.frontier`."""
+
+
+class HalfSpaceState(NamedTuple):
+    """The state of a half-space learner."""
+
+    x: jax.Array
+    """The decision to play in round t."""
+    t: jax.Array
+    """The round, counted from 1."""
+    slopes: Slopes | None
+    """What an adaptive step keeps of the loss gradients."""
+    cuts: Cuts | None
+    """The kept cuts; `None` without memory."""
+
+
+class _Models(NamedTuple):
+    """The linear models of one round, divided by the norms of their gradients and flattened."""
+
+    normals: jax.Array
+    """Unit normals (n, d), n = 1 or the number of constraints; zeros where a gradient is zero."""
+    distances: jax.Array
+    """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
+    half-space."""
+
+
+@learner_dataclass
+class HalfSpace(Learner):
+    r"""Gradient step, half-space of the current constraint, kept cuts, projection onto the domain.
+
+    Guarantee: with the adaptive step, regret <= (D^2 / (2 R) + R) sqrt(S_T) for every T, where S_T
+    is the sum of the squared loss gradients that were observed plus the start-up term; the squared
+    violation is O(sqrt T) up to logarithms; and if all constraints are among M half-spaces (M <=
+    memory, `sweeps=None`), the clipped violation is at most (M + 1) G_g D, whatever T is. Nothing
+    needs to be known but the domain. See `docs/theory.md`, "Beyond the paper".
+
+    Arguments:
+        eta: the step: a number, a schedule, or `AdaGradNorm(radius, start_up)`.
+        diameter: D, the diameter of the domain; sweeps stop when kept cuts hold within D / (t +
+            1)^2.
+        margin: rho, added to every constraint.
+        memory: number of kept cuts. Keep none if values are noisy or if the comparator moves.
+        sweeps: number of sweeps over the kept cuts in a round at most; `None` for as many as it
+            takes.
+        joint: whether the last projection is onto the domain and H_t together, which smooth
+            constraints need on domains other than a ball.
+        rows: "largest" uses the largest constraint only (one Jacobian product per round), "all"
+            every one of them (m).
+
+    >>> import jax.numpy as jnp, taut
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
+    >>> taut.learner("half-space", toy, memory=4)
+    HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0), diameter=2.0, margin=0.0, memory=4,
+    sweeps=2, joint=False, rows='largest')
+    """
+
+    heeds_announced: ClassVar[bool] = True
+    steps_from_decision: ClassVar[bool] = True
+
+    @property
+    def side_by_side(self) -> bool:
+        """A round with several constraints projects until all cuts hold, so seeds take less time
+        one after the other."""
+        return False
+
+    eta: Schedule | Any
+    diameter: Any
+    margin: Any = 0.0
+    memory: int = field(default=0, metadata={"static": True})
+    sweeps: int | None = field(default=SWEEPS, metadata={"static": True})
+    joint: bool = field(default=False, metadata={"static": True})
+    rows: str = field(default="largest", metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
+        check_positive("diameter", self.diameter)
+        check_non_negative("margin", self.margin)
+        object.__setattr__(self, "memory", arguments.count("memory", self.memory, 0))
+        if self.sweeps is not None:
+            object.__setattr__(self, "sweeps", arguments.count("sweeps", self.sweeps))
+        object.__setattr__(self, "joint", arguments.flag("joint", self.joint))
+        arguments.one_of("rows", self.rows, ROWS)
+
+    @classmethod
+    def adaptive(
+        cls,
+        domain: Domain | None = None,
+        constants: Constants | None = None,
+        memory: int = MEMORY,
+        sweeps: int | None = SWEEPS,
+        start_up: float = START_UP,
+        joint: bool | None = None,
+        rows: str = "largest",
+    ) -> HalfSpace:
+        """eta_t = R / sqrt(start_up max |p|^2 + sum |p|^2): no constants, no horizon (the default
+        learner)."""
+        radius, diameter = sizes(domain, constants)
+        return cls(
+            AdaGradNorm(radius, start_up),
+            diameter,
+            0.0,
+            memory,
+            sweeps,
+            _joint(joint, constants),
+            rows,
+        )
+
+    @classmethod
+    def tuned(
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        memory: int = MEMORY,
+        sweeps: int | None = SWEEPS,
+        joint: bool | None = None,
+        rows: str = "largest",
+    ) -> HalfSpace:
+        """eta = R / (G_f sqrt T) for a known horizon: regret <= G_f R sqrt T if the first decision
+        is the centre."""
+        radius, diameter = sizes(domain, constants)
+        eta = radius / (_slope(constants) * math.sqrt(arguments.count("horizon", horizon)))
+        return cls(Constant(eta), diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+
+    @classmethod
+    def anytime(
+        cls,
+        constants: Constants,
+        domain: Domain | None = None,
+        memory: int = MEMORY,
+        sweeps: int | None = SWEEPS,
+        joint: bool | None = None,
+        rows: str = "largest",
+    ) -> HalfSpace:
+        """eta_t = R / (G_f sqrt t): the same rates for every horizon."""
+        radius, diameter = sizes(domain, constants)
+        eta = InverseRoot(radius / _slope(constants))
+        return cls(eta, diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+
+    @classmethod
+    def strongly_convex(
+        cls,
+        constants: Constants,
+        domain: Domain | None = None,
+        memory: int = MEMORY,
+        sweeps: int | None = SWEEPS,
+        joint: bool | None = None,
+        rows: str = "largest",
+    ) -> HalfSpace:
+        """eta_t = 1 / (H (t + t_0 - 1)), t_0 the least whole number with 1 / (H t_0) <= D / G_f.
+
+        The first step of 1 / (H t) can be many times as long as the domain is wide, which costs one
+        large violation.
+        """
+        (modulus,) = constants.need("strong_convexity")
+        _, diameter = sizes(domain, constants)
+        start = max(1, math.ceil(_slope(constants) / (modulus * diameter) * (1 - 1e-12)))
+        eta = Inverse(1 / modulus, float(start - 1))
+        return cls(eta, diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+
+    @classmethod
+    def with_margin(
+        cls,
+        constants: Constants,
+        horizon: int,
+        domain: Domain | None = None,
+        memory: int = 0,
+        sweeps: int | None = SWEEPS,
+        rows: str = "largest",
+    ) -> HalfSpace:
+        """No violation at all: a margin rho that is just large enough, and steps that cannot cross
+        it.
+
+        Needs fixed constraints and a Slater point. For one smooth constraint the margin is L eta^2
+        G_f^2, which costs a constant in regret; otherwise see `bounds.half_space_margin`.
+        """
+        radius, diameter = sizes(domain, constants)
+        memory = arguments.count("memory", memory, 0)
+        (slater,) = constants.need("slater")
+        known: dict[str, Any] = {
+            "horizon": horizon,
+            "diameter": diameter,
+            "loss_lipschitz": _slope(constants),
+            "slater": slater,
+        }
+        if joint := _joint(None, constants):
+            known |= {
+                "radius": radius,
+                "constraint_smoothness": constants.constraint_smoothness,
+                "memory": memory > 0,
+            }
+            eta, margin = bounds.smooth_half_space_margin(**known)
+        else:
+            (slope,) = constants.need("constraint_lipschitz")
+            eta, margin = bounds.half_space_margin(**known, constraint_lipschitz=slope)
+        return cls(Constant(eta), diameter, margin, memory, sweeps, joint, rows)
+
+    def init(self, x1: jax.Array, count: int) -> HalfSpaceState:
+        """Play x1 first, with an empty memory."""
+        slopes = self.eta.begin(x1.dtype) if isinstance(self.eta, AdaGradNorm) else None
+        cuts = no_cuts(self.memory, x1.size, x1.dtype) if self.memory else None
+        return HalfSpaceState(x1, first_round(), slopes, cuts)
+
+    def step(self, state: HalfSpaceState, round: Round) -> HalfSpaceState:
+        """Step, project on the current half-space, store it, sweep over the kept ones, stay in the
+        domain."""
+        x, t, _, cuts = state
+        eta, slopes = self._eta(state, round)
+        start, shape = x.reshape(-1), x.shape
+
+        def project(flat: jax.Array) -> jax.Array:
+            return round.project(flat.reshape(shape)).reshape(-1)
+
+        y = (x - eta * round.gradient(x)).reshape(-1)
+        models = self._models(x, round)
+        normal, distance = _most_violated(models)
+        excess = distance + jnp.sum(normal * (y - start))
+        rows = self._rows(models, start)
+        if self.joint and cuts is None and rows is None:
+            y = project_jointly(
+                project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
+            )
+            return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
+        y = project(y - jnp.maximum(excess, 0) * normal)
+        if cuts is not None:
+            worth = ((distance > 0) | (excess > 0)) & jnp.any(normal != 0)
+            cuts = remember(cuts, normal, jnp.sum(normal * start) - distance, worth, t)
+        if cuts is not None or rows is not None:
+            y, cuts = sweep(project, y, cuts, rows, t, self._tolerance(t, x.dtype), self.sweeps)
+        if self.joint:
+            y = project_jointly(
+                project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
+            )
+        return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
+
+    def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
+        """Move the decision into the half-spaces of the announced constraints, see
+        `announced.py`."""
+        return state._replace(x=enforced(state.x, round))
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
+        """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these
+        parameters."""
+        return half_space_guarantees.guarantees(self, setting, horizon)
+
+    def multiplier(self, state: HalfSpaceState, round: Round) -> jax.Array:
+        """The multiplier of the current half-space: x_t - eta_t (p_t + lambda_t s_t) lies in it.
+        Kept cuts have none."""
+        x = state.x
+        values, pull, _ = round.constraints(x)
+        eta, _ = self._eta(state, round)
+        weights = first_largest(values).astype(x.dtype)
+        slope = pull(weights)
+        squared = jnp.sum(jnp.square(slope))
+        margin = jnp.asarray(self.margin, x.dtype)
+        excess = jnp.sum(weights * values) + margin - eta * jnp.sum(slope * round.gradient(x))
+        scale = eta * squared
+        return weights * jnp.where(
+            scale > 0, jnp.maximum(excess, 0) / jnp.where(scale > 0, scale, 1), 0
+        )
+
+    def _eta(self, state: HalfSpaceState, round: Round) -> tuple[jax.Array, Slopes | None]:
+        if state.slopes is None or not isinstance(self.eta, AdaGradNorm):
+            return self.eta(state.t, state.x.dtype), None
+        return self.eta.with_gradient(state.slopes, round.gradient(state.x))
+
+    def _models(self, x: jax.Array, round: Round) -> _Models:
+        values, pull, _ = round.constraints(x)
+        count = values.shape[0]
+        if count == 1:
+            weights = jnp.ones((1, 1), x.dtype)
+        elif self.rows == "largest":
+            largest = first_largest(values).astype(x.dtype)
+            weights, values = largest[None], jnp.sum(largest * values)[None]
+        else:
+            weights = jnp.eye(count, dtype=x.dtype)
+        slopes = pull(weights[0])[None] if len(weights) == 1 else jax.vmap(pull)(weights)
+        slopes = slopes.reshape(len(weights), -1)
+        length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+        scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+        return _Models(
+            slopes * scale[:, None], (values + jnp.asarray(self.margin, x.dtype)) * scale
+        )
+
+    def _rows(self, models: _Models, start: jax.Array) -> Rows | None:
+        """All constraints of this round as cuts, if they are all used."""
+        if models.distances.shape[0] == 1:
+            return None
+        return Rows(
+            models.normals, jnp.sum(models.normals * start[None], axis=1) - models.distances
+        )
+
+    def _tolerance(self, t: jax.Array, dtype: Any) -> jax.Array:
+        return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
+
+
+def _most_violated(models: _Models) -> tuple[jax.Array, jax.Array]:
+    """The normal and the distance of the half-space whose boundary x_t exceeds most."""
+    if models.distances.shape[0] == 1:
+        return models.normals[0], models.distances[0]
+    flat = jnp.all(models.normals == 0, axis=1)  # a gradient of zero is no half-space
+    first = first_largest(jnp.where(flat, -jnp.inf, models.distances)).astype(models.normals.dtype)
+    return jnp.sum(first[:, None] * models.normals, axis=0), jnp.sum(first * models.distances)
+
+
+def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
+    """The largest distance from the first decision, and the diameter."""
+    if domain is not None:
+        return float(domain.radius), float(domain.diameter)
+    if constants is None:
+        raise ValueError("domain: got None; expected the domain, or constants with a radius")
+    (radius,) = constants.need("radius")
+    return radius, 2 * radius
+
+
+def _slope(constants: Constants) -> float:
+    return arguments.positive("loss_lipschitz", constants.need("loss_lipschitz")[0])
+
+
+def _joint(wanted: bool | None, constants: Constants | None) -> bool:
+    """By default where there is one constraint that is known to be smooth."""
+    if wanted is not None:
+        return arguments.flag("joint", wanted)
+    return (
+        constants is not None
+        and constants.constraint_smoothness is not None
+        and constants.constraint_count == 1
+    )
+
+
+_OURS = "docs/theory.md, Beyond the paper"
+_ORACLES = frozenset({"gradient", "values", "pullback", "project"})
+_COST = (
+    "1 projection, m constraint values, 1 vector-Jacobian product, K d additions for K kept cuts"
+)
+_ROOT = {
+    "regret": Growth("sqrt T", 0.5),
+    "violation": Growth("T^(3/4)", 0.75),
+    "squared violation": Growth("sqrt T", 0.5),
+}
+
+CARDS = (
+    Card(
+        "half-space",
+        HalfSpace.adaptive,
+        "Half-space",
+        f"{_OURS} (adaptive step, memory of cuts)",
+        cost=_COST,
+        growth={
+            "regret": Growth("sqrt T", 0.5),
+            "violation": Growth("T^(3/4) (log T)^(1/4)", 0.75),
+            "squared violation": Growth("sqrt(T log T)", 0.5),
+        },
+    ),
+    Card(
+        "half-space-horizon",
+        HalfSpace.tuned,
+        "Half-space (known horizon)",
+        _OURS,
+        cost=_COST,
+        needs=("loss_lipschitz",),
+        needs_horizon=True,
+        growth=_ROOT,
+    ),
+    Card(
+        "half-space-anytime",
+        HalfSpace.anytime,
+        "Half-space (anytime)",
+        _OURS,
+        cost=_COST,
+        needs=("loss_lipschitz",),
+        growth=_ROOT,
+    ),
+    Card(
+        "half-space-strong",
+        HalfSpace.strongly_convex,
+        "Half-space, strongly convex",
+        _OURS,
+        "strongly convex",
+        STRONG,
+        cost=_COST,
+        needs=("loss_lipschitz", "strong_convexity"),
+        growth={
+            "regret": Growth("log T", 0.0),
+            "violation": Growth("sqrt(T log T)", 0.5),
+            "squared violation": Growth("log T", 0.0),
+        },
+    ),
+    Card(
+        "half-space-margin",
+        HalfSpace.with_margin,
+        "Half-space with a margin",
+        "Hutchinson & Alizadeh, ICML 2025, and docs/theory.md, H5",
+        cost=_COST,
+        needs_horizon=True,
+        assumptions=(
+            "convex losses",
+            "convex constraints that are the same in every round",
+            "Slater's condition",
+        ),
+        needs=("loss_lipschitz", "slater"),
+        fixed_constraints=True,
+        growth={
+            "regret": Growth("sqrt T", 0.5),
+            "violation": Growth("0", 0.0),
+            "peak violation": Growth("0", 0.0),
+        },
+        known_failures={
+            "check_constraint_matters": (
+                "in the rounds of the check its steps are too short to reach the toy's constraint"
+            )
+        },
+    ),
+)

@@ -1,0 +1,1 @@
+"""Constants of a model, by structure, interval arithmetic or search."""

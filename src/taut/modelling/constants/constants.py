@@ -1,0 +1,242 @@
+"""Constants of a model: exact for affine and quadratic parts, otherwise estimated and marked as
+such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+
+from ...engine import Array
+from ...problem.conic import ConicSet
+from ...problem.constants import Constants
+from ...problem.domains.support import bounding_box
+from ..translation.inequalities import Excess
+from ..translation.parameters import Range, ranges
+from .constant_search import Search
+from .evaluation import Probe, Seen
+from .interval_bounds import Box, constraint_bounds, least_upper, loss_bounds, whole_box
+from .intervals import Unknown
+from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+__all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
+
+LOOSE = 1.5
+"""An upper bound above this many times the largest value found is noted."""
+
+Found = dict[str, tuple[float, bool]]
+"""Name -> (number, whether it is proven)."""
+
+
+def model_constants(
+    model: Model, given: Constants, probe: Probe, loss: Quadratics | None
+) -> Constants:
+    """The given constants, completed by exact ones from the structure of loss and constraints and
+    by a search for the rest.
+
+    `loss` is the loss as a quadratic of decision and data, if it is one.
+    """
+    known = parameter_range(model)
+    extent = Extent.of(model.domain, known)
+    search = Search(probe, model.domain, model.parameters, known)
+    search.refuse_infinite()
+    found: Found = {
+        "radius": (float(model.domain.radius), True),
+        "constraint_count": (model.count, True),
+    }
+    found |= _of_loss(model, given, probe, loss, search, known)
+    found |= _of_constraints(model, given, probe, extent, search, known)
+    sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
+    return given.merged(
+        Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
+    )
+
+
+def parameter_range(model: Model) -> Range:
+    """The range of the per-round parameters."""
+    low, high = bounding_box(model.domain)
+    return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
+
+
+def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
+    """The loss as a quadratic of decision and data together, if it is one."""
+    return (
+        fit_loss(probe, Extent.of(model.domain, parameter_range(model)))
+        if model.objective.is_quadratic()
+        else None
+    )
+
+
+def _of_loss(
+    model: Model,
+    given: Constants,
+    probe: Probe,
+    loss: Quadratics | None,
+    search: Search,
+    known: Range,
+) -> Found:
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    if loss is not None:
+        sure = not loss.moved_by(guesses)
+        return {
+            "loss_lipschitz": (float(loss.steepest().max()), sure),
+            "loss_range": (float(loss.range().max()), sure),
+            "strong_convexity": (
+                _modulus(float(loss.modulus()[0]), float(loss.curvature()[0])),
+                True,
+            ),
+        }
+    slope, reach = given.loss_lipschitz, given.loss_range
+    if slope is None:
+        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
+    if reach is None:
+        reach = min(search.range(), slope * float(model.domain.diameter))
+    found: Found = {"strong_convexity": (search.modulus(), False)}
+    box, parts = whole_box(model, known), [model.objective]
+    found["loss_lipschitz"] = _bounded(
+        model, "loss_lipschitz", slope, lambda part: loss_bounds(model, part)[0], box, parts, known
+    )
+    found["loss_range"] = _bounded(
+        model, "loss_range", reach, lambda part: loss_bounds(model, part)[1], box, parts, known
+    )
+    return found
+
+
+def _bounded(
+    model: Model,
+    name: str,
+    attained: float,
+    bound: Callable[[Box], float],
+    box: Box,
+    parts: list[Any],
+    known: Range,
+) -> tuple[float, bool]:
+    """A true bound, if intervals give one and the range of the data is stated; otherwise the value
+    that was attained."""
+    if model.guessed(parts, known):
+        return attained, False
+    try:
+        number = least_upper(bound, box, attained, data_only=name == "loss_range")
+    except Unknown:
+        return attained, False
+    if number > LOOSE * attained:
+        model.notes.append(
+            f"{name}: {number:.4g} is an upper bound by interval arithmetic; the largest value "
+            f"that was found is {attained:.4g}"
+        )
+    return number, True
+
+
+def _of_constraints(
+    model: Model, given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
+) -> Found:
+    excesses = model.excesses
+    if not any(
+        one.expression.variables() for one in excesses
+    ):  # a constraint that always holds: any bound is valid
+        return {
+            name: (1.0, True)
+            for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
+        }
+    guesses = probe.size + np.flatnonzero(known.guessed)
+    slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
+    kinds = _kinds(excesses)
+    others = [np.flatnonzero(kinds == "other")]
+    for kind in ("affine", "quadratic"):
+        which = np.flatnonzero(kinds == kind)
+        if not which.size:
+            continue
+        fitted = fit_constraints(probe, extent, which, kind == "affine")
+        if fitted is None:  # not quadratic in data and decision together
+            others.append(which)
+            continue
+        slopes.append(float(fitted.steepest().max()))
+        reaches.append(float(fitted.largest().max()))
+        bends.append(float(fitted.curvature().max()))
+        sure &= not fitted.shifted_by(guesses)
+    rest = np.concatenate(others)
+    if rest.size:
+
+        def steep(seen: Seen) -> Array:
+            return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
+
+        rows, box = _rows_at(excesses, rest), whole_box(model, known)
+        if given.constraint_lipschitz is None:
+            number, proven = _bounded(
+                model,
+                "constraint_lipschitz",
+                search.highest(steep),
+                lambda part: constraint_bounds(model, part, rows)[0],
+                box,
+                rows,
+                known,
+            )
+            slopes.append(number)
+            sure &= proven
+        if given.constraint_range is None:
+            attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
+            number, proven = _bounded(
+                model,
+                "constraint_range",
+                attained,
+                lambda part: constraint_bounds(model, part, rows)[1],
+                box,
+                rows,
+                known,
+            )
+            reaches.append(number)
+            sure &= proven
+        bend = (
+            search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+        )
+        smooth = bend is not None
+        bends.append(bend or 0.0)
+    out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
+    return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
+
+
+def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
+    """The rows that hold the constraints at these places."""
+    rows = [row for one in excesses for row in one.rows]
+    ends = np.cumsum([row.size for row in rows])
+    return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
+
+
+def _kinds(excesses: list[Excess]) -> Array:
+    """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
+    found: list[str] = []
+    for one in excesses:
+        for row in one.rows:
+            kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
+            found += [kind] * row.size
+    return np.asarray(found)
+
+
+def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
+    """min over the domain of max_i g_i, and the flat decision that attains it.
+
+    Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
+    solver failed.
+    """
+    flat, level = model.flat_copy(), cp.Variable()
+    rows = [flat.of(row) <= level for one in excesses for row in one.rows]
+    domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
+    feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
+    solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))
+    x = feasible.wanted(solution)
+    return (float(x[-1]) if solution.status == "solved" else -np.inf), x[:-1]
+
+
+def is_smooth(row: Any) -> bool:
+    """Whether the row has no kink, by CVXPY's rules."""
+    return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
+
+
+def _modulus(lowest: float, highest: float) -> float:
+    return lowest if lowest > 1e-9 * highest else 0.0

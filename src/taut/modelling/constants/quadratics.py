@@ -1,0 +1,192 @@
+"""Functions that are quadratic in decision and data together: fitted from gradients, bounded in
+closed form."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...engine import Array
+from ...problem.domains import Box, Domain
+from ...problem.domains.support import bounding_box
+from ..translation.parameters import Range
+from .evaluation import Probe, Seen
+
+__all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
+
+
+SAME = 1e-9
+"""Gradients that miss their linear prediction by less than this share of their size are taken to
+follow it."""
+CHECKS = 6
+"""Random points at which the fit is checked."""
+CORNERS = 10
+"""Up to this many entries that matter, the largest gradient over a box is computed at its corners,
+where it is attained."""
+MOST = 20_000_000
+"""The largest number of entries of second derivatives."""
+
+
+class Extent(NamedTuple):
+    """The range of decisions and data: w = (decision, data) within middle +- half, the decision in
+    the domain."""
+
+    domain: Domain
+    size: int
+    middle: Array
+    half: Array
+
+    @classmethod
+    def of(cls, domain: Domain, known: Range) -> Extent:
+        """The box around domain and range."""
+        low, high = bounding_box(domain)
+        return cls(
+            domain,
+            len(low),
+            np.append((low + high) / 2, known.middle),
+            np.append((high - low) / 2, known.half),
+        )
+
+
+class Quadratics(NamedTuple):
+    """k functions, each a quadratic of w around the extent's middle; affine ones, if `bend` is
+    None."""
+
+    extent: Extent
+    value: Array
+    slope: Array
+    bend: Array | None
+
+    def steepest(self) -> Array:
+        """For each function a bound on the norm of its gradient in the decision; attained over
+        small boxes."""
+        extent, n = self.extent, self.extent.size
+        if self.bend is None:
+            return np.linalg.norm(self.slope[:, :n], axis=1)
+        spread = np.abs(self.bend[:, :n]) @ extent.half
+        boxed = np.linalg.norm(np.abs(self.slope[:, :n]) + spread, axis=1)
+        centre = np.ravel(np.asarray(extent.domain.centre, float)) - extent.middle[:n]
+        there = np.linalg.norm(self.slope[:, :n] + self.bend[:, :n, :n] @ centre, axis=1)
+        turn = np.linalg.norm(np.abs(self.bend[:, :n, n:]) @ extent.half[n:], axis=1)
+        round_ = there + self.curvature() * float(extent.domain.radius) + turn
+        bound = np.minimum(boxed, round_)
+        moving = np.flatnonzero(np.any(self.bend[:, :n], axis=(0, 1)) & (extent.half > 0))
+        if isinstance(extent.domain, Box) and len(moving) <= CORNERS:
+            corners = np.array(list(product((-1.0, 1.0), repeat=len(moving)))).reshape(
+                2 ** len(moving), -1
+            )
+            steps = corners * extent.half[moving]
+            slopes = self.slope[:, None, :n] + np.einsum(
+                "kij,cj->kci", self.bend[:, :n, moving], steps
+            )
+            bound = np.minimum(bound, np.linalg.norm(slopes, axis=2).max(axis=1))
+        return bound
+
+    def curvature(self) -> Array:
+        """For each function the largest second derivative in the decision."""
+        n = self.extent.size
+        if self.bend is None:
+            return np.zeros(len(self.value))
+        return np.abs(np.linalg.eigvalsh(self.bend[:, :n, :n])).max(axis=1)
+
+    def modulus(self) -> Array:
+        """For each function the smallest second derivative in the decision's entries that are free
+        to move."""
+        free = np.flatnonzero(self.extent.half[: self.extent.size] > 0)
+        if not free.size or self.bend is None:
+            return np.zeros(len(self.value))
+        return np.linalg.eigvalsh(self.bend[:, free[:, None], free])[:, 0]
+
+    def largest(self) -> Array:
+        """For each function a bound on its absolute value."""
+        half = self.extent.half
+        linear = np.abs(self.slope) @ half
+        if self.bend is None:
+            return np.abs(self.value) + linear
+        bent = np.einsum("kij,i,j->k", np.abs(self.bend), half, half) / 2
+        convex = np.linalg.eigvalsh(self.bend)[:, 0] >= -SAME * np.abs(self.bend).max(initial=0)
+        low = self.value - linear - np.where(convex, 0, bent)
+        return np.maximum(np.abs(self.value + linear + bent), np.abs(low))
+
+    def range(self) -> Array:
+        """For each function, convex in the decision, a bound on how much it varies over decisions
+        for the same data."""
+        n, half = self.extent.size, self.extent.half
+        if self.bend is None:
+            return 2 * np.abs(self.slope[:, :n]) @ half[:n]
+        slope = np.abs(self.slope[:, :n]) + np.abs(self.bend[:, :n, n:]) @ half[n:]
+        bent = np.einsum("kij,i,j->k", np.abs(self.bend[:, :n, :n]), half[:n], half[:n]) / 2
+        return np.minimum(
+            2 * slope @ half[:n] + bent, self.steepest() * float(self.extent.domain.diameter)
+        )
+
+    def moved_by(self, entries: Array) -> bool:
+        """Whether any gradient in the decision depends on these entries of w."""
+        return self.bend is not None and bool(
+            np.any(self.bend[:, : self.extent.size][:, :, entries])
+        )
+
+    def shifted_by(self, entries: Array) -> bool:
+        """Whether any value or gradient depends on these entries of w."""
+        return bool(np.any(self.slope[:, entries])) or (
+            self.bend is not None and bool(np.any(self.bend[:, entries]))
+        )
+
+
+def fit_loss(probe: Probe, extent: Extent) -> Quadratics | None:
+    """The loss as a quadratic, or None if it is not one."""
+    return _fitted(probe, extent, lambda seen: (seen.loss[:, None], seen.slope[:, None, :]))
+
+
+def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) -> Quadratics | None:
+    """The constraints `which` as quadratics, or None if they are not all quadratic in decision and
+    data together.
+
+    `affine` says that they are known to be affine in the decision.
+    """
+    if affine and not probe.takes_data:
+        seen = probe(extent.middle[None])
+        slope = np.pad(seen.slopes[0, which], ((0, 0), (0, probe.width - probe.size)))
+        return Quadratics(extent, seen.values[0, which], slope, None)
+    if probe.takes_data:
+        return _fitted(probe, extent, lambda seen: (seen.values[:, which], seen.slopes[:, which]))
+    missing = probe.width - probe.size
+
+    def entries(seen: Seen) -> tuple[Array, Array]:
+        return seen.values[:, which], np.pad(seen.slopes[:, which], ((0, 0), (0, 0), (0, missing)))
+
+    return _fitted(probe, extent, entries, probe.size)
+
+
+def _fitted(
+    probe: Probe, extent: Extent, entries: Any, moving: int | None = None
+) -> Quadratics | None:
+    """Second derivatives from differences of gradients, exact for quadratics; then checked at
+    random points."""
+    width = probe.width
+    moving = width if moving is None else moving
+    steps = np.where(extent.half > 0, extent.half, 1.0)
+    random = np.random.default_rng(0)
+    checks = random.uniform(-1, 1, size=(CHECKS, width)) * steps
+    around = np.concatenate([np.zeros((1, width)), np.diag(steps)[:moving], checks])
+    value, slope = entries(probe(extent.middle + around[:1]))
+    if slope.shape[1] * width * width > MOST or not np.all(np.isfinite(slope)):
+        return None
+    bend = np.zeros((slope.shape[1], width, width))
+    _, moved = entries(probe(extent.middle + around[1 : 1 + moving]))
+    bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
+    bend = (bend + np.swapaxes(bend, 1, 2)) / 2
+    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = (
+        0  # rounding, which would count as dependence
+    )
+    found, there = entries(probe(extent.middle + checks))
+    turn = np.einsum("kij,pj->pki", bend, checks)
+    size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
+    fits = np.abs(there - slope - turn).max() <= SAME * size
+    predicted = value + np.einsum("pki,pi->pk", slope + turn / 2, checks)
+    fits &= np.abs(found - predicted).max() <= SAME * (
+        np.abs(predicted).max() + size * np.abs(steps).max()
+    )
+    return Quadratics(extent, value[0], slope[0], bend) if fits else None

@@ -1,0 +1,281 @@
+"""Checks that every atom is defined on the whole domain, because a decision can be any point of the
+domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from cvxpy.atoms.atom import Atom
+from cvxpy.constraints.nonpos import Inequality, NonNeg
+from cvxpy.constraints.psd import PSD
+from cvxpy.constraints.zero import Equality, Zero
+
+from ...engine import Array
+from ...problem.domains.support import least_change, linear_minimisers
+from ...problem.sampling import sample_decisions
+from ..constants.evaluation import Probe
+from ..constants.interval_bounds import Intervals, whole_box
+from ..constants.intervals import Unknown
+from ..recourse.joint_recourse import Condition
+from ..translation.attributes import is_symmetric, whole
+from ..translation.inequalities import excesses_of
+from ..translation.parameters import Range, draw_parameters
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+__all__ = ["atom_domains", "check_atoms"]
+
+
+SLACK = 1e-9
+"""A point outside of an atom's domain by less than this, relatively, is there by rounding."""
+NEAR = (0.0, 1e-12, 1e-6)
+"""Steps from a point on the boundary towards the centre at which slopes are compared."""
+GROWTH = 1.5
+"""A slope that grows by this factor between the last two is taken to be infinite on the
+boundary."""
+SAMPLES = 16
+"""Decisions, and data, from which the worst ones are looked for,"""
+TURNS = 6
+"""in at most this many steps,"""
+FEW = 200
+"""if there are at most this many entries of data."""
+
+
+def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list[tuple[Any, Any]]:
+    """All pairs (atom, constraint) such that the atom is finite only where the constraint holds,
+    without attributes.
+
+    The conditions under which variables can be chosen after the data follow.
+    """
+    found, seen = [], set()
+    for part in parts:
+        for atom in _atoms(part):
+            for constraint in atom._domain():
+                if _by_rules(atom, constraint):
+                    continue
+                if (str(atom), str(constraint)) not in seen and constraint.variables():
+                    seen.add((str(atom), str(constraint)))
+                    found.append((atom, constraint))
+    return [*found, *((one, one.constraint) for one in conditions)]
+
+
+def _by_rules(atom: Any, constraint: Any) -> bool:
+    """Whether CVXPY's rules prove the condition, and the atom is finite with finite slopes wherever
+    it holds.
+
+    Raises for a matrix of data that need not be semidefinite.
+    """
+    kind = type(atom).__name__
+    if isinstance(constraint, (Equality, Zero)):
+        return bool(atom.args[0].is_symmetric())
+    if kind in ("Power", "PowerApprox") and isinstance(constraint, (Inequality, NonNeg)):
+        return bool(atom.args[0].is_nonneg()) and float(atom.p.value) > 1
+    if isinstance(constraint, PSD) and not constraint.variables() and constraint.parameters():
+        if constraint.args[0].is_psd():
+            return True
+        names = ", ".join(parameter.name() for parameter in constraint.parameters())
+        raise ValueError(
+            f"parameter {names}: got admissible data that are not positive semidefinite, for "
+            f"which {atom} is not defined; expected PSD=True"
+        )
+    return False
+
+
+def _atoms(part: Any) -> Iterator[Any]:
+    if isinstance(part, Atom):
+        yield part
+    for arg in part.args:
+        yield from _atoms(arg)
+
+
+def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known: Range) -> None:
+    """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain.
+
+    Conditions that interval arithmetic proves are done with. Otherwise the worst decision is
+    computed for affine conditions, and looked for by ascent for convex ones; the worst data are
+    looked for at corners of their range. What is neither proven nor refuted is noted.
+    """
+    if not atoms:
+        return
+    random = np.random.default_rng(0)
+    decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
+    intervals = Intervals(model, whole_box(model, known))
+    for atom, constraint in atoms:
+        changing = bool(model.changing(constraint))
+        highest = _highest(intervals, constraint)
+        if isinstance(atom, Condition) and not model.guessed([constraint], known):
+            if highest <= SLACK:
+                continue
+            if not constraint.variables():
+                raise ValueError(
+                    f"recourse: got {atom.names}, for which there is no best choice for some "
+                    f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
+                    f"{atom.why}. Expected narrower bounds"
+                )
+        if highest < 0 and not model.guessed([constraint], known):
+            continue
+        if changing and np.any(known.guessed):
+            raise ValueError(
+                "parameters: got some without bounds; expected bounds for all of "
+                f"{model.keys.names}, because {atom} is defined only where {constraint}"
+            )
+        rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
+        flat = model.flat_copy()
+        rows = [flat.of(one.expression) for one in excesses_of(constraint)]
+        exact = not changing and all(row.is_affine() for row in rows)
+        for start in rounds:
+            data = start
+            for row in rows:
+                for _ in range(TURNS if changing else 1):
+                    flat.assign(model.data_of(data), check=False)
+                    worst, where = _worst(row, flat.variable, model.domain, decisions)
+                    _refuse_outside(
+                        atom, constraint, worst, where, model, data if changing else None
+                    )
+                    edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
+                    if len(edge):
+                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
+                    before, data = (
+                        data,
+                        _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known),
+                    )
+                    if np.array_equal(before, data):
+                        break
+        if not exact and highest > SLACK:
+            model.notes.append(
+                f"{atom}: no decision and data were found for which it is not defined, but "
+                "interval arithmetic does not exclude them"
+            )
+
+
+def _highest(intervals: Intervals, constraint: Any) -> float:
+    """An upper bound on the condition, which must not exceed zero."""
+    try:
+        return max(
+            float(np.max(intervals.of(one.expression).high)) for one in excesses_of(constraint)
+        )
+    except Unknown:
+        return np.inf
+
+
+def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known: Range) -> Array:
+    """The corner of the parameters' range to which the condition grows, at the decision x.
+    Conditions are affine in data."""
+    flat.variable.value = x
+    if len(data) > FEW or any(
+        is_symmetric(parameter) or np.any(whole(parameter)) for parameter in model.parameters
+    ):
+        return data
+    flat.assign(model.data_of(data), check=False)
+    values = np.ravel(np.asarray(row.value, float))
+    k, worst = int(np.argmax(values)), data.copy()
+    for i in np.flatnonzero(known.upper > known.lower):
+        moved = data.copy()
+        moved[i] = known.upper[i] if data[i] < known.middle[i] else known.lower[i]
+        flat.assign(model.data_of(moved), check=False)
+        if np.ravel(np.asarray(row.value, float))[k] > values[k]:
+            worst[i] = moved[i]
+    return worst
+
+
+def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Array]:
+    """The largest value of a convex row that steps to the maximum of its tangent reach, and the
+    decision."""
+    best, place = -np.inf, x
+    for _ in range(TURNS):
+        variable.value = x
+        value = float(np.max(row.value))
+        if not value > best:
+            break
+        best, place = value, x
+        slope = row.grad[variable]
+        if slope is None:
+            break
+        k = int(np.argmax(np.ravel(np.asarray(row.value, float), order="F")))
+        slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
+            variable.size, -1
+        )
+        x = linear_minimisers(domain, -slopes[:, k][None])[0]
+    return best, place
+
+
+def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Array, Array]:
+    """The largest value of each entry of an affine row over the domain and its decision; otherwise
+    those of ascents."""
+    if not row.is_affine():
+        found = [_ascended(row, variable, domain, x) for x in decisions]
+        return np.asarray([value for value, _ in found]), np.stack([x for _, x in found])
+    variable.value = decisions[0]
+    slope = row.grad[variable]
+    slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
+        variable.size, -1
+    )
+    value = np.ravel(np.asarray(row.value, float), order="F") - decisions[0] @ slopes
+    origin = np.zeros_like(slopes.T)
+    return value - least_change(domain, -slopes.T, origin), linear_minimisers(domain, -slopes.T)
+
+
+def _refuse_outside(
+    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, data: Array | None = None
+) -> None:
+    i = int(np.argmax(worst))
+    if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
+        shown = "" if data is None else f" for the admissible data {_data_at(data, model)}"
+        if isinstance(atom, Condition):
+            raise ValueError(
+                f"recourse: got {atom.names}, for which there is no best choice at "
+                f"{_at(where[i], model)}{shown}: {atom.why}. Expected a choice for every decision "
+                "of the domain and all admissible data; add a slack variable with a cost, or "
+                "narrower bounds"
+            )
+        raise ValueError(
+            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not "
+            f"defined{shown}; expected a domain on which {constraint} everywhere, because a "
+            "decision can be any point of it"
+            + ("" if data is None else ", or narrower bounds of the parameters")
+        )
+
+
+def _refuse_steep(
+    atom: Any, edge: Array, data: Array, probe: Probe, model: Model, changing: bool
+) -> None:
+    shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
+    centre = np.ravel(np.asarray(model.domain.centre, float))
+    near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
+    seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
+    steep = np.maximum(
+        np.linalg.norm(seen.slope[:, : probe.size], axis=1), _rows(seen.slopes, probe.size)
+    )
+    steep = steep.reshape(len(NEAR), -1)
+    value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
+    for what, bad in (
+        ("infinite", ~np.isfinite(value[0])),
+        ("infinitely steep", ~(steep[1] <= GROWTH * steep[2])),
+    ):
+        if bad.any():
+            raise ValueError(
+                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where "
+                f"{atom} is {what}{shown}; expected a domain that keeps a distance from there"
+            )
+
+
+def _rows(slopes: Array, size: int) -> Array:
+    return np.linalg.norm(slopes[:, :, :size], axis=2).max(axis=1)
+
+
+def _data_at(data: Array, model: Model) -> str:
+    parts = zip(model.parameters, model.data_of(np.round(data, 6)), strict=True)
+    return ", ".join(
+        f"{parameter.name()} = {np.array2string(value, threshold=8)}" for parameter, value in parts
+    )
+
+
+def _at(x: Array, model: Model) -> str:
+    shown = model.present(np.round(x, 6).reshape(model.domain.shape))
+    parts = shown.items() if isinstance(shown, dict) else [(model.variables[0].name(), shown)]
+    return ", ".join(
+        f"{name} = {np.array2string(np.asarray(value), threshold=8)}" for name, value in parts
+    )

@@ -1,0 +1,142 @@
+"""Rows that hold on the whole domain are not played: they would only enlarge the number of
+constraints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cvxpy as cp
+import numpy as np
+
+from ...engine import Array
+from ...problem.domains import Domain
+from ...problem.domains.support import bounding_box, least_change
+from ..constants.interval_bounds import Box, Intervals
+from ..constants.intervals import Span, Unknown
+from ..translation.inequalities import Excess
+from ..translation.parameters import ranges
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+__all__ = ["without_implied"]
+
+ROUNDING = 1e-12
+"""A row that exceeds zero by less than this share of its size holds up to rounding."""
+
+
+def without_implied(
+    model: Model, excesses: list[Excess], domain: Domain, held: dict[int, Array], play_all: bool
+) -> tuple[list[Excess], list[str]]:
+    """The rows that some decision of the domain violates, and a note on the others.
+
+    `held` marks entries of excesses, by number, that are part of the domain by construction. With
+    `play_all` only equations are left out.
+    """
+    low, high = bounding_box(domain)
+    middle = (low + high) / 2
+    intervals, centre = (
+        Intervals(model, Box(*ends))
+        for ends in ((low, high, model.size), (middle, middle, model.size))
+    )
+    kept: list[Excess] = []
+    dropped: list[str] = []
+    for k, one in enumerate(excesses):
+        if one.label in model.after.induced and _always(model, one, domain):
+            continue
+        known = held.get(k, np.zeros(one.expression.size, bool))
+        if play_all and not one.equality:
+            kept.append(one)
+            continue
+        if known.all():
+            dropped.append(one.label)
+            continue
+        span = _steady(model, intervals, one)
+        if span is None and not known.any():
+            kept.append(one)
+            continue
+        played = (
+            ~known
+            if span is None
+            else ~known & _violated(model, one, span, centre, domain, middle, (high - low) / 2)
+        )
+        if played.all():
+            kept.append(one)
+            continue
+        dropped.append(f"{'' if not played.any() else 'parts of '}{one.label}")
+        if played.any():
+            (left,) = np.nonzero(played)
+            kept.append(
+                Excess(
+                    cp.vec(one.expression, order="C")[left],
+                    one.equality,
+                    one.label,
+                    one.expression.shape,
+                    tuple(left.tolist()),
+                )
+            )
+    if not dropped:
+        return kept or [Excess(cp.Constant(-1.0))], []
+    shown = ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else "")
+    note = (
+        "constraints that are part of the domain, because they hold on all of it, are not "
+        f"played: {shown}"
+    )
+    return kept or [Excess(cp.Constant(-1.0))], [note]
+
+
+def _violated(
+    model: Model,
+    one: Excess,
+    span: Span,
+    centre: Intervals,
+    domain: Domain,
+    middle: Array,
+    half: Array,
+) -> Array:
+    """Which entries of a row exceed zero somewhere in the domain, as far as is known."""
+    value = np.ravel(span.high)
+    if one.expression.is_affine():
+        at, there = np.tile(middle, (span.size, 1)), np.ravel(centre.of(one.expression).low)
+        value = there - least_change(domain, -span.down, at)
+        if one.equality:
+            value = np.maximum(value, -there - least_change(domain, span.down, at))
+    reach = 1 + np.abs(value) + np.maximum(np.abs(span.down), np.abs(span.up)) @ half
+    return np.asarray(value > ROUNDING * reach)
+
+
+def _steady(model: Model, intervals: Intervals, one: Excess) -> Span | None:
+    """Bounds on a row that does not change with the round and depends on the decision; None if
+    there are none."""
+    if model.changing(one.expression) or not one.expression.variables():
+        return None
+    try:
+        return intervals.of(one.expression)
+    except Unknown:
+        return None
+
+
+def _always(model: Model, one: Excess, domain: Domain) -> bool:
+    """Whether a row holds for all decisions and data. Raises if it contains no variable and does
+    not."""
+    low, high = bounding_box(domain)
+    known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
+    sure = not model.guessed([one.expression], known)
+    try:
+        box = Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
+        span = Intervals(model, box).of(one.expression)
+        worst = float(
+            np.max(np.maximum(np.abs(span.low), np.abs(span.high)) if one.equality else span.high)
+        )
+    except Unknown:
+        worst = np.inf
+    if sure and worst <= 1e-9:
+        return True
+    if not one.expression.variables():
+        names = ", ".join(p.name() for p in one.expression.parameters())
+        raise ValueError(
+            f"recourse: got admissible data of {names} for which no {one.label} satisfies its "
+            "constraints, whatever the decision; expected narrower bounds of the parameters, or "
+            "a slack variable with a cost"
+        )
+    return False

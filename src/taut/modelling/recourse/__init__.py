@@ -1,0 +1,1 @@
+"""Variables that are chosen after the data of a round."""

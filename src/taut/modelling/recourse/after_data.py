@@ -1,0 +1,269 @@
+"""Which variables are chosen after the data of a round: those the user marks, and those that can be
+nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+
+from ..translation.attributes import limits, value_of
+from ..translation.reading import parameters_of, unpacked
+from .inner_program import NoClosedForm, has
+from .joint_recourse import Condition, minimised_jointly
+from .recourse import Minimised, minimised_out, separated, variable_bounds
+
+__all__ = ["WithoutRecourse", "chosen_values", "without_recourse"]
+
+
+class WithoutRecourse(NamedTuple):
+    """The model without variables that are chosen after the data."""
+
+    loss: Any
+    constraints: list[Any]
+    values: dict[Any, Any]
+    """The best value of each of these variables, as an expression of decision and data; None if a
+    program is solved for it."""
+    notes: list[str]
+    program: Any = None
+    """Loss and constraints of the program that is solved for variables without such an
+    expression."""
+    induced: frozenset[str] = frozenset()
+    """Labels of constraints that were added, because there is no feasible choice where they do not
+    hold."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold on the whole domain and for all data."""
+
+
+def without_recourse(
+    loss: Any, constraints: Any, chosen: Any, per_round: Any, values: Mapping[int, Any] | None
+) -> WithoutRecourse:
+    """Minimise out the variables in `chosen` and those marked by `taut.recourse`, or else those
+    that are clearly meant so.
+
+    If `chosen` is None and nothing is marked, variables that are in the loss and share constraints
+    with data with other variables are looked at. If such a variable could be minimised out, and has
+    bounds of its own or shares constraints without data, it can be either, and the model is refused
+    with the question when it is chosen. If it has none of both, it cannot be a decision, and is
+    minimised out.
+    """
+    loss, plain, marked = unpacked(loss, constraints)
+    changing = _changing([loss, *plain], per_round, values)
+    fixed = _fixed([loss, *plain], changing, values)
+    if chosen is None and not marked:
+        return _detected(loss, plain, changing, fixed)
+    after = [*marked, *_named(chosen, [loss, *plain])]
+    after = list({variable.id: variable for variable in after}.values())
+    if not after:
+        return WithoutRecourse(loss, plain, {}, [])
+    try:
+        found = minimised_out(loss, plain, after, fixed)
+    except NoClosedForm:
+        return _joint(loss, plain, after, fixed)
+    return _result(
+        found, [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after]
+    )
+
+
+def _joint(
+    loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
+) -> WithoutRecourse:
+    """The model without variables that are chosen together, as a linear or quadratic program."""
+    names = ", ".join(v.name() for v in after)
+    bounded = [*constraints, *(one for v in after for one in variable_bounds(v))]
+    try:
+        found = minimised_jointly(loss, bounded, after, fixed)
+    except NoClosedForm as reason:
+        raise ValueError(
+            f"recourse: got {names}, which cannot be minimised out exactly: {reason}. Expected "
+            "variables that affine equations define, or that are bounded from the side from "
+            "which the loss pushes them, or a linear or convex quadratic program of these "
+            "variables whose coefficients in constraints and squares are numbers"
+        ) from None
+    _refuse_all(found.loss, found.constraints)
+    how = "the largest of the products with all vertices of its multipliers"
+    if found.method == "solver":
+        how = "an interior-point method inside each round"
+    notes = [f"{names}: chosen after the data of a round, and minimised out as a program, by {how}"]
+    if found.induced:
+        notes.append(
+            f"choice of {names}: constraints on the decision, without which no choice is "
+            "feasible; those that always hold are not played"
+        )
+    labels = frozenset(one.label for one in found.induced)
+    values, mine = dict.fromkeys(after), [one for one in bounded if has(one, after)]
+    return WithoutRecourse(
+        found.loss,
+        found.constraints,
+        values,
+        notes,
+        (loss, mine),
+        labels,
+        tuple(found.conditions),
+    )
+
+
+def _result(found: Minimised, notes: list[str]) -> WithoutRecourse:
+    values: dict[Any, Any] = {}
+    for variable in reversed(list(found.values)):
+        swap = {id(one): value for one, value in values.items()}
+        values[variable] = (
+            found.values[variable].tree_copy(swap) if swap else found.values[variable]
+        )
+    _refuse_all(found.loss, found.constraints)
+    return WithoutRecourse(found.loss, found.constraints, values, notes)
+
+
+def _refuse_all(loss: Any, constraints: list[Any]) -> None:
+    if not loss.variables() and not any(one.variables() for one in constraints):
+        raise ValueError(
+            "recourse: got all variables of the model; expected at least one that is decided "
+            "before the data"
+        )
+
+
+def chosen_values(
+    loss: Any, constraints: list[Any], after: list[Any], values: Mapping[int, Any]
+) -> dict[str, Any]:
+    """The best values, by name, of variables that are chosen after the data, from CVXPY's solution
+    of their program.
+
+    `values` are those of the other variables and of the parameters, by id.
+    """
+    parts = [loss, *constraints]
+    leaves = {leaf.id: leaf for part in parts for leaf in [*part.variables(), *part.parameters()]}
+    later = {variable.id: cp.Variable(variable.shape) for variable in after}
+    swap = {
+        id(leaf): later.get(key, cp.Constant(np.asarray(values.get(key, 0.0))))
+        for key, leaf in leaves.items()
+    }
+    loss, *rows = (part.tree_copy(dict(swap)) for part in parts)
+    problem = cp.Problem(cp.Minimize(loss), rows)
+    problem.solve(solver=cp.CLARABEL)
+    names = [variable.name() for variable in after]
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise ValueError(
+            f"decision: got one for which no choice of {', '.join(names)} satisfies the "
+            "constraints of the round; expected a feasible one"
+        )
+    return {
+        name: np.asarray(later[variable.id].value)
+        for name, variable in zip(names, after, strict=True)
+    }
+
+
+def _named(chosen: Any, parts: list[Any]) -> list[Any]:
+    """The variables of the argument `recourse`, which may be given by name."""
+    if chosen is None:
+        return []
+    chosen = [chosen] if isinstance(chosen, (str, cp.Variable)) else chosen
+    if not isinstance(chosen, Iterable):
+        raise TypeError(f"recourse: got {chosen!r}; expected a list of variables or their names")
+    by_name = {variable.name(): variable for part in parts for variable in part.variables()}
+    found = []
+    for one in chosen:
+        variable = by_name.get(one) if isinstance(one, str) else one
+        if not any(variable is known for known in by_name.values()):
+            raise ValueError(
+                f"recourse: got {one}; expected variables of the model: {', '.join(by_name)}"
+            )
+        found.append(variable)
+    return found
+
+
+def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> set[int]:
+    """Parameters, by id, that change with the round."""
+    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    if per_round is None:
+        return {
+            key
+            for key, p in every.items()
+            if (value_of(p) if values is None else values.get(key)) is None
+        }
+    chosen = [per_round] if isinstance(per_round, (str, cp.Parameter)) else per_round
+    names = list(chosen) if isinstance(chosen, Iterable) else []
+    return {
+        key
+        for key, p in every.items()
+        if any(one is p or (isinstance(one, str) and one == p.name()) for one in names)
+    }
+
+
+def _fixed(
+    parts: list[Any], changing: set[int], values: Mapping[int, Any] | None
+) -> dict[int, Any]:
+    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    known = {
+        key: value_of(p) if values is None else values.get(key)
+        for key, p in every.items()
+        if key not in changing
+    }
+    return {key: np.asarray(value, float) for key, value in known.items() if value is not None}
+
+
+def _detected(
+    loss: Any, constraints: list[Any], changing: set[int], fixed: dict[int, Any]
+) -> WithoutRecourse:
+    variables = {
+        variable.id: variable for part in [loss, *constraints] for variable in part.variables()
+    }
+    shared = [one for one in constraints if len(one.variables()) > 1]
+    varies = {id(one): any(p.id in changing for p in parameters_of(one)) for one in constraints}
+    in_loss = {variable.id for variable in loss.variables()}
+    steady = {v.id for one in shared if not varies[id(one)] for v in one.variables()}
+    varying = {v.id for one in shared if varies[id(one)] for v in one.variables()}
+    notes: list[str] = []
+    values: dict[Any, Any] = {}
+    for key in sorted(in_loss & varying):
+        variable = variables[key]
+        try:
+            found = minimised_out(loss, constraints, [variable], fixed)
+        except NoClosedForm:
+            continue
+        if not found.loss.variables():
+            continue
+        if key in steady or _decidable(variable, constraints, varies, fixed):
+            name = variable.name()
+            also = (
+                "also in constraints without data"
+                if key in steady
+                else "only in constraints with data, and has bounds"
+            )
+            raise ValueError(
+                f"variable {name}: got a variable of the loss that meets other variables {also}; "
+                "is it decided before the data of a round are known, or chosen afterwards, like "
+                "an epigraph or slack variable? The two problems differ. Pass recourse=[] if all "
+                f"variables are decided before, or recourse=[{name!r}] (or taut.recourse({name}) "
+                f"among the constraints) if {name} is chosen afterwards"
+            )
+        loss, constraints = found.loss, found.constraints
+        values |= found.values
+        notes.append(
+            f"{variable.name()}: chosen after the data of a round, and minimised out, because "
+            "nothing else bounds it; pass recourse=[] if it is decided before"
+        )
+    return (
+        _result(Minimised(loss, constraints, values), notes)
+        if values
+        else WithoutRecourse(loss, constraints, {}, [])
+    )
+
+
+def _decidable(
+    variable: Any, constraints: list[Any], varies: dict[int, bool], fixed: dict[int, Any]
+) -> bool:
+    """Whether the variable has bounds of its own on both sides, so that it could be a decision."""
+    sides = [bool(np.all(np.isfinite(edge))) for edge in limits(variable)]
+    for one in constraints:
+        if varies[id(one)] or [v.id for v in one.variables()] != [variable.id]:
+            continue
+        bound = separated(one, variable, fixed)
+        if bound is None:
+            return True  # a norm or another set
+        sides = [
+            sides[0] or bool(np.any(bound.matrix.data < 0)),
+            sides[1] or bool(np.any(bound.matrix.data > 0)),
+        ]
+    return all(sides)

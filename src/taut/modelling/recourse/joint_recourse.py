@@ -1,0 +1,318 @@
+"""Several variables that are chosen after the data together: the value of their linear or quadratic
+program.
+
+Variables that share no constraint are separate programs. If a program is linear and its multipliers
+have few vertices, its value is the largest of as many linear functions of the right-hand sides, an
+ordinary CVXPY expression. Otherwise it is an `InnerMinimum`, which is solved in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from ...engine import Array
+from ..translation.atoms.constant import constant_value
+from .inner import Inner
+from .inner_minimum import InnerMinimum
+from .inner_program import InnerProgram, NoClosedForm, has, inner_program
+from .vertices import ZERO, Multipliers, TooMany, cone_rays, multipliers
+
+__all__ = ["Condition", "Joint", "minimised_jointly"]
+
+VERTICES = 200
+"""Linear programs whose multipliers have at most this many vertices are replaced by a maximum."""
+LARGEST = 200
+"""Programs with more variables or rows than this are not solved inside a round."""
+
+
+class Condition(NamedTuple):
+    """What must hold for all decisions of the domain and all data, so that a program has a
+    solution."""
+
+    names: str
+    constraint: Any
+    why: str
+
+    def __str__(self) -> str:
+        return f"a choice of {self.names}"
+
+
+class Joint(NamedTuple):
+    """Loss and constraints without the variables that are chosen after the data."""
+
+    loss: Any
+    constraints: list[Any]
+    induced: list[Any]
+    """Constraints on the decision without which there is no feasible choice; also among
+    `constraints`."""
+    conditions: list[Condition]
+    method: str
+
+
+class _Block(NamedTuple):
+    """Programs with the same numbers and other right-hand sides."""
+
+    columns: Array
+    """(program, entry)"""
+    rows: Array
+    """(program, row), equations first"""
+    equations: int
+
+
+def minimised_jointly(
+    loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
+) -> Joint:
+    """Loss and constraints without the variables `after`, whose bounds are among the constraints.
+
+    `fixed` are the values of parameters that do not change with the round, by id. Raises
+    `NoClosedForm` if they cannot be minimised out.
+    """
+    mine = [one for one in constraints if has(one, after)]
+    kept = [one for one in constraints if not has(one, after)]
+    program = inner_program(loss, mine, after, fixed)
+    names = ", ".join(variable.name() for variable in after)
+    if max(program.matrix.shape) > 50 * LARGEST:
+        raise NoClosedForm(f"the program of {names} has {program.matrix.shape[0]} rows")
+    total, induced, conditions, methods = program.rest, list[Any](), list[Condition](), set[str]()
+    idle = np.flatnonzero(
+        ~np.any(program.matrix, axis=1)
+    )  # rows from which all variables have gone
+    if len(idle):
+        induced += [
+            part == 0 if equal else part <= 0
+            for k in idle
+            for part, equal in [(program.right(np.array([k])), program.equality[k])]
+        ]
+    for block in _blocks(program):
+        value, exact = _value(program, block, names, conditions)
+        total = total + value
+        methods.add("vertices" if exact is not None else "solver")
+        rays = exact if exact is not None else _cone(program, block, names)
+        induced += _induced(program, block, rays, names)
+    for one in induced:
+        one.set_label(f"choice of {names}")
+    return Joint(
+        total,
+        [*kept, *induced],
+        induced,
+        conditions,
+        "solver" if "solver" in methods else "vertices",
+    )
+
+
+def _blocks(program: InnerProgram) -> list[_Block]:
+    """Programs that share no row, those with the same numbers together."""
+    rows, n = program.matrix.shape
+    links = sparse.csr_matrix(program.matrix != 0)
+    square = sparse.csr_matrix(program.quadratic != 0)
+    graph = sparse.bmat([[square, links.T], [links, None]]) if rows else square
+    count, label = connected_components(graph, directed=False)
+    found: dict[Any, list[tuple[Array, Array, int]]] = {}
+    for k in range(count):
+        columns, own = np.flatnonzero(label[:n] == k), np.flatnonzero(label[n:] == k)
+        if not len(columns):
+            continue  # a row without variables
+        order = np.concatenate([own[program.equality[own]], own[~program.equality[own]]])
+        equations = int(program.equality[own].sum())
+        key = (
+            equations,
+            len(columns),
+            program.matrix[np.ix_(order, columns)].tobytes(),
+            program.quadratic[np.ix_(columns, columns)].tobytes(),
+            program.costs[columns].tobytes() if program.changing_costs is None else b"",
+        )
+        found.setdefault(key, []).append((columns, order, equations))
+    return [
+        _Block(
+            np.stack([one[0] for one in same]),
+            np.stack([one[1] for one in same]).astype(int),
+            same[0][2],
+        )
+        for same in found.values()
+    ]
+
+
+def _value(
+    program: InnerProgram, block: _Block, names: str, conditions: list[Condition]
+) -> tuple[Any, Multipliers | None]:
+    """The value of the block's programs, with their multipliers if they were enumerated."""
+    columns = block.columns[0]
+    matrix = program.matrix[np.ix_(block.rows[0], columns)]
+    quadratic = program.quadratic[np.ix_(columns, columns)]
+    changing = program.changing_costs is not None and any(
+        _varies(program.changing_costs[int(k)]) for k in block.columns.ravel()
+    )
+    if not changing and not np.any(quadratic):
+        numbers = program.costs[columns]
+        try:
+            found = multipliers(matrix, numbers, block.equations)
+        except TooMany:
+            found = None
+        if found is not None and not len(found.points):
+            raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
+        if (
+            found is not None
+            and len(found.points) <= VERTICES
+            and _complete(matrix, numbers, block.equations, found)
+        ):
+            return _largest(program, block, found.points), found
+    if max(matrix.shape) > LARGEST:
+        raise NoClosedForm(
+            f"the program of {names} has {matrix.shape[1]} variables and {matrix.shape[0]} rows, "
+            f"expected at most {LARGEST}"
+        )
+    constant = np.stack([program.costs[one] for one in block.columns])
+    costs: Any = cp.Constant(constant)
+    if changing:
+        picked = cp.reshape(
+            program.changing_costs[block.columns.ravel()], block.columns.shape, order="C"
+        )
+        costs = picked + constant
+    conditions += _bounded(matrix, quadratic, block, costs, names)
+    equal, limits = block.rows[:, : block.equations], block.rows[:, block.equations :]
+    equal = equal[:, _independent(matrix[: block.equations])]
+    sides: list[Any] = [
+        program.right(equal) if equal.size else None,
+        program.right(limits) if limits.size else None,
+    ]
+    whole, trivial = (
+        matrix[[*_independent(matrix[: block.equations]), *range(block.equations, len(matrix))]],
+        len(block.rows),
+    )
+    count = equal.shape[1]
+    if not count:  # an equation 0 = 0 and a limit -1 <= 0, so that there are some
+        whole, count, sides[0] = (
+            np.concatenate([np.zeros((1, whole.shape[1])), whole]),
+            1,
+            cp.Constant(np.zeros((trivial, 1))),
+        )
+    if not limits.size:
+        whole, sides[1] = (
+            np.concatenate([whole, np.zeros((1, whole.shape[1]))]),
+            cp.Constant(-np.ones((trivial, 1))),
+        )
+    return InnerMinimum(sides[0], sides[1], costs, Inner(quadratic, whole, count, names)), None
+
+
+def _independent(rows: Array) -> list[int]:
+    """Numbers of rows that span all of them."""
+    from scipy.linalg import qr
+
+    if not len(rows):
+        return []
+    _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
+    size = np.abs(np.diag(triangle))
+    return sorted(order[: int(np.sum(size > ZERO * size[0]))].tolist())
+
+
+def _varies(expression: Any) -> bool:
+    value = constant_value(expression)
+    return value is None or bool(np.any(value != 0))
+
+
+def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
+    """The sum over the block's programs of the largest product of a vertex with the right-hand
+    sides."""
+    p = block.equations
+    values = program.weighted(block.rows[:, p:], points[:, p:])
+    if p:
+        values = program.weighted(block.rows[:, :p], points[:, :p]) + values
+    if isinstance(values, np.ndarray):
+        return cp.Constant(values.max(axis=1).sum())
+    return cp.sum(cp.max(values, axis=1)) if len(points) > 1 else cp.sum(values)
+
+
+def _complete(matrix: Array, costs: Array, equations: int, found: Multipliers) -> bool:
+    """Whether the largest product is the value of the linear program at some right-hand sides: a
+    check of the vertices."""
+    from scipy.optimize import linprog
+
+    random = np.random.default_rng(len(matrix))
+    for _ in range(4):
+        y, slack = (
+            random.normal(size=matrix.shape[1]),
+            np.maximum(random.normal(size=len(matrix)), 0),
+        )
+        slack[:equations] = 0
+        rows = -matrix @ y - slack
+        sides = [(matrix[equations:], -rows[equations:]), (matrix[:equations], -rows[:equations])]
+        given = [part if len(part[0]) else (None, None) for part in sides]
+        solved = linprog(costs, *given[0], *given[1], bounds=(None, None))
+        if solved.status != 0 or abs(solved.fun - float(np.max(found.points @ rows))) > 1e-7 * (
+            1 + abs(solved.fun)
+        ):
+            return False
+    return True
+
+
+def _cone(program: InnerProgram, block: _Block, names: str) -> Multipliers:
+    """The multipliers that show that a choice is impossible."""
+    try:
+        return multipliers(
+            program.matrix[np.ix_(block.rows[0], block.columns[0])], None, block.equations
+        )
+    except TooMany:
+        raise NoClosedForm(
+            f"the program of {names} is too large to prove that there always is a feasible choice"
+        ) from None
+
+
+def _induced(program: InnerProgram, block: _Block, found: Multipliers, names: str) -> list[Any]:
+    """Constraints on decision and data without which there is no feasible choice, unless they hold
+    by themselves."""
+    constraints = []
+    for kind, vectors in (("ray", found.rays), ("line", found.lines)):
+        for vector in vectors:
+            used = np.flatnonzero(vector)
+            for rows in block.rows:
+                parts = [used[used < block.equations], used[used >= block.equations]]
+                left = sum(
+                    program.weighted(rows[None, k], vector[None, k])[0, 0] for k in parts if len(k)
+                )
+                left = left if isinstance(left, cp.Expression) else cp.Constant(left)
+                value = constant_value(left)
+                if value is None:
+                    constraints.append(left == 0 if kind == "line" else left <= 0)
+                elif (abs(float(value)) if kind == "line" else float(value)) > 1e-9:
+                    raise NoClosedForm(f"no choice of {names} satisfies its constraints")
+    return constraints
+
+
+def _bounded(
+    matrix: Array, quadratic: Array, block: _Block, costs: Any, names: str
+) -> list[Condition]:
+    """Conditions on the costs without which the loss decreases without end."""
+    p = block.equations
+    within = np.concatenate([matrix[:p], quadratic])
+    _, values, right = np.linalg.svd(within)
+    basis = right[int(np.sum(values > ZERO * max(1.0, values.max(initial=0)))) :].T
+    if not basis.shape[1]:
+        return []
+    sides = -matrix[p:] @ basis
+    _, values, right = (
+        np.linalg.svd(sides) if len(sides) else (None, np.zeros(0), np.eye(basis.shape[1]))
+    )
+    rank = int(np.sum(values > ZERO * max(1.0, values.max(initial=0))))
+    lines, turned = basis @ right[rank:].T, right[:rank].T
+    try:
+        rays = cone_rays(sides @ turned) @ (basis @ turned).T if rank else np.zeros((0, len(basis)))
+    except TooMany:
+        raise NoClosedForm(
+            f"the program of {names} is too large to prove that it is bounded"
+        ) from None
+    found = []
+    for one in [*rays, *lines.T, *-lines.T]:
+        direction = np.where(np.abs(one) <= ZERO * np.abs(one).max(), 0.0, one)
+        change = costs @ direction
+        value = constant_value(change)
+        if value is None:
+            found.append(Condition(names, -change <= 0, "the loss decreases without end otherwise"))
+        elif np.any(value < -1e-9 * (1 + np.abs(direction).max())):
+            raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
+    return found

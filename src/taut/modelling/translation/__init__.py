@@ -1,0 +1,1 @@
+"""From CVXPY expressions to JAX functions of decisions and data."""

@@ -1,0 +1,254 @@
+"""Expressions that loops build: of one structure, with other entries and numbers in it. They are
+evaluated together.
+
+`for t in range(24): cost += price[t] * buy[t]` builds 24 products. They have the same structure up
+to the entries of variables and parameters and the constants in it, so that one product of vectors
+computes them all. This makes translated programs small: what a loop builds costs about as much as
+the same model written with vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...engine import Array
+from .atoms.affine import is_negated, take
+from .atoms.constant import constant_value
+from .atoms.table import operands, operation
+
+__all__ = ["FEWEST", "Alike", "Read", "grouped"]
+
+FEWEST = 4
+"""So many expressions of one structure are evaluated together; fewer are evaluated one by one."""
+LARGEST = 1000
+"""Expressions with more entries than this are evaluated one by one: nothing would be gained."""
+
+SAFE = frozenset(
+    {
+        "AddExpression",
+        "DivExpression",
+        "Hstack",
+        "MulExpression",
+        "NegExpression",
+        "Pnorm",
+        "PnormApprox",
+        "Power",
+        "PowerApprox",
+        "Promote",
+        "Sum",
+        "Vstack",
+        "Wrap",
+        "abs",
+        "broadcast_to",
+        "entr",
+        "exp",
+        "huber",
+        "index",
+        "kl_div",
+        "log",
+        "log1p",
+        "log_sum_exp",
+        "logistic",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "multiply",
+        "nonneg_wrap",
+        "nonpos_wrap",
+        "norm1",
+        "norm_inf",
+        "quad_over_lin",
+        "rel_entr",
+        "reshape",
+        "transpose",
+        "xexp",
+    }
+)
+"""Atoms whose operation is determined by their class, the shapes of their arguments and
+`get_data`."""
+
+Read = Callable[[Any], jax.Array]
+"""The value of a leaf."""
+
+
+class _Part(NamedTuple):
+    """Entries of a variable or parameter; all of it in its shape, if `places` is None."""
+
+    leaf: Any
+    places: Array | None
+
+
+class Alike(NamedTuple):
+    """Expressions of one structure."""
+
+    members: list[int]
+    """Their numbers in the list that was grouped."""
+    first: Any
+    slots: list[list[Any]]
+    """For each place of the structure, what the members have there: parts of leaves, or numbers."""
+
+    def evaluator(self) -> Callable[[Read, Any], jax.Array]:
+        """A function of the leaves' values and the float type that returns all values, (member,
+        *shape)."""
+        stacks = [_stacked(one) for one in self.slots]
+        run = _runner(self.first)
+        axes = tuple(axis for axis, _ in stacks)
+
+        def evaluate(read: Read, dtype: Any) -> jax.Array:
+            parts = [give(read, dtype) for _, give in stacks]
+            if all(axis is None for axis in axes):
+                return jnp.broadcast_to(run(*parts), (len(self.members), *self.first.shape))
+            return jax.vmap(run, in_axes=axes)(*parts)
+
+        return evaluate
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The variables and parameters."""
+        return [one.leaf for slot in self.slots for one in slot if isinstance(one, _Part)]
+
+
+def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
+    """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
+    if len(expressions) < FEWEST:
+        return [], list(range(len(expressions)))
+    found: dict[Any, list[tuple[int, list[Any]]]] = {}
+    rest = []
+    for k, one in enumerate(expressions):
+        slots: list[Any] = []
+        key = None if one.size > LARGEST else _structure(one, slots)
+        if key is None:
+            rest.append(k)
+        else:
+            found.setdefault(key, []).append((k, slots))
+    groups = []
+    for members in found.values():
+        numbers = [k for k, _ in members]
+        if len(members) < FEWEST or not any(isinstance(one, _Part) for one in members[0][1]):
+            rest += numbers
+            continue
+        slots = [list(one) for one in zip(*(slots for _, slots in members), strict=True)]
+        groups.append(Alike(numbers, expressions[numbers[0]], slots))
+    return groups, sorted(rest)
+
+
+def _structure(expression: Any, slots: list[Any]) -> Any:
+    """A key that is equal for expressions of one structure; None if the expression must be
+    evaluated alone.
+
+    Leaves and constants are appended to `slots`.
+    """
+    part = _part(expression)
+    if part is not None:
+        slots.append(part)
+        return "leaf", expression.shape
+    if not isinstance(expression, cp.Expression) or type(expression).__name__ not in SAFE | {
+        "Constant"
+    }:
+        return None
+    constant = constant_value(expression)
+    if constant is not None:
+        if np.iscomplexobj(constant):
+            return None
+        slots.append(constant)
+        return "constant", expression.shape
+    try:
+        data = _plain(expression.get_data())
+    except TypeError:
+        return None
+    keys = []
+    for one in operands(expression):
+        key = _structure(one, slots)
+        if key is None:
+            return None
+        keys.append(key)
+    signs = (
+        tuple(map(is_negated, expression.args))
+        if type(expression).__name__ == "AddExpression"
+        else ()
+    )
+    return type(expression), expression.shape, data, signs, tuple(keys)
+
+
+def _part(expression: Any) -> _Part | None:
+    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
+    one."""
+    if isinstance(expression, (cp.Variable, cp.Parameter)):
+        wrong = any(
+            expression.attributes.get(name)
+            for name in ("complex", "imag", "hermitian", "boolean", "integer")
+        )
+        return None if wrong else _Part(expression, None)
+    if type(expression).__name__ not in ("index", "special_index"):
+        return None
+    inner = _part(expression.args[0])
+    if inner is None:
+        return None
+    shape = expression.args[0].shape
+    places = np.arange(inner.leaf.size).reshape(shape) if inner.places is None else inner.places
+    key = (
+        expression.key if type(expression).__name__ == "special_index" else expression.get_data()[1]
+    )
+    return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
+
+
+def _plain(data: Any) -> Any:
+    """The data of an atom in a form that can be compared; raises TypeError for others."""
+    if data is None or isinstance(data, (bool, int, float, str, Fraction)):
+        return data
+    if isinstance(data, (list, tuple)):
+        return tuple(map(_plain, data))
+    if isinstance(data, slice):
+        return "slice", data.start, data.stop, data.step
+    if isinstance(data, np.generic):
+        return data.item()
+    if isinstance(data, cp.Constant) and data.size == 1:
+        return float(np.ravel(data.value)[0])
+    raise TypeError(type(data).__name__)
+
+
+def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
+    """The values of one place: the axis along which they differ, if they do, and a function that
+    gives them."""
+    if not isinstance(slot[0], _Part):
+        if all(np.array_equal(one, slot[0]) for one in slot):
+            return None, lambda read, dtype: slot[0].astype(dtype)
+        numbers = np.stack(slot)
+        return 0, lambda read, dtype: numbers.astype(dtype)
+    leaf, places = slot[0]
+    if all(one.leaf is leaf for one in slot):
+        if all(one.places is None for one in slot):
+            return None, lambda read, dtype: read(leaf)
+        if places is not None and all(np.array_equal(one.places, places) for one in slot):
+            return None, lambda read, dtype: take(read(leaf), places)
+        whole = np.arange(leaf.size).reshape(leaf.shape)
+        where = np.stack([whole if one.places is None else one.places for one in slot])
+        return 0, lambda read, dtype: take(read(leaf), where)
+    return 0, lambda read, dtype: jnp.stack(
+        [read(one.leaf) if one.places is None else take(read(one.leaf), one.places) for one in slot]
+    )
+
+
+def _runner(first: Any) -> Callable[..., jax.Array]:
+    """The expression as a function of what is in its slots, in the order of `_structure`."""
+    count = 0
+
+    def built(expression: Any) -> Callable[[tuple[Any, ...]], Any]:
+        nonlocal count
+        if _part(expression) is not None or constant_value(expression) is not None:
+            place, count = count, count + 1
+            return lambda parts: parts[place]
+        apply = operation(expression)
+        inner = [built(one) for one in operands(expression)]
+        return lambda parts: apply(*(one(parts) for one in inner))
+
+    whole = built(first)
+    return lambda *parts: jnp.asarray(whole(parts))

@@ -1,0 +1,166 @@
+"""Attributes of CVXPY's variables and parameters: bounds, signs, symmetry, patterns of zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wrap, symmetric_wrap
+
+from ...engine import Array
+
+__all__ = [
+    "counted",
+    "dense",
+    "is_symmetric",
+    "limits",
+    "mirrored",
+    "pattern",
+    "refused",
+    "shaped",
+    "ties",
+    "value_of",
+    "whole",
+    "wrapped",
+]
+
+
+_REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
+
+
+def refused(variable: Any) -> str | None:
+    """The attribute that makes a variable unfit for play, if it has one."""
+    return next((name for name in _REFUSED if variable.attributes.get(name)), None)
+
+
+def limits(leaf: Any) -> tuple[Array, Array]:
+    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where
+    they state none."""
+    given, shape = leaf.attributes, leaf.shape
+    lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+    if given.get("nonneg") or given.get("pos"):
+        lower = np.zeros(shape)
+    if given.get("nonpos") or given.get("neg"):
+        upper = np.zeros(shape)
+    truth = whole(leaf, "boolean")
+    lower, upper = (
+        np.where(truth, np.maximum(lower, 0), lower),
+        np.where(truth, np.minimum(upper, 1), upper),
+    )
+    if given.get("bounds") is not None:
+        low, high = given["bounds"]
+        if not isinstance(
+            low, cp.Expression
+        ):  # bounds that are expressions are constraints: `reading.py`
+            lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
+        if not isinstance(high, cp.Expression):
+            upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
+    zeros = ~pattern(leaf)
+    return np.where(zeros, 0.0, lower), np.where(zeros, 0.0, upper)
+
+
+def whole(leaf: Any, *kinds: str) -> Array:
+    """Where the leaf takes whole numbers only, by its attributes "integer" and "boolean", or these
+    `kinds` of them."""
+    mask = np.zeros(leaf.shape or (1,), bool)
+    for kind in kinds or ("integer", "boolean"):
+        if leaf.attributes.get(kind):
+            mask[getattr(leaf, f"{kind}_idx")] = True
+    return mask.reshape(leaf.shape)
+
+
+def is_symmetric(leaf: Any) -> bool:
+    """Whether the attributes ask for a symmetric matrix."""
+    return any(leaf.attributes.get(name) for name in ("symmetric", "PSD", "NSD"))
+
+
+def pattern(leaf: Any) -> Array:
+    """Where the leaf may differ from zero, by its attributes "diag" and "sparsity"."""
+    if leaf.attributes.get("diag"):
+        return np.broadcast_to(np.eye(leaf.shape[-1], dtype=bool), leaf.shape)
+    if leaf.attributes.get("sparsity"):
+        mask = np.zeros(leaf.shape, bool)
+        mask[tuple(leaf.sparse_idx)] = True
+        return mask
+    return np.ones(leaf.shape, bool)
+
+
+def mirrored(value: Any) -> Any:
+    """The transpose of a matrix, or of each in a stack: NumPy and JAX arrays, CVXPY expressions."""
+    if not isinstance(value, cp.Expression):
+        return value.swapaxes(-1, -2)
+    return value.T if value.ndim <= 2 else cp.swapaxes(value, -1, -2)
+
+
+def shaped(leaf: Any, flat: Any) -> Any:
+    """Entries (..., size) in row order as values of the leaf. Works on NumPy and JAX arrays."""
+    return counted(leaf, flat.reshape((*flat.shape[:-1], *leaf.shape)))
+
+
+def counted(leaf: Any, value: Any) -> Any:
+    """The part of an array (..., *shape) that matters: the symmetric part of a symmetric leaf, zero
+    outside its pattern."""
+    if is_symmetric(leaf):
+        value = (value + mirrored(value)) / 2
+    where = pattern(leaf)
+    return value if where.all() else value * where.astype(value.dtype)
+
+
+def wrapped(leaf: Any, flat: Any) -> Any:
+    """The same for a CVXPY expression, marked with the signs and definiteness that the attributes
+    state."""
+    value = cp.reshape(flat, leaf.shape, order="C")
+    if is_symmetric(leaf):
+        value = (value + mirrored(value)) / 2
+        value = (
+            symmetric_wrap(value) if value.ndim == 2 else value
+        )  # CVXPY knows nothing of stacks of matrices
+    where = pattern(leaf)
+    if not where.all():
+        value = cp.multiply(where.astype(float), value)
+    lower, upper = limits(leaf)
+    for holds, wrap in (
+        (np.all(lower >= 0), nonneg_wrap),
+        (np.all(upper <= 0), nonpos_wrap),
+        (leaf.attributes.get("PSD") and value.ndim == 2, psd_wrap),
+        (leaf.attributes.get("NSD") and value.ndim == 2, nsd_wrap),
+    ):
+        value = wrap(value) if holds else value
+    return value
+
+
+def ties(leaf: Any, flat: Any) -> list[Any]:
+    """Constraints on a flat CVXPY expression that hold exactly if `shaped` would change nothing."""
+    found, value, where = [], cp.reshape(flat, leaf.shape, order="C"), pattern(leaf)
+    if is_symmetric(leaf) and leaf.shape[-1] > 1:
+        found.append(cp.upper_tri(value) == cp.upper_tri(mirrored(value)))
+    if not where.all():
+        found.append(value[~where] == 0)
+    return found
+
+
+def value_of(parameter: Any) -> Array | None:
+    """The parameter's value, if it has one."""
+    if isinstance(parameter, cp.CallbackParam):
+        return _computed(parameter)
+    value = parameter.value_sparse if parameter.attributes.get("sparsity") else parameter.value
+    return None if value is None else dense(value)
+
+
+def _computed(parameter: Any) -> Array:
+    try:
+        value, why = parameter.value, ""
+    except Exception as error:  # of the user's own function
+        value, why = None, f" ({type(error).__name__}: {error})"
+    if value is None:
+        raise ValueError(
+            f"parameter {parameter.name()}: got a CallbackParam that has no value{why}; expected "
+            "a plain parameter, whose data the stream holds"
+        )
+    return dense(value)
+
+
+def dense(value: Any) -> Array:
+    """A number, array or sparse matrix as a dense array of floats."""
+    return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)

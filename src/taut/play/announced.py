@@ -1,0 +1,121 @@
+"""Announced constraints: they are known, and enforced, before a decision is played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from .. import arguments
+from ..engine import default_float
+from ..learners import Learner
+from ..problem.constraints import Constraints
+from ..problem.domains import Domain
+from ..problem.feedback import Feedback
+from ..problem.problem import Problem
+from ..problem.rounds import FullInformation
+from ..problem.streams import Stream
+from ..problem.tracing import traced
+
+__all__ = [
+    "announced_needs_data",
+    "check_announced",
+    "check_announced_count",
+    "count_announced",
+    "heeded",
+]
+
+
+def check_announced(
+    learners: tuple[Learner, ...],
+    problem: Problem,
+    stream: Stream | None = None,
+    feedback: Feedback | None = None,
+) -> None:
+    """Refuse learners that do not look at announced constraints, feedback, and data that cannot be
+    announced."""
+    if problem.announced is None:
+        return
+    if feedback is not None:
+        raise ValueError(
+            f"feedback: got {feedback!r} for a problem with announced constraints; expected full "
+            "information, for which alone it is proven what enforcing them does"
+        )
+    for learner in learners:
+        if not learner.heeds_announced:
+            raise TypeError(
+                f"learner: {type(learner).__name__} fixes its decision before it sees announced "
+                "constraints; expected a learner that enforces them, such as half-space, or a "
+                "problem in which they are ordinary constraints"
+            )
+    if stream is not None and stream.reacts and announced_needs_data(problem):
+        raise ValueError(
+            "announced: got constraints that depend on the round's data, which an adversary "
+            "reveals after the decision; expected constraints of the decision and the previous "
+            "one only"
+        )
+
+
+def announced_needs_data(problem: Problem) -> bool:
+    """Return whether the announced constraints look at the round's data: they do if they cannot be
+    traced without any."""
+    try:
+        _without_data(problem)
+    except Exception as error:  # whatever a user's function raises when its data are missing
+        if str(error).startswith("announced: "):  # a check of ours
+            raise
+        return True
+    return False
+
+
+def _without_data(problem: Problem) -> Any:
+    """Return shape and type of the announced constraints, traced without data."""
+    announced = problem.announced
+    assert announced is not None
+    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
+    return jax.eval_shape(lambda x: announced.values(x, problem.given(None, x)), x)
+
+
+def count_announced(problem: Problem, given: int | None) -> int:
+    """Return the number of announced constraints, traced if they do not look at data."""
+    if problem.announced is None:
+        if given is not None:
+            raise ValueError(
+                f"announced_count: got {given}; expected None for a problem without announced "
+                "constraints"
+            )
+        return 0
+    if announced_needs_data(problem):
+        if given is None:
+            raise ValueError(
+                "announced_count: got None; expected the number of announced constraints, which "
+                "depends on the round's data: Player(..., announced_count=m)"
+            )
+        return arguments.count("announced_count", given)
+    found = int(_without_data(problem).shape[0])
+    if given is not None and given != found:
+        raise ValueError(f"announced_count: got {given}; expected {found}, as the problem has")
+    return found
+
+
+def check_announced_count(problem: Problem, decision: Any, data: Any, expected: int) -> None:
+    """Refuse data with which the number of announced constraints is another one."""
+    if problem.announced is None:
+        return
+    given = problem.given(data, decision)
+    found = traced(
+        "announced(x, z)", "announced", "z", problem.announced.values, decision, given
+    ).shape[0]
+    if found != expected:
+        raise ValueError(
+            f"z: got data with which announced(x, z) returns {found} values; expected {expected}"
+        )
+
+
+def heeded(learner: Learner, state: Any, announced: Constraints, domain: Domain, z: Any) -> Any:
+    """Return the learner's state with the decision that it plays once constraints are announced."""
+    return learner.heed(state, FullInformation(_no_loss, announced, domain, z))
+
+
+def _no_loss(x: jax.Array, z: Any) -> Any:
+    raise TypeError("the loss of a round is not known when its constraints are announced")

@@ -1,0 +1,1 @@
+"""A learner in live use: `player.py` first, then `steps.py`, what it remembers and its file."""

@@ -1,0 +1,106 @@
+"""The decision of a player's round if it is not the learner's own: announced constraints are
+enforced, or another was played."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments
+from ..play.announced import announced_needs_data
+from ..play.packing import Packing
+from ..problem.compatibility import cast_data
+from ..problem.problem import Problem
+from ..problem.programs import Programs
+from ..problem.tables import plain
+from .steps import heeded_step, moved_step
+
+__all__ = ["RoundDecision"]
+
+Array = np.ndarray[Any, Any]
+Begun = tuple[Any, Array]
+"""A state as arrays, and its first array in NumPy: the header, which contains the decision."""
+
+
+class RoundDecision:
+    """With which state and decision a player begins a round.
+
+    Arguments:
+        problem: the problem.
+        dtype: the float type of all computations.
+        programs: the compiled functions of the problem.
+        fixed: how learner, constraints and domain are packed.
+        state: how the state is packed.
+        header_size: how many numbers are before the state.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        dtype: Any,
+        programs: Programs,
+        fixed: Packing,
+        state: Packing,
+        header_size: int,
+    ) -> None:
+        self._problem, self._dtype = problem, dtype
+        self._heed = heeded_step(programs, fixed, state, header_size)
+        self._move = moved_step(programs, fixed, state, header_size)
+        self._begun: Begun | None = None  # for the round about to be played
+
+    def announce(self, z: Any, fixed: Any, arrays: Any, round: int) -> Begun:
+        """Enforce the constraints that the data `z` announce; return state and header."""
+        if self._problem.announced is None:
+            raise TypeError(
+                "announce: the problem has no announced constraints; expected taut.Problem(..., "
+                "announced=...)"
+            )
+        data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), plain(z))
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+            raise ValueError(
+                f"z: got a value that is not finite in round {round}; expected finite numbers"
+            )
+        self._begun = self._heeded(fixed, arrays, data)
+        return self._begun
+
+    def enforced(self, fixed: Any, arrays: Any, round: int) -> Begun:
+        """Return state and header after announced constraints were enforced; if they need data,
+        these must be announced."""
+        if self._begun is None:
+            if announced_needs_data(self._problem):
+                raise TypeError(
+                    f"decision: the announced constraints of round {round} are not known; call "
+                    "player.announce(z) before"
+                )
+            self._begun = self._heeded(fixed, arrays, None)
+        return self._begun
+
+    def _heeded(self, fixed: Any, arrays: Any, data: Any) -> Begun:
+        heeded = self._heed(*fixed, *arrays, data)
+        return heeded, np.asarray(heeded[0])
+
+    def played(self, decision: Any, fixed: Any, arrays: Any) -> Begun:
+        """Return state and header with the decision that was really played."""
+        given, shape = (
+            arguments.finite("played", self._problem.assemble(decision)),
+            self._problem.domain.shape,
+        )
+        if given.shape != shape:
+            raise ValueError(
+                f"played: got shape {given.shape}; expected {shape}, that of a decision"
+            )
+        x = jnp.asarray(given, self._dtype)
+        if not np.asarray(self._problem.domain.contains(x, 1e-9)):
+            raise ValueError(
+                f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected "
+                "a point inside"
+            )
+        moved = self._move(*fixed, *arrays, x)
+        return moved, np.asarray(moved[0])
+
+    def forget(self) -> None:
+        """The round is over: what was announced no longer applies."""
+        self._begun = None

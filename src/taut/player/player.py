@@ -1,0 +1,491 @@
+"""A learner in live use, one round at a time, with the same step function as the simulation."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import arguments, files
+from ..display import Displayed, Summary
+from ..engine import first_key, random_key, require_jax
+from ..learners import Learner
+from ..learners.registry import DEFAULT, as_learner, with_default
+from ..play.announced import check_announced, count_announced
+from ..play.packing import Packing, as_arrays
+from ..play.step import Remembered
+from ..play.with_feedback import check_covered, through
+from ..problem.compatibility import first_decision
+from ..problem.feasibility import check_feasible
+from ..problem.feedback import Feedback, as_feedback
+from ..problem.memory import shared_start
+from ..problem.problem import Problem
+from ..problem.programs import programs_of
+from ..runs.totals import RunningTotals, Totals
+from . import display as player_display
+from . import file as player_file
+from .checks import checked_data, checked_measurements, number_of_constraints, refuse
+from .copies import revived, unpickled
+from .data_types import DataTypes
+from .decision import RoundDecision
+from .extremes import COLUMNS, Extremes, RunningExtremes
+from .history import History
+from .steps import header, measured_step, revealed_step
+
+if TYPE_CHECKING:
+    from ..judge.certificate import Certificate
+
+__all__ = ["Player"]
+
+LOG = logging.getLogger(__name__)
+
+Array = np.ndarray[Any, Any]
+_unpickled = unpickled  # its name in pickles of earlier versions
+
+
+class Player(Displayed):
+    """A learner in live use: read `decision`, act on it, then `observe` what happened.
+
+    Arguments:
+        learner: the method with its parameters, or the name of one that needs no horizon. Without
+            it, `Player(problem)`, "half-space" plays.
+        problem: loss, constraints and domain.
+        x1: the first decision; by default the centre of the domain. All computations use its float
+            type.
+        count: the number of constraints, needed only when they depend on the round's data.
+        announced_count: the number of announced constraints, likewise.
+        feedback: what the learner sees of a round whose data `z` are observed, as in
+            `taut.simulate`; totals are those of the true loss and constraints. Measurements that
+            have errors already need no feedback: pass them to `observe`.
+        unproven: whether to play with feedback that no guarantee of the learner covers.
+        key: JAX random key for feedback and learners that draw random numbers; by default
+            `jax.random.key(0)`.
+
+    A bad observation is refused and leaves the player as it was. Several threads may use one
+    player: each observation is atomic, and so are saving and the totals. Players can be copied and
+    pickled.
+
+    >>> import jax.numpy as jnp, numpy as np, taut
+    >>> toy = taut.Problem(
+    ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    ... )
+    >>> player = taut.Player(taut.ClippedOGD(eta=0.1, sigma=4.0), toy)
+    >>> player.observe(np.array([1.0, 0.0]))
+    >>> player.decision.round(3).tolist()
+    [-0.1, 0.0]
+    >>> player.round, player.totals.violation.tolist()
+    (2, [0.0])
+    """
+
+    def __init__(
+        self,
+        learner: Learner | str | Problem = DEFAULT,
+        problem: Problem | None = None,
+        *,
+        x1: Any = None,
+        count: int | None = None,
+        announced_count: int | None = None,
+        feedback: Feedback | None = None,
+        unproven: bool = False,
+        key: jax.Array | None = None,
+    ) -> None:
+        require_jax()
+        learner, problem = with_default(learner, problem)
+        if isinstance(problem, Problem):
+            learner = as_learner(learner, problem, None)
+        if not isinstance(learner, Learner):
+            raise TypeError(
+                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of "
+                "one. The order is Player(learner, problem)"
+            )
+        if not isinstance(problem, Problem):
+            raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
+        self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
+        check_covered(learner, self.feedback, unproven)
+        check_announced((learner,), problem, feedback=self.feedback)
+        self._learned = number_of_constraints(problem, count)  # constraints that the learner sees
+        self._announced = count_announced(problem, announced_count)
+        self._count = self._announced + (
+            0 if problem.scored_constraints is problem.announced else self._learned
+        )
+        first = first_decision(problem, x1)
+        check_feasible(problem)
+        self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
+        self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
+        ready = as_arrays(through(learner, self.feedback), self._dtype)
+        before = shared_start(problem, None, first)
+        scored = None if problem.announced is None else problem.scored_constraints
+        fixed = problem.constraints, problem.domain, ready, scored, problem.announced
+        begun = ready.init(first, self._learned)
+        if ready.random:
+            begun = ready.seeded(
+                begun, first_key() if key is None else random_key("key", key, usual=True)
+            )
+        state = Remembered.around(begun, before)
+        packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
+        programs = programs_of(problem)
+        self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
+        self._reveal = revealed_step(
+            programs, problem.loss, packing, self._packing, self._seen.stop
+        )
+        self._measure = measured_step(programs, packing, self._packing, self._seen.stop)
+        self._round_decision = RoundDecision(
+            problem, self._dtype, programs, packing, self._packing, self._seen.stop
+        )
+        self._fixed = packing.pack_traced(fixed)
+        self._running = RunningTotals(self._count)
+        self._history = History(self._count, math.prod(self._shape))
+        start = np.asarray(first, float).ravel()
+        self._extremes = RunningExtremes(
+            self._shape, start, self._history.recent, self._history.decision_of
+        )
+        self._data = DataTypes(self._dtype)
+        self._asked: tuple[Any, Array, Any] | None = (
+            None  # the round of a request that was not observed yet
+        )
+        self._lock = threading.RLock()
+        self._set_state(state)
+
+    def _set_state(self, state: Any) -> None:
+        nothing = jnp.zeros(self._count, self._dtype)
+        decision = jnp.asarray(state.x, self._dtype)
+        self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, decision))
+        self._report = np.asarray(self._arrays[0])
+        self._round_decision.forget()
+
+    @property
+    def decision(self) -> Any:
+        """x_t, the decision to play now, as a NumPy array that the caller may change.
+
+        For a problem written in CVXPY with several variables, a dict of them by name. For a learner
+        that sees requests first, the decision for the last request. If announced constraints depend
+        on data, call `announce` before.
+        """
+        if self.problem.announced is not None:
+            with self._lock:
+                report = self._before_round()[1]
+        else:
+            asked = (
+                self._asked
+            )  # one read each: another thread's observation cannot come in between
+            report = self._report if asked is None else asked[1]
+        return self.problem.present(report[self._played].reshape(self._shape).copy())
+
+    @property
+    def points(self) -> Array:
+        """The points to play in this round, (k, *decision): the decision, or those around it that a
+        bandit learner plays."""
+        with self._lock:
+            state = Remembered.parts(self._packing.unpack(self._arrays, self._seen.stop)).learner
+        return np.stack(
+            [np.asarray(point) for point in through(self.learner, self.feedback).points(state)]
+        )
+
+    @property
+    def totals(self) -> Totals:
+        """Running totals of loss and violations. The total loss is NaN if a round was observed
+        without its loss."""
+        with self._lock:
+            return self._running.totals
+
+    @property
+    def round(self) -> int:
+        """The round about to be played, from 1."""
+        with self._lock:
+            return self._running.rounds + 1
+
+    @property
+    def history(self) -> History:
+        """Loss, constraint values and decision of the last rounds, and of some rounds before
+        them."""
+        return self._history
+
+    @property
+    def extremes(self) -> Extremes:
+        """The largest gradients, constraint values and loss differences of all rounds, with their
+        rounds."""
+        with self._lock:
+            return self._extremes.extremes
+
+    def certificate(self, **options: Any) -> Certificate:
+        """Return measured violations beside the guarantee, and the assumptions compared with all
+        rounds that were observed.
+
+        A player does not keep the data of its rounds. `certificate(stream=data)` with the data of
+        all rounds so far measures regret as well, and checks more assumptions.
+        """
+        from ..judge.live import certify_player
+
+        return certify_player(self, **options)
+
+    def state(self) -> dict[str, Any]:
+        """Return round, decision and totals as numbers and lists, which fit into JSON. Files are
+        written by `save`."""
+        with self._lock:
+            return player_display.as_numbers(self)
+
+    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
+
+        Arguments:
+            quantity: "loss", "excess" or "decision"; by default all three.
+            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
+                ones.
+
+        Returns the axes, or an array of three.
+        """
+        with self._lock:
+            return player_display.drawn(self, quantity, ax)
+
+    def _summary(self) -> Summary:
+        with self._lock:
+            return player_display.summary(self, self._report[self._played].reshape(self._shape))
+
+    def decide(self, z: Any) -> Any:
+        """Return the decision for the request `z`, for a learner that sees the request first; then
+        call `observe()`.
+
+        The round is not over until it is observed: without that, the next call of `decide` asks
+        again.
+        """
+        if not self.learner.request_first:
+            kind = type(self.learner).__name__
+            raise TypeError(
+                f"decide: {kind} decides before a round is revealed; read player.decision instead"
+            )
+        require_jax(tracing=False)
+        with self._lock:
+            self._asked = self._revealed(z, self._arrays)
+            decision = self._asked[1][self._played].reshape(self._shape).copy()
+        return self.problem.present(decision)
+
+    def announce(self, z: Any) -> Any:
+        """Reveal the data of announced constraints before the round; return the decision, which
+        satisfies them if possible.
+
+        Arguments:
+            z: data with which `announced(x, z)` or `announced(x, z, previous)` can be computed;
+                other data of the round may be missing. `observe(z)` gets all of them.
+
+        It may be called again before the round is observed. A player that is loaded from a file
+        needs it again.
+        """
+        require_jax(tracing=False)
+        with self._lock:
+            report = self._round_decision.announce(z, self._fixed, self._arrays, self.round)[1]
+            return self.problem.present(report[self._played].reshape(self._shape).copy())
+
+    def _before_round(self) -> tuple[Any, Array]:
+        """Return the state with which the round is played, and its header."""
+        if self.problem.announced is None:
+            return self._arrays, self._report
+        return self._round_decision.enforced(self._fixed, self._arrays, self.round)
+
+    def observe(
+        self,
+        z: Any = None,
+        *,
+        played: Any = None,
+        gradient: Any = None,
+        excess: Any = None,
+        jacobian: Any = None,
+        loss: float | None = None,
+    ) -> None:
+        """Reveal the round: either its data `z`, or measurements at the decision just played.
+
+        Arguments:
+            z: the data, as the problem's loss takes it; in shape and type like those of earlier
+                rounds.
+            gradient: a subgradient of the loss at the decision, of its shape.
+            excess: the constraint values g(x_t), shape (m,) or a number if m = 1.
+            jacobian: their gradients, shape (m, *decision) or that of the decision if m = 1.
+            loss: the loss itself, for the totals; optional.
+            played: what was really played, if an operator or an actuator changed the decision: a
+                point of the domain. The round is scored there, and the learner goes on from there.
+                Guarantees are about a learner's own decisions.
+
+        After `decide(z)`, for a learner that sees the request first, call it without arguments.
+        """
+        measured = gradient is not None or excess is not None or jacobian is not None
+        if self.learner.request_first:
+            with self._lock:
+                self._finish(measured or z is not None or loss is not None or played is not None)
+            return
+        if measured == (z is not None):
+            came = "both z and measurements" if measured else "neither z nor measurements"
+            raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
+        require_jax(tracing=False)
+        with self._lock:
+            before = (
+                self._before_round()
+                if played is None
+                else self._round_decision.played(played, self._fixed, self._arrays)
+            )
+            self._observe(before, z, measured, gradient, excess, jacobian, loss)
+            self._extremes.changed += played is not None
+
+    def _observe(
+        self,
+        before: tuple[Any, Array],
+        z: Any,
+        measured: bool,
+        gradient: Any,
+        excess: Any,
+        jacobian: Any,
+        loss: Any,
+    ) -> None:
+        if not measured:
+            if loss is not None:
+                raise TypeError(
+                    "loss: got a value beside z; expected it only beside gradient, excess and "
+                    "jacobian"
+                )
+            self._accept(*self._revealed(z, before[0]), before[1])
+            return
+        if self.problem.announced is not None:
+            raise TypeError(
+                "excess: got measurements for a problem with announced constraints; expected z"
+            )
+        numbers = checked_measurements(
+            gradient,
+            excess,
+            jacobian,
+            0.0 if loss is None else loss,
+            count=self._count,
+            shape=self._shape,
+            dtype=self._dtype,
+        )
+        arrays = self._measure(*self._fixed, *before[0], *numbers)
+        report = self._report_of(arrays)
+        scored = report[1 : self._played.start]
+        if loss is None:
+            scored = np.concatenate([[np.nan], scored[1:]])
+        self._history.add(scored, before[1][self._played])
+        self._arrays, self._report = arrays, report
+        self._running.add(scored)
+        self._extremes.add(report[self._seen])
+
+    def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
+        """Play the round with these data. Returns the state after it, its header and the data; the
+        player stays as it is."""
+        z = self.problem.arrange(z)
+        if (
+            type(z) is not np.ndarray or (z.shape, z.dtype) != self._data.array
+        ):  # rarely: walking a tree takes time
+            decision = self._report[self._played].reshape(self._shape)
+            z = checked_data(
+                self.problem, self._data, decision, (self._learned, self._announced), z
+            )
+        arrays = self._reveal(*self._fixed, *before, z)
+        return arrays, self._report_of(arrays), z
+
+    def _report_of(self, arrays: Any) -> Array:
+        report = np.asarray(
+            arrays[0]
+        )  # one array brings it all back: each transfer costs as much as the step
+        if report[0]:
+            refuse(int(report[0]), self.round)
+        return report
+
+    def _accept(self, arrays: Any, report: Array, z: Any, before: Array) -> None:
+        scored = report[1 : self._played.start]
+        self._history.add(scored, before[self._played])
+        self._arrays, self._report = arrays, report
+        self._round_decision.forget()
+        self._running.add(scored)
+        self._extremes.add(report[self._seen])
+        self._data.remember(z)
+
+    def _finish(self, given: bool) -> None:
+        """End the round of the last request."""
+        kind = type(self.learner).__name__
+        if given:
+            raise TypeError(
+                f"observe: {kind} sees the request first; call player.decide(z), then "
+                "player.observe()"
+            )
+        if self._asked is None:
+            raise TypeError(
+                f"observe: no request was made; {kind} needs player.decide(z) before "
+                "player.observe()"
+            )
+        self._accept(*self._asked, self._asked[1])
+        self._asked = None
+
+    def save(self, path: str | Path) -> None:
+        """Write the player to a file, atomically: a crash leaves the old file or the new one."""
+        files.write_arrays(arguments.path("path", path), *self._contents())
+
+    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return header and arrays of a file."""
+        with self._lock:
+            counts = self._learned, self._announced
+            header = player_file.header(
+                self.learner,
+                self.problem,
+                self.feedback,
+                counts,
+                self._dtype,
+                self._data.described(),
+            )
+            parts = {
+                "state": files.flat(self._packing.unpack(self._arrays, self._seen.stop)),
+                "totals": self._running.to_arrays(),
+                "history": self._history.to_arrays(),
+                "extremes": self._extremes.to_arrays(),
+            }
+            return header, player_file.as_arrays(parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy a player as its learner, its problem and the contents of its file."""
+        return unpickled, (self.learner, self.problem, *self._contents(), self.feedback)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        problem: Problem,
+        learner: Learner | None = None,
+        feedback: Feedback | None = None,
+    ) -> Player:
+        """Load a player that `save` wrote. It continues exactly where it stopped.
+
+        Arguments:
+            path: the file.
+            problem: the problem, because a file cannot hold its functions; domain and number of
+                constraints must match.
+            learner: if given, the file must have been written by this learner with these
+                parameters.
+            feedback: if given, the file must have been written with the same; needed only if it
+                contains functions.
+        """
+        saved, arrays = player_file.read(path, problem, learner)
+        feedback = player_file.saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
+        try:
+            player = revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"path: got {path}, damaged ({error}); expected a player that taut saved"
+            ) from error
+        LOG.info("loaded a player before round %d from %s", player.round, path)
+        return player
+
+    def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
+        """Set the state, the totals and the type of the data to those of a file."""
+        model = self._packing.unpack(self._arrays, self._seen.stop)
+        self._set_state(files.like(model, parts["state"]))
+        decision = self._report[self._played].reshape(self._shape)
+        if not np.isfinite(decision).all() or not self.problem.domain.contains(
+            jnp.asarray(decision), 1e-6
+        ):
+            raise ValueError("its decision is outside the domain")
+        self._running = RunningTotals.from_arrays(self._count, parts["totals"])
+        self._history.restore(parts["history"], self._running.rounds)
+        self._extremes.restore(parts["extremes"], self._running.rounds)
+        self._data.restore(saved.get("data"))

@@ -1,0 +1,1 @@
+"""Figures of runs, players and judgements, in one style."""

@@ -1,0 +1,254 @@
+"""The result of a simulation: labelled arrays, and what produced them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..display import Displayed, Grid, Summary, brief, number
+from ..learners import Learner
+from . import file as run_file
+from . import labels
+from .totals import Totals
+
+if TYPE_CHECKING:
+    import jax
+    import pandas
+    import xarray
+
+    from ..judge.certificate import Certificate
+    from ..problem.feedback import Feedback
+    from ..problem.problem import Problem
+    from ..problem.streams import Stream
+
+__all__ = ["Run", "Totals"]
+
+Array = np.ndarray[Any, Any]
+RECORDS = run_file.RECORDS
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Displayed):
+    """The result of one learner on one problem, for all seeds and rounds, or of all learners of a
+    sweep.
+
+    `loss` and `excess` (that of the largest constraint) have dims (seed, round); `decisions` and
+    `multipliers`, if recorded, hold rounds every, 2 every, 3 every, ... In a sweep all of them have
+    a leading dim `learner`.
+    """
+
+    learner: Learner | tuple[Learner, ...]
+    horizon: int
+    seeds: int
+    totals: Totals
+    final: Array
+    """The decision of the round after the last."""
+    loss: Array | None = None
+    excess: Array | None = None
+    decisions: Array | None = None
+    multipliers: Array | None = None
+    every: int = 1
+    version: str = ""
+    first: Array | None = None
+    """x_1."""
+    index: pandas.Index | None = None
+    """The index of the rounds, if the stream was a table that has one, for example times."""
+    constraint_names: tuple[str, ...] | None = None
+    coordinate_names: tuple[str, ...] | None = None
+    """Names of constraints and of the entries of a decision, if the problem has them."""
+    feedback: Feedback | None = None
+    """What the learner saw of a round; `None` for full information."""
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+    """The problem that was scored. Neither this nor the following fields are saved."""
+    played: Problem | None = field(default=None, repr=False, compare=False)
+    """The problem that was played, which may be a transform of it."""
+    stream: Stream | None = field(default=None, repr=False, compare=False)
+    key: jax.Array | None = field(default=None, repr=False, compare=False)
+    """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was
+    drawn."""
+
+    @property
+    def swept(self) -> bool:
+        """Whether the run is a sweep over several learners."""
+        return isinstance(self.learner, tuple)
+
+    def __getitem__(self, index: int) -> Run:
+        """Select one learner of a sweep."""
+        if not isinstance(self.learner, tuple):
+            raise TypeError(
+                "run[i] selects one learner of a sweep, but this run has only one learner."
+            )
+        picked: dict[str, Any] = {
+            name: getattr(self, name)[index]
+            for name in (*RECORDS, "final")
+            if getattr(self, name) is not None
+        }
+        return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
+
+    @staticmethod
+    def of_seeds(runs: Sequence[Run], stream: Stream) -> Run:
+        """Return one run of several that differ in the seed only; `stream` has the data of all
+        seeds."""
+        first, *others = runs
+        if not others:
+            return first
+        axis = int(first.swept)
+        names = (name for name in (*RECORDS, "final") if getattr(first, name) is not None)
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(run, name) for run in runs], axis=axis) for name in names
+        }
+        totals = Totals.of_seeds([run.totals for run in runs], axis)
+        return replace(first, seeds=len(runs), totals=totals, stream=stream, **joined)
+
+    def bare(self) -> Run:
+        """Return the run without problem, stream and random keys, as it would be loaded from a
+        file.
+
+        A bare run is small and can be pickled, whatever the problem's functions are. It has no
+        certificate.
+        """
+        return replace(self, problem=None, played=None, stream=None, key=None)
+
+    def certificate(self, **options: Any) -> Certificate:
+        """Measured regret and violations beside the guarantee, and the assumptions checked; see
+        `taut.certify`."""
+        from ..judge.certify import certify
+
+        return certify(self, **options)
+
+    def plot(
+        self,
+        quantity: str | None = None,
+        *,
+        ax: Any = None,
+        bound: float | None = None,
+        best: Any = None,
+        **line: Any,
+    ) -> Any:
+        """Draw a quantity over the rounds: the mean over the seeds as a line, their range shaded.
+
+        Arguments:
+            quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or
+                "regret", the cumulative loss minus that of the best fixed decision of all rounds;
+                by default the first three.
+            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
+                ones.
+            bound: a number to draw as a dashed line, for example a bound of a certificate.
+            best: for "regret", what `taut.hindsight(problem, stream)` returned; by default it is
+                computed.
+            line: options of the line, such as `color` and `label`.
+
+        Returns the axes, or an array of three. Without an index the horizontal axis counts rounds.
+        """
+        from ..plots.methods import plot_run
+
+        regret = None
+        if quantity == "regret" and not self.swept:
+            from ..judge.regret_curve import cumulative_regret
+
+            regret = cumulative_regret(self, best)
+        elif best is not None:
+            raise ValueError(
+                f"best: got {type(best).__name__} with quantity={quantity!r}; expected "
+                'quantity="regret"'
+            )
+        return plot_run(self, quantity, ax, bound, line, regret)
+
+    def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
+        """Return a tidy pandas table.
+
+        Arguments:
+            what: "rounds": one row per seed and round with the columns loss, excess and violation,
+                as far as they were recorded; "decisions" or "multipliers": one row per seed and
+                kept round, one column per entry; "totals": one row per seed and constraint.
+
+        With one seed and a stream that had an index, the table has the same index.
+        """
+        from .frames import run_frame
+
+        return run_frame(self, what)
+
+    def _summary(self) -> Summary:
+        learner = (
+            f"sweep of {len(self.learner)} learners"
+            if isinstance(self.learner, tuple)
+            else brief(self.learner)
+        )
+        recorded = [name for name in RECORDS if getattr(self, name) is not None]
+        facts = [
+            ("learner", learner),
+            *([] if self.feedback is None else [("feedback", repr(self.feedback))]),
+        ]
+        facts += [("recorded", ", ".join(recorded) or "totals only")]
+        if self.index is not None:
+            facts.append(("index", f"{self.index[0]} to {self.index[-1]}"))
+        totals, rows = self.totals, []
+        for name, values in (
+            ("loss", totals.loss),
+            ("clipped violation", totals.worst_violation),
+            ("peak violation", totals.peak.max(axis=-1)),
+            ("signed excess", totals.worst_excess),
+        ):
+            rows.append(
+                (name, number(np.mean(values)), number(np.min(values)), number(np.max(values)))
+            )
+        grid = Grid(
+            ("total of all rounds", "mean", "smallest", "largest"),
+            tuple(rows),
+            left=("total of all rounds",),
+        )
+        seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        return Summary(f"Run: {seeds} x {self.horizon} rounds", facts, (grid,))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """All arrays with labelled dims; `attrs` say what produced them.
+
+        The index of the rounds and the names of constraints and coordinates are coordinates of the
+        dataset.
+        """
+        return labels.add(self, self._to_xarray())
+
+    def _to_xarray(self) -> xarray.Dataset:
+        import xarray as xr
+
+        lead = ("learner", "seed") if self.swept else ("seed",)
+        axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))
+        rounds = np.arange(1, self.horizon + 1)
+        kept = rounds[self.every - 1 :: self.every]
+        out = xr.Dataset(attrs={"taut": json.dumps(run_file.header(self))})
+        for name, dims, coords in (
+            ("loss", ("round",), {"round": rounds}),
+            ("excess", ("round",), {"round": rounds}),
+            ("decisions", ("kept_round", *axes), {"kept_round": kept}),
+            ("multipliers", ("kept_round", "played_constraint"), {"kept_round": kept}),
+        ):
+            value = getattr(self, name)
+            if value is not None:
+                out[name] = xr.DataArray(value, dims=(*lead, *dims), coords=coords)
+        if self.first is not None:
+            out["first"] = xr.DataArray(self.first, dims=axes)
+        out["final"] = xr.DataArray(self.final, dims=(*lead, *axes))
+        for entry in fields(Totals):
+            value = getattr(self.totals, entry.name)
+            extra = ("constraint",) if value.ndim > len(lead) else ()
+            out[f"total_{entry.name}"] = xr.DataArray(value, dims=(*lead, *extra))
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what
+        produced it."""
+        run_file.write(path, run_file.content(labels.write(self, self._to_xarray())))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """Read a file that `save` wrote. The problem and the stream are not in it.
+
+        Damaged files are refused. Loading a file never runs code from it, nor reads other files
+        (see SECURITY.md).
+        """
+        return cls(**run_file.read(path))

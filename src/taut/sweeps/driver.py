@@ -1,0 +1,301 @@
+"""The driver: hands cells to workers in groups, collects what became of them, and survives the
+death of workers.
+
+Cells are pure and their files are written atomically, so a cell may be played more than once: the
+results have the same bits.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from ..engine import FLAG
+from .cell import Ready
+from .executors import Workers
+from .store import Played, Store
+from .task import Blobs, Error, Outcome, play_cells, play_task
+
+__all__ = ["Driver"]
+
+SECONDS = (0.5, 2.0)
+"""A task should take between these times. Short ones cost more to send than to play, long ones
+leave workers idle at the end."""
+UNKNOWN = 64
+"""Cells of a task, at most, while it is not known how long they take. A worker returns those that
+it has no time for."""
+TOGETHER = 3.0
+"""Seconds per worker that must be left to play of a program before its learners are tried side by
+side."""
+ATTEMPTS = 2
+"""How often a cell is played alone after the process that played it had died, before it counts as
+failed."""
+LOST, AGAIN = 5, 1.0
+"""How often in a row all workers may be lost before the sweep ends with an error, and seconds
+between two such losses."""
+GRACE = 120.0
+"""Seconds beyond twice the time limit after which the process of a cell is ended, if the executor
+can do that. A new process may need most of them to import JAX and to compile."""
+TICK = 0.5
+
+
+@dataclass
+class Task:
+    """Cells that were submitted together."""
+
+    cells: list[int]
+    begun: float
+    killed: bool = False
+
+
+class Driver:
+    """Plays cells with workers.
+
+    Arguments:
+        cells: what to play, by number.
+        identities: the names of their files by number, or an empty dictionary.
+        workers: the executor.
+        store: where files are written, or None.
+        settings: what workers set before they unpickle.
+        timeout: seconds per cell, or None.
+        done: called with each outcome.
+    """
+
+    def __init__(
+        self,
+        cells: dict[int, Ready],
+        identities: dict[int, str],
+        workers: Workers,
+        store: Store | None,
+        settings: dict[str, Any],
+        timeout: float | None,
+        done: Callable[[Outcome], None],
+    ) -> None:
+        self.cells, self.identities, self.workers, self.store = cells, identities, workers, store
+        self.settings, self.timeout, self.done = settings, timeout, done
+        self.waiting: dict[Any, deque[int]] = {}
+        """Cells that wait, by program, so that a task compiles one program only."""
+        order: dict[int, int] = {}
+        for number in sorted(
+            cells, key=lambda n: order.setdefault(id(cells[n].stream), len(order))
+        ):
+            self.waiting.setdefault(cells[number].program(), deque()).append(number)
+        self.suspects: deque[int] = deque()
+        """Cells whose worker died. They are played alone, to find the one that kills its
+        process."""
+        self.attempts: dict[int, int] = {}
+        self.running: dict[Future[Any], Task] = {}
+        self.finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self.rates: dict[Any, float] = {}
+        """Seconds per round and seed, by program."""
+        self.environments: list[dict[str, Any]] = []
+        self.blobs = Blobs()
+        self.losses = 0
+        self.last_loss = -AGAIN
+
+    def run(self) -> None:
+        """Play all cells."""
+        try:
+            while self._submit() or self.running:
+                try:
+                    future = self.finished.get(timeout=TICK)
+                except queue.Empty:
+                    self._end_overdue()
+                    continue
+                self._collect(future)
+        finally:
+            for future in self.running:
+                future.cancel()
+
+    def _submit(self) -> bool:
+        """Submit tasks while workers have room. Returns whether any cell still waits."""
+        room = max(1, self.workers.count()) * self.workers.ahead
+        while len(self.running) < room:
+            cells = self._next()
+            if not cells:
+                break
+            future = self._start(cells)
+            self.running[future] = Task(cells, time.monotonic())
+            future.add_done_callback(self.finished.put)
+        return bool(self.waiting or self.suspects)
+
+    def _next(self) -> list[int]:
+        """Choose the cells of the next task."""
+        if not self.waiting:
+            alone = (
+                self.workers.isolates or not self.running
+            )  # or it could take the worker of another cell with it
+            return [self.suspects.popleft()] if self.suspects and alone else []
+        running = {self.cells[task.cells[0]].program() for task in self.running.values()}
+        free = [key for key in self.waiting if key not in running] or list(self.waiting)
+        program = next(
+            (key for key in free if key in self.rates), free[0]
+        )  # finish what is compiled, then compile more
+        group = self.waiting[program]
+        left = sum(map(len, self.waiting.values()))
+        fair = max(1, left // (2 * max(1, self.workers.count())))
+        rate = self.rates.get(program)
+        if rate is None:
+            size = min(UNKNOWN, max(fair, 1))
+        else:
+            each = max(rate * self.cells[group[0]].work, 1e-6)
+            size = int(min(max(fair, SECONDS[0] / each), SECONDS[1] / each))
+        taken = [group.popleft() for _ in range(min(max(1, size), len(group)))]
+        if not group:
+            del self.waiting[program]
+        return taken
+
+    def _start(self, cells: Sequence[int]) -> Future[Any]:
+        if not self.workers.remote:
+            listed = [(number, self.identities.get(number), self.cells[number]) for number in cells]
+            return self.workers.submit(
+                play_cells, listed, self.store, self.timeout, self._pays(cells[0])
+            )
+        parts: list[Any] = []
+        contents: dict[str, bytes] = {}
+        for number in cells:
+            part, blobs = self.blobs.part(number, self.cells[number], self.identities.get(number))
+            parts.append(part)
+            contents |= blobs
+        folder = None if self.store is None else str(self.store.folder.absolute())
+        return self.workers.submit(
+            play_task, self.settings, folder, self.timeout, contents, parts, self._pays(cells[0])
+        )
+
+    def _pays(self, number: int) -> bool:
+        """Return whether so much is left of a cell's program that it pays to compile it for
+        learners side by side."""
+        program = self.cells[number].program()
+        left = sum(self.cells[waiting].work for waiting in self.waiting.get(program, ()))
+        return self.rates.get(program, 0.0) * left > TOGETHER * max(1, self.workers.count())
+
+    def _collect(self, future: Future[Any]) -> None:
+        task = self.running.pop(future)
+        error = CancelledByWorkers() if future.cancelled() else future.exception()
+        if error is not None:
+            self._lose(task, error)
+            return
+        self.losses = 0
+        result = future.result()
+        if self.workers.remote:
+            environment, outcomes = result
+            self._check(environment)
+        else:
+            outcomes = result
+        for outcome in outcomes:
+            self._note(outcome)
+        left = [
+            outcome.cell for outcome in outcomes if outcome.played is None and outcome.error is None
+        ]
+        if left:
+            self._wait(left)
+
+    def _note(self, outcome: Outcome) -> None:
+        if outcome.played is None and outcome.error is None:
+            return
+        cell = self.cells[outcome.cell]
+        if outcome.played is not None:
+            rate = outcome.played.seconds / cell.work
+            known = self.rates.get(cell.program(), rate)
+            self.rates[cell.program()] = min(
+                known, rate
+            )  # the first play of a program includes its compilation
+        self.done(outcome)
+
+    def _lose(self, task: Task, error: BaseException) -> None:
+        """A task ended without a result: keep the cells that were written, and play the others
+        again.
+
+        If a process died, its cells are played alone, because one of them may have killed it. If
+        the executor cancelled the task, as a cluster does whose scheduler was lost, nobody is
+        suspected.
+        """
+        self.workers.renew()
+        cancelled = isinstance(error, CancelledByWorkers) and not task.killed
+        if cancelled and time.monotonic() > self.last_loss + AGAIN:
+            self.losses, self.last_loss = self.losses + 1, time.monotonic()
+        if self.losses > LOST:
+            raise ConnectionError(
+                "executor: all workers were lost several times. Finished cells are kept in the "
+                "folder, if one was given: call taut.sweep again with the same arguments to go "
+                "on."
+            ) from error
+        alone = len(task.cells) == 1
+        for number in task.cells:
+            played = self._written(number)
+            if played is not None:
+                self.done(Outcome(number, played))
+            elif cancelled:
+                self._wait([number])
+            elif alone and self._is_failure(number, task, error):
+                self.done(Outcome(number, error=_described(error, task, self.timeout)))
+            else:
+                self.suspects.append(number)
+
+    def _is_failure(self, number: int, task: Task, error: BaseException) -> bool:
+        """Return whether a cell that was played alone, and whose task had no result, counts as
+        failed."""
+        self.attempts[number] = self.attempts.get(number, 0) + 1
+        return task.killed or not self.workers.lost(error) or self.attempts[number] >= ATTEMPTS
+
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Put cells of one program back to those that wait."""
+        self.waiting.setdefault(self.cells[numbers[0]].program(), deque()).extendleft(
+            reversed(numbers)
+        )
+
+    def _written(self, number: int) -> Played | None:
+        if self.store is None or number not in self.identities:
+            return None
+        played = self.store.read(self.identities[number], self.cells[number].kept)
+        return None if played is None else played.brief()
+
+    def _end_overdue(self) -> None:
+        """End processes whose task takes far longer than its cells may, for example in a compiled
+        loop without end."""
+        if self.timeout is None:
+            return
+        for future, task in self.running.items():
+            allowed = self.workers.ahead * (
+                2 * self.timeout * len(task.cells) + GRACE
+            )  # a task may wait for another
+            if not task.killed and time.monotonic() - task.begun > allowed:
+                task.killed = self.workers.kill(future)
+
+    def _check(self, environment: dict[str, Any]) -> None:
+        """Raise an error if workers compute in different ways."""
+        if environment in self.environments:
+            return
+        self.environments.append(environment)
+        first = self.environments[0]
+        for name in ("x64", "whole loops", "backend", "machine"):
+            if environment[name] != first[name]:
+                raise RuntimeError(
+                    f"executor: got workers with {name} {first[name]} (process {first['pid']} on "
+                    f"{first['host']}) and {environment[name]} (process {environment['pid']} on "
+                    f"{environment['host']}); expected one setting, because results would differ. "
+                    "If JAX ran on a worker before taut was imported, start the workers anew, or "
+                    "with XLA_FLAGS=" + FLAG
+                )
+
+
+class CancelledByWorkers(Exception):
+    """A future was cancelled by the executor, for example because the scheduler of a cluster was
+    lost."""
+
+
+def _described(error: BaseException, task: Task, timeout: float | None) -> Error:
+    if task.killed:
+        text = (
+            "The process was ended because the cell took far longer than the time limit of "
+            f"{timeout:g} s."
+        )
+        return Error("TimeoutError", text, "", exception=TimeoutError(text))
+    described = Error.of(error, "", pickled=False)
+    prefix = "The process that played this cell alone ended, more than once. "
+    return Error(described.kind, prefix + described.message, described.traceback, "", error)

@@ -1,0 +1,230 @@
+"""What a sweep returns: the totals of every cell, the cells that failed and why, and runs on
+demand."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import arguments
+from ..display import Displayed, Grid, Summary
+from ..engine import Array
+from ..problem.streams import as_stream
+from ..runs.run import Run
+from .cell import Ready, is_recipe, make_stream
+from .store import Played, Store
+from .task import Error
+
+if TYPE_CHECKING:
+    import pandas
+
+    from .cell import Cell
+
+__all__ = ["Failure", "Sweep"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that failed: its name, the error, and where it happened."""
+
+    name: str
+    kind: str
+    """The class of the error."""
+    message: str
+    traceback: str
+    where: str = ""
+    """The machine."""
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """The exception itself, if it is known in this process."""
+
+    @classmethod
+    def of(cls, name: str, error: Error) -> Failure:
+        """Return the failure that a worker reported."""
+        exception = error.exception
+        if isinstance(exception, bytes):
+            try:
+                exception = pickle.loads(exception)
+            except Exception:  # its class may not exist here
+                exception = None
+        return cls(name, error.kind, error.message, error.traceback, error.where, exception)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(Displayed):
+    """The result of `taut.sweep`. `sweep["name"]` is the run of a cell, `sweep.to_pandas()` a table
+    of all cells."""
+
+    names: tuple[str, ...]
+    cells: Mapping[str, Cell]
+    failed: tuple[Failure, ...]
+    """Cells that failed, with their errors."""
+    played: int
+    """How many cells were played by this call. The others were played before, or failed."""
+    folder: Path | None
+    environments: tuple[Mapping[str, Any], ...]
+    """What the worker processes computed with; empty for threads."""
+    notes: tuple[str, ...] = ()
+    _played: Mapping[str, Played] = field(default_factory=dict)
+    _ready: Mapping[str, Ready] = field(default_factory=dict)
+    _identities: Mapping[str, str] = field(default_factory=dict)
+    _options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Run:
+        """Return the run of a cell, with its problem and stream, so that it has a certificate."""
+        arguments.one_of("name", name, self.names)
+        failed = next((one for one in self.failed if one.name == name), None)
+        if failed is not None:
+            raise failed.exception or RuntimeError(str(failed))
+        played = self._played[name]
+        if played.kept is not None:
+            return played.kept
+        if self.folder is not None:
+            store, identity = Store(self.folder), self._identities[name]
+            stored = store.read(identity, self._ready[name].kept)
+            if stored is None:
+                raise FileNotFoundError(
+                    f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; "
+                    "call resume() to play it again"
+                )
+            played = stored
+        return _attached(played.run(), self._ready[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def measures(self, name: str) -> dict[str, Array]:
+        """Return what the cell's `measure` returned."""
+        arguments.one_of("name", name, self.names)
+        return self._played[name].measures if name in self._played else {}
+
+    def check(self) -> Sweep:
+        """Raise the error of the first cell that failed; return the sweep if none did."""
+        for failure in self.failed:
+            raise failure.exception or RuntimeError(f"{failure}\n{failure.traceback}")
+        return self
+
+    def resume(self, *, executor: Any = None, retry: bool = False, **options: Any) -> Sweep:
+        """Call `taut.sweep` again with the same cells and folder; with `retry`, also play cells
+        that failed."""
+        from .sweep import sweep
+
+        given = {**self._options, **options, "retry": retry}
+        return sweep(list(self.cells.values()), executor, folder=self.folder, **given)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a table with one row per cell and seed: tags, totals over all rounds, and
+        measures.
+
+        Measures that are neither a number nor one number per seed are left out; see `measures`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of the table."""
+        found = []
+        for name in self.names:
+            if name in self._played:
+                found += _rows(
+                    name, self.cells[name], self._played[name], self._identities.get(name)
+                )
+        return found
+
+    def _summary(self) -> Summary:
+        done = len(self._played)
+        facts = [
+            ("played", f"{done} of {len(self.names)} cells, {self.played} of them by this call")
+        ]
+        if self.folder is not None:
+            facts.append(("folder", str(self.folder)))
+        if self.environments:
+            hosts = {str(one["host"]) for one in self.environments}
+            facts.append(
+                ("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)")
+            )
+        grids = []
+        if self.failed:
+            shown = tuple(
+                (one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10]
+            )
+            grids = [
+                Grid(
+                    ("failed cell", "error", "message"),
+                    shown,
+                    left=("failed cell", "error", "message"),
+                )
+            ]
+        more = (
+            [f"{len(self.failed) - 10} more cells failed: see .failed"]
+            if len(self.failed) > 10
+            else []
+        )
+        return Summary(f"Sweep of {len(self.names)} cells", facts, grids, (*more, *self.notes))
+
+
+def _rows(name: str, cell: Cell, played: Played, identity: str | None) -> list[dict[str, Any]]:
+    totals, header = played.totals, played.header
+    kind = header["learners"][0]["kind"]
+    rows = []
+    for seed in range(int(header["seeds"])):
+        measures = {
+            label: value.item() if value.ndim == 0 else value[seed].item()
+            for label, value in played.measures.items()
+            if value.ndim == 0 or value.shape == (header["seeds"],)
+        }
+        rows.append(
+            {
+                "name": name,
+                "cell": identity or "",
+                "learner": cell.learner if isinstance(cell.learner, str) else kind,
+                **cell.tags,
+                "horizon": header["horizon"],
+                "seeds": header["seeds"],
+                "seed": seed,
+                "loss": float(totals.loss[seed]),
+                "violation": float(totals.worst_violation[seed]),
+                "squared violation": float(totals.worst_squared[seed]),
+                "peak violation": float(np.max(totals.peak[seed])),
+                "excess": float(totals.worst_excess[seed]),
+                **measures,
+                "seconds": played.seconds,
+            }
+        )
+    return rows
+
+
+def _attached(run: Run, cell: Ready) -> Run:
+    """Return the run with the problem, the stream and the feedback of its cell."""
+    import jax
+
+    from ..play.simulate import random_keys
+    from ..play.with_feedback import through
+
+    data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
+    problem = cell.problem.for_data(data)
+    stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
+    keys: jax.Array | None = random_keys(
+        cell.key, stream, through(cell.learner, cell.feedback).random
+    )
+    score = None if cell.score is None else cell.score.for_data(data)
+    return replace(
+        run,
+        learner=cell.learner,
+        problem=score or problem,
+        played=problem,
+        stream=stream,
+        feedback=cell.feedback,
+        key=keys,
+    )

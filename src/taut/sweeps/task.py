@@ -1,0 +1,357 @@
+"""What a worker does: set JAX up, unpickle, play cells, and write their files.
+
+A task consists of bytes and plain values only. JAX is set up before anything is unpickled, because
+arrays of a user's function would otherwise be cut to 32 bits. Unpickled problems are kept by the
+checksum of their bytes: the same object again means the same compiled program again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import platform
+import sys
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from importlib import metadata
+from typing import Any
+
+import jax
+
+from .. import engine
+from ..play.deadline import deadline
+from ..play.simulate import simulate
+from ..runs.run import Run
+from .cell import Ready, is_recipe, make_stream
+from .store import Played, Store, measured, run_arrays
+from .together import WIDTH, alike, verdict
+
+__all__ = ["Blobs", "Error", "Outcome", "environment", "play_cells", "play_task", "settings"]
+
+BUDGET = 3.0
+"""Seconds after which a task plays no further cell and returns those that are left."""
+OBJECTS = 64
+"""Unpickled problems and streams that a process keeps."""
+RECIPES = 8
+"""Streams made by recipes that a process keeps."""
+_objects: OrderedDict[Any, Any] = OrderedDict()
+_lock = threading.RLock()
+SENT = tuple(
+    entry.name for entry in fields(Ready) if entry.name not in ("problem", "score", "stream")
+)
+
+
+@dataclass(frozen=True)
+class Error:
+    """Why a cell failed."""
+
+    kind: str
+    message: str
+    traceback: str
+    where: str = ""
+    exception: bytes | BaseException | None = None
+    """The exception itself, pickled if it came from another process and can be pickled."""
+
+    @classmethod
+    def of(cls, error: BaseException, where: str, pickled: bool) -> Error:
+        """Describe an exception."""
+        kept: bytes | BaseException | None = error
+        if pickled:
+            try:
+                kept = pickle.dumps(error)
+                pickle.loads(kept)
+            except Exception:  # many exceptions cannot be restored from their arguments
+                kept = None
+        text = "".join(traceback.format_exception(error))
+        return cls(type(error).__name__, str(error), text, where, kept)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one cell: played, failed, or neither if the task had no time left for it."""
+
+    cell: int
+    played: Played | None = None
+    error: Error | None = None
+
+
+def settings(cache: str | None) -> dict[str, Any]:
+    """Return what a worker must set or check before it unpickles anything, as plain values."""
+    return {"x64": bool(jax.config.read("jax_enable_x64")), "cache": cache, "versions": versions()}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that must agree, because other ones compute other bits or cannot read the
+    pickles."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    found = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    return {"python": python, "taut": engine.VERSION, **found}
+
+
+def environment() -> dict[str, Any]:
+    """Return what a process computes with. The driver refuses a mix."""
+    return {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "x64": bool(jax.config.read("jax_enable_x64")),
+        "whole loops": engine.compiles_whole_loops(),
+        "backend": jax.default_backend(),
+        "machine": platform.machine(),
+    }
+
+
+@contextmanager
+def _prepared(wanted: Mapping[str, Any]) -> Iterator[None]:
+    """Set up JAX in this thread as in the process that began the sweep, or raise an error if that
+    is impossible."""
+    engine.require_jax()
+    found = versions()
+    other = [
+        f"{name} {found[name]} instead of {known}"
+        for name, known in wanted["versions"].items()
+        if found[name] != known
+    ]
+    if other:
+        raise RuntimeError(
+            f"executor: got a worker on {platform.node()} with {', '.join(other)}; expected the "
+            "versions of the process that began the sweep, because other versions give other "
+            "results"
+        )
+    if wanted["cache"] is not None and engine.cache_folder() != wanted["cache"]:
+        engine.cache(wanted["cache"])
+    with _Precision.shared(wanted["x64"]):
+        yield
+
+
+class _Precision:
+    """The precision of JAX in this process while tasks run. Tasks with another precision wait until
+    they have ended."""
+
+    changed = threading.Condition()
+    tasks = 0
+    before = False
+
+    @classmethod
+    @contextmanager
+    def shared(cls, x64: bool) -> Iterator[None]:
+        """Compute with 64 or 32 bits, and restore the setting of the process when no task is
+        left."""
+        with cls.changed:
+            cls.changed.wait_for(lambda: not cls.tasks or jax.config.read("jax_enable_x64") == x64)
+            if not cls.tasks:
+                cls.before = jax.config.read("jax_enable_x64")
+                jax.config.update("jax_enable_x64", x64)
+            cls.tasks += 1
+        try:
+            yield
+        finally:
+            with cls.changed:
+                cls.tasks -= 1
+                if not cls.tasks:
+                    jax.config.update("jax_enable_x64", cls.before)
+                    cls.changed.notify_all()
+
+
+class Blobs:
+    """Pickles of problems and streams by checksum, made once per object."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, bytes, Any]] = {}
+
+    def of(self, value: Any) -> tuple[str, bytes]:
+        """Return checksum and pickle of an object."""
+        if id(value) not in self._known:
+            content = _cloudpickle().dumps(value)
+            self._known[id(value)] = (hashlib.sha256(content).hexdigest(), content, value)
+        checksum, content, _ = self._known[id(value)]
+        return checksum, content
+
+    def part(
+        self, number: int, cell: Ready, identity: str | None
+    ) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return one cell of a task, and the pickles that it refers to."""
+        names, contents = {}, {}
+        for name in ("problem", "score", "stream"):
+            value = getattr(cell, name)
+            if value is not None:
+                names[name], content = self.of(value)
+                contents[names[name]] = content
+        rest = _cloudpickle().dumps({name: getattr(cell, name) for name in SENT})
+        return {"cell": number, "identity": identity, "objects": names, "rest": rest}, contents
+
+
+def _cloudpickle() -> Any:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise ImportError(
+            "executor: other processes need the package cloudpickle, which is not installed. "
+            "Install it with: "
+            'pip install "taut[cluster]"'
+        ) from None
+    return cloudpickle
+
+
+def play_task(
+    wanted: Mapping[str, Any],
+    folder: str | None,
+    timeout: float | None,
+    blobs: Mapping[str, bytes],
+    parts: Sequence[Any],
+    together: bool,
+) -> tuple[dict[str, Any], list[Outcome]]:
+    """Play cells that came as bytes. Returns the environment of this process, and what became of
+    each cell."""
+    with _prepared(wanted):
+        cells: list[tuple[int, str | None, Any]] = []
+        for part in parts:
+            try:
+                found = {
+                    name: _interned(wanted["x64"], key, blobs[key])
+                    for name, key in part["objects"].items()
+                }
+                cell: Any = Ready(**({"score": None} | found), **pickle.loads(part["rest"]))
+            except Exception as error:  # whatever a user's module raises when it is imported here
+                cell = Error.of(error, platform.node(), pickled=True)
+            cells.append((part["cell"], part["identity"], cell))
+        store = None if folder is None else Store(folder)
+        return environment(), play_cells(cells, store, timeout, together, pickled=True)
+
+
+def _interned(x64: bool, checksum: str, content: bytes) -> Any:
+    """Unpickle an object, or return the one that the same bytes gave before."""
+    with _lock:
+        key = x64, checksum
+        if key not in _objects:
+            _objects[key] = pickle.loads(content)
+            while len(_objects) > OBJECTS:
+                _objects.popitem(last=False)
+        _objects.move_to_end(key)
+        return _objects[key]
+
+
+def play_cells(
+    cells: Sequence[tuple[int, str | None, Any]],
+    store: Store | None,
+    timeout: float | None,
+    together: bool = False,
+    pickled: bool = False,
+) -> list[Outcome]:
+    """Play cells (number, identity, cell or the error that it already has) while there is time.
+
+    Arguments:
+        cells: what to play.
+        store: where to write files, or None.
+        timeout: seconds per cell, or None.
+        together: whether there is so much to play that it pays to try cells side by side.
+        pickled: whether results go to another process.
+    """
+    begun = time.monotonic()
+    outcomes: list[Outcome] = []
+    streams: OrderedDict[int, Any] = OrderedDict()
+    play = functools.partial(
+        _play, timeout=timeout, streams=streams, here=store is None and not pickled
+    )
+
+    def keep(number: int, identity: str | None, played: Played) -> None:
+        if store is not None and identity is not None:
+            store.write(identity, played.header, played.arrays, played.seconds)
+            played = played.brief()
+        outcomes.append(Outcome(number, played))
+
+    def one(number: int, identity: str | None, cell: Any) -> Played | None:
+        if isinstance(cell, Error):
+            outcomes.append(Outcome(number, error=cell))
+            return None
+        try:
+            (played,) = play([cell])
+            keep(number, identity, played)
+            return played
+        except Exception as error:  # the sweep goes on, and lists the error with its cell
+            outcomes.append(Outcome(number, error=Error.of(error, platform.node(), pickled)))
+            return None
+
+    while len(outcomes) < len(cells):
+        if outcomes and time.monotonic() - begun > BUDGET:
+            return outcomes + [Outcome(number) for number, _, _ in cells[len(outcomes) :]]
+        group = cells[len(outcomes) : len(outcomes) + WIDTH]
+        listed = [cell for _, _, cell in group]
+        if not together or len(group) < WIDTH or not alike(listed):
+            one(*group[0])
+            continue
+        known = verdict(listed[0])
+        if known.same:
+            try:
+                found = play(listed)
+            except Exception:  # one of them fails: find out which
+                found = []
+            for (number, identity, _), played in zip(group, found, strict=False):
+                keep(number, identity, played)
+            if found:
+                continue
+        alone = [one(*entry) for entry in group]
+        done = [played for played in alone if played is not None]
+        if known.same is None and len(done) == WIDTH:
+            known.judge(done, functools.partial(play, listed))
+    return outcomes
+
+
+def _play(
+    cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[int, Any], here: bool
+) -> list[Played]:
+    """Play one cell, or several that are alike side by side."""
+    begun = time.perf_counter()
+    first, several = cells[0], len(cells) > 1
+    with deadline(None if timeout is None else timeout * len(cells)):
+        run = simulate(
+            [cell.learner for cell in cells] if several else first.learner,
+            first.problem,
+            _stream(first.stream, streams),
+            horizon=first.horizon,
+            seeds=first.seeds,
+            key=first.key,
+            x1=first.x1,
+            record=first.record,
+            every=first.every,
+            chunk=first.chunk,
+            score=first.score,
+            feedback=first.feedback,
+            unproven=first.unproven,
+        )
+        seconds = (time.perf_counter() - begun) / len(cells)
+        runs = [run[i] for i in range(len(cells))] if several else [run]
+        found = [measured(run, cell.measure) for run, cell in zip(runs, cells, strict=True)]
+        runs = [
+            run if cell.keep else _without_records(run)
+            for run, cell in zip(runs, cells, strict=True)
+        ]
+    if here:
+        return [
+            Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)
+        ]
+    return [
+        Played(*run_arrays(run, measures), seconds)
+        for run, measures in zip(runs, found, strict=True)
+    ]
+
+
+def _without_records(run: Run) -> Run:
+    return replace(run, loss=None, excess=None, decisions=None, multipliers=None)
+
+
+def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:
+    """Return a stream; that of a recipe is made once for all cells of a task that share it."""
+    if not is_recipe(stream):
+        return stream
+    if id(stream) not in made:
+        made[id(stream)] = make_stream(stream)
+        while len(made) > RECIPES:
+            made.popitem(last=False)
+    return made[id(stream)]
