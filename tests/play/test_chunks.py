@@ -10,8 +10,8 @@ from small_games import ALL, FOUR, GAME, WIDE, assert_bit_equal, targets
 from taut.play import chunks, layout
 from taut.play.buffers import aligned
 from taut.play.compile_key import RECORDS
-from taut.play.layout import default_chunk_length, without_waste
-from taut.play.loop import count_compiled
+from taut.play.simulation import default_chunk_length, without_waste
+from taut.play.compile import count_compiled
 from taut.play.replay import revealed_data
 from taut.runs.run import RECORDS as PUBLIC
 

@@ -14,7 +14,7 @@ from taut import jax_internals
 from taut.learners.step_experts import StepExperts
 from taut.play import kernel, layout
 from taut.play.compile_key import CompileKey
-from taut.play.loop import count_compiled
+from taut.play.compile import count_compiled
 from taut.play.with_feedback import WithFeedback
 from taut.problem.programs import programs_of
 
