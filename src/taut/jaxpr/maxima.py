@@ -16,12 +16,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from ..jax_internals import bind
 from .walk import bodies, equations, evaluate, is_float
 
-__all__ = ["by_index", "entry_of_largest"]
+__all__ = ["by_index", "entry_of_largest", "place_of_largest"]
 
+FEW = 16
+"""Entries up to which `argmax` is as fast as anything else."""
 INLINED = frozenset(("closed_call", "core_call", "jit", "pjit"))
 """Calls that are evaluated in place. Functions with derivatives of their own are left alone."""
 
@@ -42,12 +45,49 @@ def by_index(function: Callable[..., Any]) -> Callable[..., Any]:
     return evaluated
 
 
+def place_of_largest(values: jax.Array) -> jax.Array:
+    """Return the place of a largest entry of a vector: the first one, where several are equal.
+
+    On a CPU `argmax` takes several times longer than to look for the entries that are not below the
+    maximum. None is found if the compiler computes the entries again with another rounding; only
+    then `argmax` is needed.
+    """
+    values = lax.stop_gradient(values)
+    count = values.shape[0]
+    if count <= FEW:
+        return lax.argmax(values, 0, jnp.int32)
+    return _place(values)
+
+
+@custom_vmap
+def _place(values: jax.Array) -> jax.Array:
+    place = _guess(values)
+    return lax.cond(
+        place < values.shape[0], lambda: place, lambda: lax.argmax(values, 0, jnp.int32)
+    )
+
+
+@_place.def_vmap
+def _places(size: int, batched: list[bool], values: jax.Array) -> tuple[jax.Array, bool]:
+    """Look at several vectors at once; `argmax` is needed for all or for none of them."""
+    places = jax.vmap(_guess)(values)
+    found = jnp.all(places < values.shape[1])
+    return lax.cond(found, lambda: places, lambda: lax.argmax(values, 1, jnp.int32)), True
+
+
+def _guess(values: jax.Array) -> jax.Array:
+    """Return the first entry that is not below the maximum, or the number of entries."""
+    below = values - jnp.max(values)
+    places = lax.iota(jnp.int32, values.shape[0])
+    return jnp.min(jnp.where(below >= 0, places, values.shape[0]))
+
+
 def entry_of_largest(values: jax.Array) -> jax.Array:
     """Return the one-hot vector of the first largest entry of a vector."""
     if values.shape[0] == 1:
         return jnp.ones_like(values)
-    largest = lax.argmax(values, 0, jnp.int32)
-    return (lax.iota(jnp.int32, values.shape[0]) == largest).astype(values.dtype)
+    places = lax.iota(jnp.int32, values.shape[0])
+    return (places == place_of_largest(values)).astype(values.dtype)
 
 
 def _rule(equation: Any, operands: list[Any]) -> Any:
@@ -94,7 +134,10 @@ def _extreme_jvp(axes: tuple[int, ...], largest: bool, primals: Any, tangents: A
     others = tuple(axis for axis in range(u.ndim) if axis not in axes)
     shape = (*(u.shape[axis] for axis in others), -1)
     rows, slopes = (jnp.reshape(jnp.transpose(a, (*others, *axes)), shape) for a in (u, du))
-    place = (lax.argmax if largest else lax.argmin)(rows, rows.ndim - 1, jnp.int32)
+    find = place_of_largest
+    for _ in others:
+        find = jax.vmap(find)
+    place = find(rows if largest else -rows)
     chosen = lax.broadcasted_iota(jnp.int32, rows.shape, rows.ndim - 1) == place[..., None]
     return _extreme(u, axes, largest), jnp.sum(jnp.where(chosen, slopes, 0), axis=-1)
 
