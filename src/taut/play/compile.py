@@ -119,7 +119,8 @@ def _compile(
         _Count.compiled += 1
 
     def call(*arguments: Any) -> Any:
-        return jax.tree.unflatten(results[0], executable(*jax.tree.leaves(arguments)))
+        outputs = executable(*jax.tree.leaves(arguments))
+        return jax.tree.unflatten(results[0], outputs[: results[0].num_leaves])
 
     return call
 

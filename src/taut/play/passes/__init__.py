@@ -45,7 +45,8 @@ class Pass(Protocol):
         """Return a function that computes the same as the one that plays a round."""
 
     def of_program(self, program: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that computes the same as the one that plays a chunk."""
+        """Return a function of arrays that computes the same as the one that plays a chunk, and
+        may return further arrays behind its results."""
 
 
 PASSES: tuple[Pass, ...] = (REDUCTIONS, OPTIONS, KERNEL)

@@ -88,7 +88,7 @@ class Kernel:
             if not all(leaf.size for leaf in leaves):
                 raise NoKernel("an array without entries")
             check_for_kernel(jax.make_jaxpr(called)(*leaves))
-            return mark_call(called(*leaves))[:-1]  # traced once only
+            return mark_call(called(*leaves))  # traced once only
 
         return in_one_kernel
 
