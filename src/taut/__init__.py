@@ -38,6 +38,7 @@ from .learners import (
     register_learner,
 )
 from .play.simulate import simulate
+from .play.step import announce, init, step
 from .play.threads import simulate_all
 from .player.player import Player
 from .problem.constants import Constants
@@ -105,12 +106,14 @@ __all__ = [
     "TwoPoint",
     "__version__",
     "adversary",
+    "announce",
     "bounds",
     "certify",
     "compare",
     "engine",
     "from_cvxpy",
     "hindsight",
+    "init",
     "learner",
     "learner_dataclass",
     "log_sum_exp",
@@ -127,6 +130,7 @@ __all__ = [
     "smoothed",
     "squared",
     "steady",
+    "step",
     "sweep",
     "tightened",
 ]

@@ -128,7 +128,7 @@ class Player(Displayed):
         self._layout = Layout(
             Packing.of(fixed, self._dtype), Packing.of(state, self._dtype), self._seen.stop
         )
-        packed = self._layout.fixed.pack(fixed)
+        packed = jax.device_put(self._layout.fixed.pack(fixed))
         self._steps = Steps(problem, ready, self._layout, packed)
         self._round_decision = RoundDecision(problem, self._dtype, self._steps)
         self._running = RunningTotals(self._count)
@@ -138,6 +138,8 @@ class Player(Displayed):
             self._shape, start, self._history.recent, self._history.decision_of
         )
         self._data = DataTypes(self._dtype)
+        # Whether arrays are played as they are. Models written in CVXPY arrange them.
+        self._takes_arrays = type(problem).arrange is Problem.arrange
         self._asked: tuple[Any, Array, Any] | None = (
             None  # the round of a request that was not observed yet
         )
@@ -314,32 +316,28 @@ class Player(Displayed):
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
         require_jax(tracing=False)
         with self._lock:
-            before = (
-                self._before_round()
-                if played is None
-                else self._round_decision.played(played, self._arrays)
-            )
-            self._observe(before, z, measured, gradient, excess, jacobian, loss)
-            self._extremes.changed += played is not None
-
-    def _observe(
-        self,
-        before: tuple[Any, Array],
-        z: Any,
-        measured: bool,
-        gradient: Any,
-        excess: Any,
-        jacobian: Any,
-        loss: Any,
-    ) -> None:
-        if not measured:
-            if loss is not None:
+            before = self._arrays, self._report
+            if played is not None:
+                before = self._round_decision.played(played, self._arrays)
+            elif self.problem.announced is not None:
+                before = self._before_round()
+            if measured:
+                self._measured(before, gradient, excess, jacobian, loss)
+            elif loss is not None:
                 raise TypeError(
                     "loss: got a value beside z; expected it only beside gradient, excess and "
                     "jacobian"
                 )
-            self._accept(*self._revealed(z, before[0]), before[1])
-            return
+            else:
+                arrays, report, data = self._revealed(z, before[0])
+                self._accept(arrays, report, before[1])
+                self._data.remember(data)
+            self._extremes.changed += played is not None
+
+    def _measured(
+        self, before: tuple[Any, Array], gradient: Any, excess: Any, jacobian: Any, loss: Any
+    ) -> None:
+        """Play the round with measurements."""
         if self.problem.announced is not None:
             raise TypeError(
                 "excess: got measurements for a problem with announced constraints; expected z"
@@ -354,45 +352,39 @@ class Player(Displayed):
             dtype=self._dtype,
         )
         arrays = self._steps.take(measured_step, before[0], *numbers)
-        report = self._report_of(arrays)
-        scored = report[1 : self._played.start]
-        if loss is None:
-            scored = np.concatenate([[np.nan], scored[1:]])
-        self._history.add(scored, before[1][self._played])
-        self._arrays, self._report = arrays, report
-        self._running.add(scored)
-        self._extremes.add(report[self._seen])
+        report = np.asarray(arrays[0])
+        if report[0]:
+            refuse(int(report[0]), self.round)
+        self._accept(arrays, report, before[1], without_loss=loss is None)
 
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the
         player stays as it is."""
-        z = self.problem.arrange(z)
-        if (
-            type(z) is not np.ndarray or (z.shape, z.dtype) != self._data.array
-        ):  # rarely: walking a tree takes time
+        usual = type(z) is np.ndarray and (z.shape, z.dtype) == self._data.array
+        if not usual or not self._takes_arrays:  # rarely: walking a tree takes time
             decision = self._report[self._played].reshape(self._shape)
-            z = checked_data(
-                self.problem, self._data, decision, (self._learned, self._announced), z
-            )
+            counts = self._learned, self._announced
+            arranged = self.problem.arrange(z)
+            z = checked_data(self.problem, self._data, decision, counts, arranged)
         arrays = self._steps.take(revealed_step, before, z)
-        return arrays, self._report_of(arrays), z
-
-    def _report_of(self, arrays: Any) -> Array:
-        report = np.asarray(
-            arrays[0]
-        )  # one array brings it all back: each transfer costs as much as the step
+        report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
             refuse(int(report[0]), self.round)
-        return report
+        return arrays, report, z
 
-    def _accept(self, arrays: Any, report: Array, z: Any, before: Array) -> None:
+    def _accept(
+        self, arrays: Any, report: Array, before: Array, without_loss: bool = False
+    ) -> None:
+        """Take over the state after a round, and add the round to what is remembered."""
         scored = report[1 : self._played.start]
+        if without_loss:
+            scored = np.concatenate([[np.nan], scored[1:]])
         self._history.add(scored, before[self._played])
         self._arrays, self._report = arrays, report
-        self._round_decision.forget()
+        if self.problem.announced is not None:
+            self._round_decision.forget()
         self._running.add(scored)
         self._extremes.add(report[self._seen])
-        self._data.remember(z)
 
     def _finish(self, given: bool) -> None:
         """End the round of the last request."""
@@ -407,7 +399,9 @@ class Player(Displayed):
                 f"observe: no request was made; {kind} needs player.decide(z) before "
                 "player.observe()"
             )
-        self._accept(*self._asked, self._asked[1])
+        arrays, report, data = self._asked
+        self._accept(arrays, report, report)
+        self._data.remember(data)
         self._asked = None
 
     def save(self, path: str | Path) -> None:
