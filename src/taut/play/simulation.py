@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -161,9 +160,12 @@ class Simulation:
         leaves, structure = jax.tree.flatten((self.inputs, self.random_keys))
         types = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
-        def traced() -> GameState:
-            begin = partial(begin_all, self.shape)
-            return jax.eval_shape(begin, self.inputs, self.random_keys)
+        def begin(*leaves: Any) -> GameState:
+            return begin_all(self.shape, *jax.tree.unflatten(structure, leaves))
+
+        def traced() -> GameState:  # from leaves: JAX keeps trees, and the user's functions in them
+            states: GameState = jax.eval_shape(begin, *leaves)
+            return states
 
         key = (begin_all, self.shape, structure, types)
         shapes = programs_of(self.problem).get(key, traced)
