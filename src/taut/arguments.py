@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = [
+    "TooSmall",
     "as_array",
     "count",
     "did_you_mean",
@@ -80,6 +81,18 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+class TooSmall(ValueError):
+    """A number is below what is possible."""
+
+    def __init__(self, argument: str, message: str) -> None:
+        super().__init__(argument, message)
+        self.argument = argument
+        """The argument that the number was given for."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: {self.args[1]}"
+
+
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an integer; it must be at least `least`, and at most `most` if that is
     given."""
@@ -89,7 +102,7 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
             raise TypeError(f"{name}: got {value!r}; expected a whole number of at least {least}")
     number = int(value)
     if number < least:
-        raise ValueError(f"{name}: got {number}; expected a whole number of at least {least}")
+        raise TooSmall(name, f"got {number}; expected a whole number of at least {least}")
     if most is not None and number > most:
         raise ValueError(f"{name}: got {number:g}; expected a whole number of at most {most}")
     return number
