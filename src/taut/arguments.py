@@ -24,6 +24,7 @@ __all__ = [
     "instance",
     "native",
     "non_negative",
+    "not_nan",
     "one_of",
     "path",
     "positive",
@@ -36,15 +37,23 @@ LONGEST = 100
 """Longer values are described by their class in messages."""
 
 
-def real(name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a finite real number."""
+def not_nan(name: str, value: Any, expected: str = "a real number") -> float:
+    """Return `value` as a float; it must be a real number, or infinite."""
     if isinstance(value, (bool, str, bytes)) or value is None:
-        raise TypeError(f"{name}: got {value!r}; expected a finite real number")
+        raise TypeError(f"{name}: got {shown(value)}; expected {expected}")
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: got {value!r}; expected a finite real number") from None
-    if not math.isfinite(number):
+        raise TypeError(f"{name}: got {shown(value)}; expected {expected}") from None
+    if math.isnan(number):
+        raise ValueError(f"{name}: got nan; expected {expected}")
+    return number
+
+
+def real(name: str, value: Any) -> float:
+    """Return `value` as a float; it must be a finite real number."""
+    number = not_nan(name, value, "a finite real number")
+    if math.isinf(number):
         raise ValueError(f"{name}: got {number}; expected a finite real number")
     return number
 
