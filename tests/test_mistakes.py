@@ -55,6 +55,10 @@ def assigning(x, c):
     return c @ x
 
 
+def complaining(x, c):
+    raise ValueError("loss: no number today")
+
+
 def forgetful(x, c):
     c @ x
 
@@ -157,9 +161,9 @@ MISTAKES = [
     (
         "assignment to an entry",
         lambda: play(assigning),
-        "loss",
-        "assigns to an entry of an array",
-        "x.at[i].set(value)",
+        "stream",
+        "loss(x, z) raised TypeError",
+        "x.at[idx].set(y)",
     ),
     (
         "an adversary with Python if",
@@ -169,6 +173,13 @@ MISTAKES = [
         WHERE,
     ),
     # What the functions take and return.
+    (
+        "an error of the user's own that begins like ours",
+        lambda: play(complaining),
+        "stream",
+        "loss(x, z) raised ValueError",
+        "loss: no number today",
+    ),
     (
         "a loss of x alone",
         lambda: play(lambda x: x[0]),

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 __all__ = [
+    "TooSmall",
     "as_array",
     "count",
     "did_you_mean",
@@ -23,6 +24,7 @@ __all__ = [
     "instance",
     "native",
     "non_negative",
+    "not_nan",
     "one_of",
     "path",
     "positive",
@@ -35,15 +37,23 @@ LONGEST = 100
 """Longer values are described by their class in messages."""
 
 
-def real(name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a finite real number."""
+def not_nan(name: str, value: Any, expected: str = "a real number") -> float:
+    """Return `value` as a float; it must be a real number, or infinite."""
     if isinstance(value, (bool, str, bytes)) or value is None:
-        raise TypeError(f"{name}: got {value!r}; expected a finite real number")
+        raise TypeError(f"{name}: got {shown(value)}; expected {expected}")
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: got {value!r}; expected a finite real number") from None
-    if not math.isfinite(number):
+        raise TypeError(f"{name}: got {shown(value)}; expected {expected}") from None
+    if math.isnan(number):
+        raise ValueError(f"{name}: got nan; expected {expected}")
+    return number
+
+
+def real(name: str, value: Any) -> float:
+    """Return `value` as a float; it must be a finite real number."""
+    number = not_nan(name, value, "a finite real number")
+    if math.isinf(number):
         raise ValueError(f"{name}: got {number}; expected a finite real number")
     return number
 
@@ -80,6 +90,18 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+class TooSmall(ValueError):
+    """A number is below what is possible."""
+
+    def __init__(self, argument: str, message: str) -> None:
+        super().__init__(argument, message)
+        self.argument = argument
+        """The argument that the number was given for."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}: {self.args[1]}"
+
+
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """Return `value` as an integer; it must be at least `least`, and at most `most` if that is
     given."""
@@ -89,7 +111,7 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
             raise TypeError(f"{name}: got {value!r}; expected a whole number of at least {least}")
     number = int(value)
     if number < least:
-        raise ValueError(f"{name}: got {number}; expected a whole number of at least {least}")
+        raise TooSmall(name, f"got {number}; expected a whole number of at least {least}")
     if most is not None and number > most:
         raise ValueError(f"{name}: got {number:g}; expected a whole number of at most {most}")
     return number

@@ -189,6 +189,15 @@ def test_a_loaded_run_needs_its_problem_and_stream(tmp_path):
     assert again.to_dict() == run.certificate().to_dict()
 
 
+def test_a_comparator_may_be_given_by_its_losses_alone():
+    run = taut.simulate(taut.ClippedOGD(eta=0.05, sigma=4.0), toy(), costs(), seeds=2)
+    best = taut.hindsight(toy(), costs(), seeds=2)
+    alone, full = run.certificate(best=best.loss), run.certificate(best=best)
+    assert alone.rows[0].worst == full.rows[0].worst
+    assert alone.comparator is None
+    assert alone.to_dict()["rows"] == full.to_dict()["rows"]
+
+
 def test_a_sweep_must_be_picked_from():
     run = taut.simulate(
         [taut.ClippedOGD(0.05, 4.0), taut.ClippedOGD(0.1, 4.0)], toy(), costs(), seeds=2

@@ -192,3 +192,18 @@ def test_many_constraints_cost_one_gradient(monkeypatch):
     assert played(again, data).extremes.constraint_lipschitz.value == pytest.approx(
         np.linalg.norm(rows, axis=1).max()
     )
+
+
+def test_policy_regret_of_a_player_with_memory_is_that_of_its_run():
+    def cost(x, z, previous):
+        return z @ x + 0.1 * jnp.sum((x - previous) ** 2)
+
+    problem = taut.Problem(cost, diamond, taut.Ball(1.0, shape=2), previous=True)
+    data, learner = costs(50), taut.learner("half-space", problem)
+    live = played(problem, data, learner).certificate(stream=data)
+    rows = {row.quantity: row for row in live.rows}
+    run = taut.simulate(learner, problem, data).certificate()
+    expected = {row.quantity: row for row in run.rows}["policy regret"].worst
+    assert rows["policy regret"].worst == pytest.approx(expected, abs=1e-9)
+    assert rows["adaptive-adversary regret"].worst is None  # its data were not kept
+    assert live.outcome == "no guarantee stands"

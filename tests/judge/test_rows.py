@@ -7,21 +7,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taut.judge.assembly import _row
 from taut.judge.certificate import Row
-from taut.judge.guarantees import Standing
 from taut.judge.rates import fit
+from taut.judge.rows import Measured, _rows
 from taut.learners import Guarantee
 
 PROMISE = Guarantee("violation", 2.0, "a theorem")
 
 
+def rows_of(values, guarantee=PROMISE):
+    measured = Measured("violation", "violation", np.asarray(values), (guarantee,), None)
+    return list(_rows(measured, set(), 0.0))
+
+
 def test_the_worst_seed_is_compared_with_the_bound():
-    row = _row("violation", np.array([0.0, 3.0, 1.5]), Standing(PROMISE), None, 0.0)
+    (row,) = rows_of([0.0, 3.0, 1.5])
     assert (row.mean, row.worst) == (1.5, 3.0)
     assert row.ratio == 1.5
     assert row.holds is False
-    assert _row("violation", np.array([0.0, 2.0]), Standing(PROMISE), None, 0.0).holds is True
+    assert rows_of([0.0, 2.0])[0].holds is True
 
 
 @pytest.mark.parametrize(("bound", "rounding"), [(2.0, 0.0), (-2.0, 0.0), (0.0, 1e-6), (1e6, 1e-3)])
@@ -44,5 +48,7 @@ def test_intervals_are_those_of_a_sample():
     half = stats.t.ppf(0.975, 2) * 0.1 / 3**0.5
     rate = fit("violation", horizons, horizons[None, :] ** slopes[:, None])
     assert (rate.low, rate.high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-9)
-    row = _row("violation", slopes, Standing(replace(PROMISE, expected=True)), None, 0.0)
+    of_seeds, row = rows_of(slopes, replace(PROMISE, expected=True))
+    assert of_seeds.bound is None
+    assert row.quantity == "violation, mean over seeds"
     assert row.half_interval == pytest.approx(half, rel=1e-9)

@@ -8,8 +8,7 @@ import pytest
 
 import taut
 from taut.judge import trivial
-from taut.judge.assembly import _row
-from taut.judge.guarantees import Standing
+from taut.judge.rows import Measured, _rows
 from taut.judge.tables import remark
 from taut.judge.trivial import trivial_limits
 from taut.learners import Guarantee
@@ -137,8 +136,9 @@ def test_a_certificate_says_what_every_learner_satisfies_or_that_it_does_not_kno
     assert remark(violation) == "trivial (at most 16.57 for every learner): half-space, H2 observed"
     assert certificate.to_dict()["rows"][1]["limit"] == violation.limit
     for bound, trivially in [(16.0, False), (16.5, True), (17.0, True)]:
-        standing = Standing(Guarantee("violation", bound, "a theorem"))
-        assert _row("violation", np.ones(2), standing, 16.5, 0.0).trivial == trivially
+        promise = Guarantee("violation", bound, "a theorem")
+        measured = Measured("violation", "violation", np.ones(2), (promise,), 16.5)
+        assert [row.trivial for row in _rows(measured, set(), 0.0)] == [trivially]
     hidden = taut.Problem(
         linear,
         lambda x: jax.lax.fori_loop(0, 1, lambda _, y: y, diamond(x)),

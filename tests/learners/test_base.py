@@ -5,6 +5,7 @@ import inspect
 import math
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import taut
@@ -30,6 +31,35 @@ def test_guarantees_are_about_known_quantities_and_name_their_theorem():
         taut.Guarantee("regrets", 1.0, "a theorem")
     with pytest.raises(TypeError, match=r"^source: got None"):
         taut.Guarantee("regret", 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("bound", "12", TypeError),
+        ("bound", b"12", TypeError),
+        ("bound", True, TypeError),
+        ("bound", 1j, TypeError),
+        ("bound", [1.0, 2.0], TypeError),
+        ("bound", np.ones(3), TypeError),
+        ("bound", math.nan, ValueError),
+        ("bound", np.float32("nan"), ValueError),
+        ("assumptions", "convex losses", TypeError),
+        ("reason", None, TypeError),
+        ("expected", "no", TypeError),
+        ("moving", 1, TypeError),
+    ],
+)
+def test_guarantees_refuse_nonsense_by_name(field, value, error):
+    with pytest.raises(error, match=f"^{field}: got"):
+        taut.Guarantee(**{"quantity": "regret", "bound": 1.0, "source": "a theorem", field: value})
+
+
+@pytest.mark.parametrize("bound", [None, 0, -1.5, math.inf, np.float32(2.0), np.array(3)])
+def test_the_bound_of_a_guarantee_is_a_number_or_none(bound):
+    kept = taut.Guarantee("regret", bound, "a theorem").bound
+    assert kept == bound
+    assert kept is None or type(kept) is float
 
 
 def test_losses_without_strong_convexity_have_no_modulus():

@@ -144,6 +144,10 @@ def test_is_shown_in_one_line_by_its_first_epoch():
     assert run.certificate().learner == repr(learner)
 
 
+def secretive(horizon):
+    raise ValueError("horizons are a secret")
+
+
 def test_refuses_what_it_cannot_double():
     with pytest.raises(TypeError, match="make: got 3"):
         taut.Doubling.of(3)
@@ -151,6 +155,8 @@ def test_refuses_what_it_cannot_double():
         taut.Doubling.of(lambda horizon: clipped(horizon) if horizon > 4 else queues(horizon))
     with pytest.raises(ValueError, match="make: got a function that refuses every horizon"):
         taut.Doubling.of(lambda horizon: saddle(0))
+    with pytest.raises(ValueError, match="horizons are a secret"):
+        taut.Doubling.of(secretive)
     for first in (-1, 31):
         with pytest.raises(ValueError, match=f"first: got {first}"):
             taut.Doubling.of(clipped, first=first)

@@ -24,7 +24,6 @@ def test_bounds_next_to_the_box_change_nothing():
     ):
         model = taut.from_cvxpy(c @ y, constraints, domain)
         assert model.count == 1
-        assert model.domain_binds
         assert any("are not played" in note and "y" in note for note in model.notes)
         np.testing.assert_array_equal(model.domain.lower, [0, 0])
         np.testing.assert_array_equal(model.domain.upper, [100, 100])
@@ -77,3 +76,76 @@ def test_large_decisions_without_bounds_are_refused():
     x = cp.Variable(501, name="x", nonneg=True)
     with pytest.raises(ValueError, match="expected a domain, or bounds of every entry"):
         taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) >= 1])
+
+
+def domain_of_certificate(name="x", stated=(), box=(-0.1, 0.8), binds=False, **attributes):
+    """The outcome of a certificate, and what it says of the domain, with redundant constraints."""
+    x, c = cp.Variable(2, name=name, **attributes), cp.Parameter(2, name="c", bounds=[-1, 1])
+    rows = [cp.sum(x) <= 1, cp.norm(x, 2) <= 1, *(make(x) for make in stated)]
+    model = taut.from_cvxpy(c @ x, rows, taut.Box(*box, shape=2), domain_binds=binds)
+    data = rng_of(2).uniform(-1, 1, (100, 2))
+    run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 100), model, data)
+    found = run.certificate()
+    (domain,) = (one for one in found.assumptions if one.name == "domain")
+    return found.outcome, domain
+
+
+CUT = {
+    "nothing": {},
+    "a redundant row": {"stated": [lambda x: x[0] <= 3]},
+    "a redundant norm": {"stated": [lambda x: cp.norm1(x) <= 4]},
+    "one side of the box": {"stated": [lambda x: x <= 0.8]},
+    "a telling name": {"name": "part of the domain", "bounds": [-0.1, 3]},
+    "a name about rows": {"name": "are not played"},
+    "an attribute": {"nonneg": True, "box": (0, 0.8)},
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_domain_that_cuts_the_feasible_set_is_refuted_whatever_else_is_stated(name):
+    outcome, domain = domain_of_certificate(**CUT[name])
+    assert (outcome, domain.status) == ("no guarantee stands", "refuted")
+    x = domain.witness["x"]  # feasible, and outside the box
+    assert x.sum() <= 1
+    assert np.linalg.norm(x) <= 1
+    assert x.max() > 0.8 or x.min() < -0.1
+
+
+STATED = {
+    "rows": {"stated": [lambda x: x <= 0.8, lambda x: x >= -0.1]},
+    "rows and a redundant one": {
+        "stated": [lambda x: x <= 0.8, lambda x: x >= -0.1, lambda x: x[0] <= 3]
+    },
+    "attributes": {"bounds": [-0.1, 0.8]},
+    "both": {"stated": [lambda x: x <= 0.8], "nonneg": True, "box": (0, 0.8)},
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_domain_whose_sides_are_all_stated_is_not_refuted(name):
+    outcome, domain = domain_of_certificate(**STATED[name])
+    assert (outcome, domain.status) == ("holds", "probed, not refuted")
+
+
+def test_a_domain_that_binds_is_given_and_rescaling_keeps_what_was_stated():
+    assert domain_of_certificate(binds=True)[1].status == "given"
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    model = taut.from_cvxpy(
+        c @ x, [cp.sum(x) <= 1, x >= -0.1, x <= 0.8], taut.Box(-0.1, 0.8, shape=2)
+    )
+    scaled = taut.rescaled(model)
+    point = np.array([0.9, 0.1])
+    held = np.asarray(model.implied.values(point, None))
+    unit = scaled.units
+    np.testing.assert_allclose(
+        scaled.implied.values(point / unit.decision, None), held / unit.constraint, rtol=1e-12
+    )
+    assert held.max() == pytest.approx(0.1)
+
+
+def test_transforms_play_rows_that_the_domain_implies_whatever_variables_are_called():
+    x, c = cp.Variable(2, name="are not played"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    plain = taut.from_cvxpy(c @ x, [cp.sum(x) <= 1], taut.Box(-0.1, 0.8, shape=2))
+    assert plain.all_rows() is plain
+    model = taut.from_cvxpy(c @ x, [cp.sum(x) <= 1, x <= 0.8], taut.Box(-0.1, 0.8, shape=2))
+    assert (model.count, model.all_rows().count) == (1, 3)

@@ -157,6 +157,20 @@ def test_a_choice_that_may_be_impossible_is_a_constraint_on_the_decision(square)
         model.recourse_values(far, z)
 
 
+def test_a_constraint_of_the_user_may_have_the_name_of_an_added_one():
+    named = (cp.sum(x) <= 1.5).set_label("choice of b")
+    unnamed = cp.sum(x) <= 1.5
+    choice = [cp.sum(b) >= 5 + c @ x, taut.recourse(b)]
+    models = [taut.from_cvxpy(cp.sum(b), [one, *choice]) for one in (named, unnamed)]
+    redundant = [
+        taut.from_cvxpy(cp.sum(b), [one, *choice], taut.Box(0, 0.5, shape=2))
+        for one in ((cp.sum(x) <= 1.5).set_label("choice of b"), unnamed)
+    ]
+    assert models[0].count == models[1].count == 2
+    assert redundant[0].count == redundant[1].count
+    assert [any("are not played" in note for note in one.notes) for one in redundant] == [True] * 2
+
+
 def test_open_questions_are_asked():
     bounded = cp.Variable(name="b", bounds=[0, 9])
     constraints = [bounded >= c @ x - 1, bounded >= 1 - c @ x]

@@ -57,6 +57,21 @@ def test_ramps_are_never_violated_although_the_learner_wants_to_go_further():
     assert free.totals.peak[:, 1:].max() > 0.02
 
 
+def test_announced_constraints_that_complain_in_words_of_taut_need_data():
+    def careful(x, z):
+        if z is None:
+            raise ValueError("announced: no capacity")
+        return x[0] - z["capacity"]
+
+    problem = taut.Problem(priced, total, BOX, announced=careful, domain_binds=True)
+    run = taut.simulate(LEARNER, problem, limited(), seeds=SEEDS)
+    assert np.all(run.totals.peak[:, 1] == 0)
+    with pytest.raises(ValueError, match="announced_count: got None"):
+        taut.Player(problem)
+    with pytest.raises(TypeError, match="announced: got truth values"):
+        taut.Player(taut.Problem(cost, total, BOX, announced=lambda x, z: x[0] <= 1))
+
+
 def test_without_a_need_the_decision_is_not_touched():
     wide = taut.Problem(
         cost, total, BOX, previous=True, announced=lambda x, z, q: jnp.sum((x - q) ** 2) - 100.0

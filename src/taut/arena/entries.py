@@ -181,11 +181,9 @@ def reason_against(card: Card, stream: Stream) -> str:
         return "the feasible set has no exact projection"
     if card.fixed_constraints and stream.rows.constraints.takes_data:
         return "the constraints change"
-    if {"fixed affine constraints", "affine constraints"} & set(
-        card.assumptions
-    ) and known.constraint_smoothness != 0:
+    if card.affine_constraints and known.constraint_smoothness != 0:
         return "the constraints are not affine"
-    if "Slater's condition" in card.assumptions and known.slater is None:
+    if card.slater and known.slater is None:
         return "no Slater point is known"
     if not stream.feasible_rounds and "excess" not in card.growth:
         return (
@@ -198,7 +196,7 @@ def reason_against(card: Card, stream: Stream) -> str:
 def _too_slow(card: Card, stream: Stream) -> str:
     """Why a method takes too long on a stream; empty if it does not."""
     count = stream.rows.constants.constraint_count or 1
-    if "quadratic program" not in card.cost or count <= MANY:
+    if not card.solves_program or count <= MANY:
         return ""
     return (
         f"its quadratic program with {count} rows takes too long; it plays if --learners names it"

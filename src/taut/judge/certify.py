@@ -1,14 +1,18 @@
-"""Compare a run with what theory promises for it: `taut.certify`."""
+"""Compare a run with what theory promises for it: `taut.certify`.
+
+`certify` is a list of stages. Each stage takes a `Case` and returns one that knows more.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import Array, notice_precision
+from ..engine import notice_precision
 from ..learners import Assumes
 from ..play.replay import revealed_data
 from ..problem.feasibility import NoFeasibleDecision
@@ -16,19 +20,18 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
 from ..runs.run import Run
-from . import assumptions as _assumptions
+from . import assumptions
 from .announced import AnnouncedRun
-from .assembly import PLAYED_REGRET, assembled, moves, regret_name
 from .assumptions import GIVEN, REFUTED, Assumption
+from .case import Case
 from .certificate import Certificate
-from .guarantees import SCORED_SLATER, coverage, margin_between, setting_of
-from .observed import Observations, observe
+from .guarantees import SCORED_SLATER, coverage, margin_between
+from .hindsight import Hindsight, hindsight
+from .observed import observe
+from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
-if TYPE_CHECKING:
-    from .hindsight import Hindsight
-
-__all__ = ["best_or_note", "certify"]
+__all__ = ["certify", "with_checks", "with_comparator", "with_feasibility"]
 
 
 def certify(
@@ -70,10 +73,30 @@ def certify(
         key: random key for the probes.
     """
     arguments.instance("run", run, Run, "the result of taut.simulate(learner, problem, stream)")
-    learner = run.learner
-    if isinstance(learner, tuple):
+    if isinstance(run.learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     notice_precision()
+    case = _opened(run, problem, score, stream, seeds, data)
+    case = with_comparator(case, best)
+    case = with_memory(case)
+    case = with_announced(case)
+    case = with_tightening(case)
+    if check:
+        case = with_observations(case)
+        case = with_checks(case, key)
+    case = with_feasibility(case)
+    return certificate_of(case)
+
+
+def _opened(
+    run: Run,
+    problem: Problem | None,
+    score: Problem | None,
+    stream: Any,
+    seeds: int | None,
+    data: Any,
+) -> Case:
+    """The run with its problems and data, which were given or are those that it remembers."""
     scored = score or problem or run.problem
     played = problem or run.played or run.problem
     if played is None or scored is None:
@@ -81,101 +104,12 @@ def certify(
             "problem: got None; expected the problem that was played, which a saved run does not "
             "hold"
         )
-    held = stream if data is None else data
-    if held is None:
+    given = stream if data is None else data
+    if given is None:
         played, scored = played.as_played(run.played), scored.as_played(run.problem)
-    played, scored = played.for_data(held), scored.for_data(held)
-    source = _source(run, played, stream, seeds, data)
-    notes = coverage(learner, run.feedback)
-    infeasible: list[Assumption] = []
-    doubt = [] if scored.previous else infeasible
-    comparator = (
-        best_or_note(scored, source, run, notes, infeasible=doubt)
-        if best is None
-        else _checked(best, run)
-    )
-    count, fixed = run.totals.excess.shape[-1], [comparator]
-    memory: RecordedRun | None = None
-    name = POLICY_REGRET if scored.previous else regret_name(comparator)
-    regrets = {} if comparator is None else {name: metrics.regret(run, comparator)}
-    names = (ADAPTIVE_REGRET, POLICY_REGRET) if scored.previous else (name,)
-    if (played.previous or scored.previous) and source is not None:
-        memory = RecordedRun.of(run, played, scored, source)
-        fixed = (
-            _own_comparator(run, memory, comparator, regrets, notes, infeasible)
-            if scored.previous
-            else fixed
-        )
-        run, played, scored, source = memory.run, memory.played, memory.scored, memory.stream
-    announced = None if source is None else AnnouncedRun.of(run, played, scored, source)
-    if moves(comparator) and (memory is not None or announced is not None):
-        raise ValueError(
-            "best: got a comparator that moves for a problem with previous=True or announced "
-            "constraints; expected the best fixed decision"
-        )
-    count -= 0 if announced is None or announced.count == count else announced.count
-    tightened = margin_between(played, scored, count) > 0
-    if tightened and source is not None and not moves(comparator):
-        of_played = best_or_note(played, source, run, notes, "the played problem", infeasible)
-        regrets |= {} if of_played is None else {PLAYED_REGRET: metrics.regret(run, of_played.loss)}
-
-    seen: Observations | None = None
-    checks: tuple[Assumption, ...] = ()
-    if check and source is not None:
-        seen = observe(run, played, source, getattr(comparator, "decision", None))
-        checks = _checks(run, played, scored, source, seen, key)
-        checks += () if announced is None else announced.checks(fixed)
-    checks += tuple(infeasible[:1]) or unchecked(played, comparator)
-    setting = setting_of(played, run.first, None if seen is None else seen.observed)
-    return assembled(
-        run,
-        setting,
-        played,
-        scored,
-        comparator,
-        names,
-        regrets,
-        seen,
-        checks,
-        notes,
-        memory,
-        announced,
-        source=source,
-    )
-
-
-def _own_comparator(
-    run: Run,
-    memory: RecordedRun,
-    policy: Any,
-    regrets: dict[str, Array],
-    notes: list[str],
-    infeasible: list[Assumption],
-) -> list[Hindsight | None]:
-    """Add adaptive-adversary regret; return the decisions from which announced constraints must not
-    lead away."""
-    own = best_or_note(
-        memory.scored,
-        memory.stream,
-        run,
-        notes,
-        "the problem, given the run's previous decisions,",
-        infeasible,
-    )
-    if own is not None:
-        regrets[ADAPTIVE_REGRET] = metrics.regret(run, own)
-    return [policy, own] if memory.only_announced else [own]
-
-
-def _checked(best: Any, run: Run) -> Any:
-    """`best`, if it has one loss per seed."""
-    shape = np.shape(getattr(best, "loss", best))
-    if shape not in ((), (run.seeds,)):
-        raise ValueError(
-            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the "
-            "whole run: taut.hindsight(problem, stream, seeds=...) without prefixes"
-        )
-    return best
+    played, scored = played.for_data(given), scored.for_data(given)
+    case = Case(run, played, scored, _source(run, played, stream, seeds, data))
+    return case.noted(*coverage(case.learner, run.feedback))
 
 
 def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
@@ -187,54 +121,137 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
     return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
-def best_or_note(
-    problem: Problem,
-    source: Stream | None,
-    run: Run,
-    notes: list[str],
-    whose: str = "the problem",
-    infeasible: list[Assumption] | None = None,
-) -> Hindsight | None:
-    """The best fixed decision, or `None` with a note that says why there is none.
+def with_comparator(case: Case, best: Any = None) -> Case:
+    """Measure regret against `best`, or else against the best fixed decision of the scored
+    problem."""
+    previous = case.scored.previous
+    if best is None:
+        best, case = _best_fixed(case, case.scored, case.source)
+    _check_losses(best, case.run)
+    if previous:
+        # Theorems compare with a decision that is feasible after the run's own previous decisions,
+        # which `with_memory` looks for. That this comparator does not exist refutes nothing.
+        case = replace(case, infeasible=None).with_regret(ADAPTIVE_REGRET, None)
+    case = replace(case, comparator=best, targets=(best,))
+    name = "regret"
+    if case.moving:
+        name = f"regret, {best.comparator} comparator"
+        case = case.noted(
+            f"Regret is measured against a {best.comparator} comparator, whose path is "
+            f"{np.max(best.path_length):.6g} long" + (" at most." if case.run.seeds > 1 else ".")
+        )
+    regret = None if best is None else metrics.regret(case.run, best)
+    return case.with_regret(POLICY_REGRET if previous else name, regret)
 
-    If no decision is feasible in all rounds, the assumption of all theorems that there is one is
-    added to `infeasible`.
-    """
-    from .hindsight import hindsight
 
+def with_memory(case: Case) -> Case:
+    """Turn problems with `previous=True` into problems without memory, whose data contain the run's
+    own previous decisions, and measure adaptive-adversary regret on them."""
+    if case.source is None or not (case.played.previous or case.scored.previous):
+        return case
+    memory = RecordedRun.of(case.run, case.played, case.scored, case.source)
+    if case.scored.previous:
+        whose = "the problem, given the run's previous decisions,"
+        own, case = _best_fixed(case, memory.scored, memory.stream, whose)
+        case = replace(case, targets=(case.comparator, own) if memory.only_announced else (own,))
+        regret = None if own is None else metrics.regret(case.run, own)
+        case = case.with_regret(ADAPTIVE_REGRET, regret)
+    return replace(
+        case,
+        memory=memory,
+        run=memory.run,
+        played=memory.played,
+        scored=memory.scored,
+        source=memory.stream,
+    )
+
+
+def with_announced(case: Case) -> Case:
+    """Note which constraints were announced, and refuse comparators that move with them."""
+    if case.source is None:
+        return case
+    announced = AnnouncedRun.of(case.run, case.played, case.scored, case.source)
+    if case.moving and (case.memory is not None or announced is not None):
+        raise ValueError(
+            "best: got a comparator that moves for a problem with previous=True or announced "
+            "constraints; expected the best fixed decision"
+        )
+    return replace(case, announced=announced)
+
+
+def with_tightening(case: Case) -> Case:
+    """Measure regret of the played problem as well, if its feasible set is smaller."""
+    if case.source is None or case.moving:
+        return case
+    if margin_between(case.played, case.scored, case.count) <= 0:
+        return case
+    best, case = _best_fixed(case, case.played, case.source, "the played problem")
+    if best is None:
+        return case
+    return case.with_regret(PLAYED_REGRET, metrics.regret(case.run, best.loss))
+
+
+def with_observations(case: Case) -> Case:
+    """Play the run again and look at every round."""
+    if case.source is None:
+        return case
+    decision = getattr(case.comparator, "decision", None)
+    return replace(case, seen=observe(case.run, case.played, case.source, decision))
+
+
+def with_checks(case: Case, key: jax.Array | None = None) -> Case:
+    """Check the assumptions against what was observed."""
+    if case.seen is None:
+        return case
+    feasible = getattr(case.learner, "feasible", None)
+    checks = assumptions.check(case.played, case.source, key, case.seen, feasible)
+    if case.scored is not case.played and case.source is not None:
+        rounds = None
+        if case.scored.constraints.takes_data:
+            rounds = assumptions.rounds_of(case.source, key, case.seen)
+        slater = assumptions.check_slater(case.scored, rounds, SCORED_SLATER)
+        checks += () if slater is None else (slater,)
+    if case.announced is not None:
+        checks += case.announced.checks(case.targets)
+    return replace(case, checks=(*case.checks, *checks))
+
+
+def with_feasibility(case: Case) -> Case:
+    """Add the assumption that some decision is feasible in all rounds, where it is in doubt."""
+    doubt = case.infeasible
+    unknown = case.comparator is None or case.moving
+    if doubt is None and unknown and case.played.constraints.takes_data:
+        why = "not checked, because the best fixed decision was not computed"
+        doubt = Assumption(str(Assumes.FEASIBLE), GIVEN, why)
+    return case if doubt is None else replace(case, checks=(*case.checks, doubt))
+
+
+def _check_losses(best: Any, run: Run) -> None:
+    """Refuse comparators without one loss per seed."""
+    shape = () if best is None else np.shape(getattr(best, "loss", best))
+    if shape not in ((), (run.seeds,)):
+        raise ValueError(
+            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the "
+            "whole run: taut.hindsight(problem, stream, seeds=...) without prefixes"
+        )
+
+
+def _best_fixed(
+    case: Case, problem: Problem, source: Stream | None, whose: str = "the problem"
+) -> tuple[Hindsight | None, Case]:
+    """The best fixed decision of a problem, or None and the case with a note that says why."""
     if source is None:
-        notes.append(
+        return None, case.noted(
             "Regret is missing because this run has no stream. Pass stream=... to taut.certify."
         )
-        return None
     try:
-        return hindsight(problem, source, horizon=run.horizon)
+        return hindsight(problem, source, horizon=case.run.horizon), case
     except NoFeasibleDecision as error:
-        notes.append(_without_comparator(error, whose))
-        if infeasible is not None:
-            detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
-            infeasible.append(
-                Assumption(
-                    str(Assumes.FEASIBLE),
-                    REFUTED,
-                    detail,
-                    {"least violating": np.asarray(error.decision)},
-                )
-            )
-        return None
-
-
-def unchecked(problem: Problem, comparator: Any) -> tuple[Assumption, ...]:
-    """The same assumption where constraints change and no fixed decision was computed."""
-    if not problem.constraints.takes_data or (comparator is not None and not moves(comparator)):
-        return ()
-    return (
-        Assumption(
-            str(Assumes.FEASIBLE),
-            GIVEN,
-            "not checked, because the best fixed decision was not computed",
-        ),
-    )
+        decision = np.asarray(error.decision)
+        detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
+        refuted = Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": decision})
+        case = replace(case, infeasible=case.infeasible or refuted)
+        return None, case.noted(_without_comparator(error, whose))
 
 
 def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
@@ -243,28 +260,8 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
     seed = "" if error.seed is None else f" of seed {error.seed}"
     return (
         f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: "
-        "every one has max g >= "
-        f"{error.bound:.4g} in some round. The least-violating decision is x = {shown}, with max "
-        f"g = {error.violation:.4g}. "
-        "Decisions that change are other comparators: pass best=taut.hindsight(problem, stream, "
-        'comparator="per-round"), or "shifting", to the certificate.'
+        f"every one has max g >= {error.bound:.4g} in some round. The least-violating decision is "
+        f"x = {shown}, with max g = {error.violation:.4g}. Decisions that change are other "
+        'comparators: pass best=taut.hindsight(problem, stream, comparator="per-round"), or '
+        '"shifting", to the certificate.'
     )
-
-
-def _checks(
-    run: Run,
-    played: Problem,
-    scored: Problem,
-    source: Stream,
-    seen: Observations,
-    key: jax.Array | None,
-) -> tuple[Assumption, ...]:
-    feasible = getattr(run.learner, "feasible", None)
-    found = _assumptions.check(played, source, key, seen, feasible)
-    if scored is played:
-        return found
-    data = None
-    if scored.constraints.takes_data:
-        data = _assumptions.rounds_of(source, key, seen)
-    slater = _assumptions.check_slater(scored, data, SCORED_SLATER)
-    return found if slater is None else (*found, slater)

@@ -88,13 +88,13 @@ def under_feedback(
     return [Guarantee.none(name, f"feedback {feedback.kind}", why) for name in names]
 
 
-def coverage(learner: Learner, feedback: Feedback | None) -> list[str]:
+def coverage(learner: Learner, feedback: Feedback | None) -> tuple[str, ...]:
     """Say in one note whether guarantees cover this feedback; full information needs none."""
     if feedback is None:
-        return []
+        return ()
     why = learner.uncovered(feedback)
     told = f"No guarantee covers it: {why}." if why else "The guarantees cover it."
-    return [f"Feedback: {feedback!r}. {told}"]
+    return (f"Feedback: {feedback!r}. {told}",)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ without their data."""
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,20 +14,15 @@ from ..player.extremes import NAMES, Extreme
 from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
-from ..runs import metrics
 from ..runs.run import Run
 from ..runs.totals import Totals
-from . import assumptions
-from .assembly import assembled, regret_name
-from .assumptions import Assumption
+from .case import Case
 from .certificate import Certificate
-from .certify import best_or_note, unchecked
-from .guarantees import coverage, setting_of
+from .certify import with_checks, with_comparator, with_feasibility
+from .guarantees import coverage
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
-
-if TYPE_CHECKING:
-    from ..learners import Setting
+from .rows import certificate_of
 
 __all__ = ["certify_player"]
 
@@ -50,57 +45,58 @@ def certify_player(
         best: the best decision in hindsight, if it was computed before, as for `taut.certify`.
         check: whether to check the assumptions.
     """
-    rounds, problem = player.round - 1, player.problem
+    rounds = player.round - 1
     if rounds == 0:
         raise ValueError(
             "player: got a player before its first round; expected one that has observed rounds"
         )
+    case = _opened(player, stream, rounds)
+    case = _with_comparator(case, best)
+    case = _with_observations(case, player)
+    if check:
+        case = with_checks(case)
+    case = with_feasibility(case)
+    if case.seen is not None and case.seen.since > 1:  # bounds need what all rounds were like
+        case = replace(case, seen=None)
+    return certificate_of(case)
+
+
+def _opened(player: Player, stream: Any, rounds: int) -> Case:
+    """The player as a run of one seed, with the data if they are given."""
+    problem, totals, first = player.problem, player.totals, player._extremes.first
+    run = Run(
+        learner=player.learner,
+        horizon=rounds,
+        seeds=1,
+        totals=Totals(
+            **{entry.name: getattr(totals, entry.name)[None] for entry in fields(Totals)}
+        ),
+        final=player._report[player._played].reshape(1, *player._shape),
+        problem=problem,
+        played=problem,
+        first=None if first is None else first.reshape(player._shape),
+        feedback=player.feedback,
+    )
     source = None if stream is None else _source(player, stream, rounds)
-    run = _as_run(player, rounds)
     notes = coverage(player.learner, player.feedback)
-    comparator, infeasible = best, list[Assumption]()
-    if best is None and source is not None:
-        comparator = best_or_note(problem, source, run, notes, infeasible=infeasible)
-    elif best is None:
-        notes.append(
+    return Case(run, problem, problem, source, uncovered=_uncovered(player), notes=notes)
+
+
+def _with_comparator(case: Case, best: Any) -> Case:
+    """Measure regret, if there are data or a comparator to measure it against."""
+    if best is None and case.source is None:
+        return case.with_regret("regret", None).noted(
             "Regret is missing because a player keeps no data. Pass stream=..., the data of all "
             "rounds, to certificate()."
         )
-    name = regret_name(comparator)
-    regrets = {} if comparator is None else {name: metrics.regret(run, comparator)}
-    if regrets and not np.isfinite(regrets[name]).all():
-        notes.append("Regret is missing because a round was observed without its loss.")
-        regrets = {}
-    seen = _observations(player, rounds)
-    if seen is not None and seen.since > 1:
-        notes.append(
-            f"This player was loaded from a file of an earlier version before round {seen.since}: "
-            "of the rounds before it, gradients, constraint values and losses were not kept."
-        )
-    checks = (
-        assumptions.check(problem, source, None, seen, getattr(player.learner, "feasible", None))
-        if check and seen
-        else ()
-    )
-    checks += tuple(infeasible) or unchecked(problem, comparator)
-    whole = seen is not None and seen.since == 1
-    setting = setting_of(problem, run.first, seen.observed if whole and seen is not None else None)
-    if run.first is None:
-        setting = _from_anywhere(setting)
-    return assembled(
-        run,
-        setting,
-        problem,
-        problem,
-        comparator,
-        (name,),
-        regrets,
-        seen if whole else None,
-        checks,
-        notes,
-        uncovered=_uncovered(player),
-        source=source,
-    )
+    case = with_comparator(case, best)
+    for name, regret in case.regrets.items():
+        if regret is not None and not np.isfinite(regret).all():
+            case = case.with_regret(name, None)
+            case = case.noted("Regret is missing because a round was observed without its loss.")
+    if case.played.previous:  # previous decisions were not kept, without which nothing is probed
+        case = replace(case, source=None)
+    return case
 
 
 def _uncovered(player: Player) -> str:
@@ -119,49 +115,27 @@ def _uncovered(player: Player) -> str:
     return ""
 
 
-def _as_run(player: Player, rounds: int) -> Run:
-    """The player as a run of one seed."""
-    totals = player.totals
-    first = player._extremes.first
-    return Run(
-        learner=player.learner,
-        horizon=rounds,
-        seeds=1,
-        totals=Totals(
-            **{entry.name: getattr(totals, entry.name)[None] for entry in fields(Totals)}
-        ),
-        final=player._report[player._played].reshape(1, *player._shape),
-        problem=player.problem,
-        played=player.problem,
-        first=None if first is None else first.reshape(player._shape),
-        feedback=player.feedback,
-    )
-
-
-def _from_anywhere(setting: Setting) -> Setting:
-    """The setting of a player whose first decision is not known."""
-    far = setting.constants.with_values(radius=setting.diameter)
-    return replace(
-        setting, constants=far, constraints_fixed=False, initial_violation=None, initial_excess=None
-    )
-
-
-def _observations(player: Player, rounds: int) -> Observations | None:
-    """What the player has seen; None if it was loaded from an earlier version and has seen nothing
-    since."""
+def _with_observations(case: Case, player: Player) -> Case:
+    """What the player has seen; nothing if it was loaded from an earlier version and has seen no
+    round since."""
+    rounds = case.run.horizon
     found, history = player.extremes, player.history
     if found.since > rounds:
-        return None
+        return case
+    if found.since > 1:
+        case = case.noted(
+            f"This player was loaded from a file of an earlier version before round {found.since}: "
+            "of the rounds before it, gradients, constraint values and losses were not kept."
+        )
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
     largest = {name: getattr(found, name) or nowhere for name in NAMES}
-    reach = float(np.linalg.norm(np.asarray(player.problem.domain.centre))) + float(
-        player.problem.domain.radius
-    )
+    domain = player.problem.domain
+    reach = float(np.linalg.norm(np.asarray(domain.centre))) + float(domain.radius)
     decisions = history.decision.reshape(-1, *player._shape)
     worst = history.excess.max(axis=1)
     top = np.argsort(-worst)[:VIOLATING]
     losses = history.loss[np.isfinite(history.loss)]
-    return Observations(
+    seen = Observations(
         rounds=rounds,
         seeds=1,
         **largest,
@@ -176,6 +150,7 @@ def _observations(player: Player, rounds: int) -> Observations | None:
         violating=decisions[top][worst[top] > 0],
         since=found.since,
     )
+    return replace(case, seen=seen)
 
 
 def _source(player: Player, stream: Any, rounds: int) -> Stream:

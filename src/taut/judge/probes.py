@@ -142,7 +142,7 @@ def losses_at(problem: Problem, points: Array, data: Any) -> Array:
 def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
     """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends
     feasible, and where."""
-    constraints, domain = problem.constraints, problem.domain
+    constraints, domain = problem.stated_constraints, problem.domain
     with owned_by(programs_of(problem)):
         jets = constraint_jets(constraints, points[0], None)
         if jets is not None and jets.cheap(len(points), 1, 1):

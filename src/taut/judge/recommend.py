@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import require_jax
-from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, Learner, Setting
+from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, HalfSpace, Learner, Setting
 from ..learners.bounds import error_bound_from_slater
 from ..learners.registry import DEFAULT
 from ..problem.constants import SYMBOLS
@@ -216,10 +216,10 @@ def recommend(
             "the loss depends on the previous decision: bounds are on adaptive-adversary regret, "
             "not on policy regret",
         )
-    nearly = next((one for one in ranked[1:] if one.method.name.startswith(DEFAULT)), None)
+    nearly = next((one for one in ranked[1:] if isinstance(one.learner, HalfSpace)), None)
     if (
         nearly is not None
-        and not best.method.name.startswith(DEFAULT)
+        and not isinstance(best.learner, HalfSpace)
         and price(nearly) <= NEARLY * price(best)
     ):
         reasons = (

@@ -308,6 +308,13 @@ class Guarantee:
     def __post_init__(self) -> None:
         arguments.one_of("quantity", self.quantity, QUANTITIES)
         arguments.instance("source", self.source, str, "the theorem, a text")
+        if self.bound is not None:
+            object.__setattr__(self, "bound", arguments.not_nan("bound", self.bound))
+        # A text would count as one assumption per letter.
+        arguments.instance("assumptions", self.assumptions, tuple, "a tuple of names")
+        arguments.instance("reason", self.reason, str, "a text, empty if there is a bound")
+        arguments.flag("expected", self.expected)
+        arguments.flag("moving", self.moving)
 
     @classmethod
     def none(cls, quantity: str, source: str, reason: str) -> Guarantee:

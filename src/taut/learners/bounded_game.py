@@ -178,6 +178,7 @@ CARDS = (
             "Slater's condition",
         ),
         needs=(*CONSTANTS, "slater"),
+        slater=True,
         growth={
             "regret": Growth("sqrt T", 0.5),
             "excess": Growth(

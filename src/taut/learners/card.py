@@ -79,6 +79,13 @@ class Card:
     constraints are better given one by one than as their maximum."""
     fixed_constraints: bool = False
     """Whether the method applies only to constraints that are the same in every round."""
+    affine_constraints: bool = False
+    """Whether the method applies only to affine constraints."""
+    slater: bool = False
+    """Whether the guarantees need a decision at which every constraint has room."""
+    solves_program: bool = False
+    """Whether a quadratic program with a row per constraint is solved in every round, which takes
+    long with many rows."""
     feedback: tuple[str, ...] = ("full",)
     """The kinds of feedback that the guarantees cover."""
     request_first: bool = False

@@ -119,5 +119,6 @@ CARDS = (
         "program",
         needs=("loss_lipschitz",),
         separate=True,
+        solves_program=True,
     ),
 )

@@ -263,8 +263,8 @@ def _shortest(make: Callable[[int], Learner]) -> int:
     for k in range(LONGEST):
         try:
             make(2**k)
-        except ValueError as error:
-            if not str(error).startswith("horizon"):
+        except arguments.TooSmall as error:
+            if error.argument != "horizon":
                 raise
         else:
             return k

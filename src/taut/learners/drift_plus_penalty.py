@@ -131,6 +131,7 @@ CARDS = (
         cost="1 projection, m constraint values, 1 vector-Jacobian and 1 Jacobian-vector product",
         needs_horizon=True,
         separate=True,
+        slater=True,
         growth={
             "regret": Growth("sqrt T", 0.5),
             "excess": Growth("sqrt T", 0.5, "Slater's condition holds"),

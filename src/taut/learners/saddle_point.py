@@ -98,10 +98,10 @@ class SaddlePoint(Learner):
         room = 8 * eta**2 * spread
         if room > 1:
             least = math.ceil(8 * spread * radius**4 / a**2)
-            raise ValueError(
-                f"horizon: got {horizon}; expected at least {least} for this problem, below which "
-                "the condition delta >= (m+1) G^2 + 2 delta^2 eta^2 of Mahdavi et al. has no "
-                "solution"
+            raise arguments.TooSmall(
+                "horizon",
+                f"got {horizon}; expected at least {least} for this problem, below which the "
+                "condition delta >= (m+1) G^2 + 2 delta^2 eta^2 of Mahdavi et al. has no solution",
             )
         # The smaller root of 2 eta^2 delta^2 - delta + spread, in the form that does not cancel for
         # small eta.

@@ -215,6 +215,8 @@ CARDS = (
             "Slater's condition",
         ),
         needs=("constraint_lipschitz", "constraint_count"),
+        affine_constraints=True,
+        slater=True,
         needs_horizon=True,
         fixed_constraints=True,
         separate=True,

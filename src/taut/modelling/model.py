@@ -15,7 +15,7 @@ import numpy as np
 from ..display import Summary
 from ..engine import Array, double_precision
 from ..problem.constants import Constants
-from ..problem.constraints import Constraints
+from ..problem.constraints import Constraints, UserConstraints
 from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
@@ -36,7 +36,7 @@ from .recourse.after_data import chosen_values, without_recourse
 from .recourse.inner_minimum import prepare
 from .translation.announced import announced_rows, refuse_unknown
 from .translation.atoms.table import refuse_unsupported
-from .translation.attributes import value_of
+from .translation.attributes import is_symmetric, pattern, value_of
 from .translation.constraint_names import label_of, row_names
 from .translation.dcp import checked, is_parametrized
 from .translation.decisions import Decisions
@@ -89,7 +89,7 @@ def from_cvxpy(
             default those without a value, and those that a stream has data for. The others are
             fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains
-            the feasible one. A domain that takes over variable attributes always is.
+            the decisions that satisfy all constraints and variable attributes.
         recourse: the variables, or their names, that are chosen after the data of a round are
             known, such as epigraph and slack variables; see `taut.recourse`. By default those that
             have no bounds of their own and are in the loss and in constraints with data. A model
@@ -186,7 +186,7 @@ class Model(RoundData, Decisions, Problem):
                 "rounds, unless they are quadratic"
             )
         rows = [  # refuses unsupported constraints
-            row._replace(label=label_of(one, position))
+            row._replace(label=label_of(one, position), induced=one.id in after.induced)
             for position, one in enumerate(self.stated, 1)
             for row in excesses_of(one)
         ]
@@ -200,9 +200,14 @@ class Model(RoundData, Decisions, Problem):
             )
             self.notes += found
         self._check_domain(domain)
-        self.excesses, notes = excesses(self.variables, rows, domain, self.spans, semidefinite)
-        self.excesses, implied = without_implied(self, self.excesses, domain, held, play_all)
-        notes += implied + [
+        self.excesses, bounds, notes = excesses(
+            self.variables, rows, domain, self.spans, semidefinite
+        )
+        self.excesses, self._unplayed, left_out = without_implied(
+            self, self.excesses, domain, held, play_all
+        )
+        self.notes += notes + left_out
+        self.notes += [
             f"{one.label}: an equation with data of the round, played as two inequalities. No "
             "fixed decision need satisfy it in "
             "all rounds: measure regret against taut.hindsight(problem, stream, "
@@ -210,14 +215,14 @@ class Model(RoundData, Decisions, Problem):
             for one in self.excesses
             if one.equality and self.changing(one.expression)
         ]
-        self.notes += notes
         self.count = sum(row.size for one in self.excesses for row in one.rows)
         self._reveals: dict[Any, Any] = {}
         self.inner: Array | None = None
         """The flat decision that satisfies all constraints by the largest margin, if there is a
         margin."""
-        binds = domain_binds or bool(atoms) or any("part of the domain" in note for note in notes)
-        names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
+        # Loss and constraints do not see whether a matrix is symmetric, or has its zeros.
+        unseen = any(is_symmetric(one) or not np.all(pattern(one)) for one in self.variables)
+        binds = domain_binds or unseen or bool(self.proof_of_domain)
         known_before = self._rows(self.announced_rows) if self.announced_rows else None
         super().__init__(
             self._loss(),
@@ -225,13 +230,17 @@ class Model(RoundData, Decisions, Problem):
             domain,
             None,
             binds,
-            coordinate_names=names,
+            coordinate_names=list(map(self.entry, range(self.size)))
+            if self.size <= NAMED
+            else None,
             announced=known_before,
         )
         if self.count <= NAMED:
             self.constraint_names = tuple(row_names(self.excesses))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
+        if not self.proof_of_domain:
+            self.implied = self._implied([*bounds, *self._unplayed], atoms)
         self.constants = self._constants(constants or Constants(), atoms)
         self._derived_constants = self.constants
 
@@ -252,9 +261,7 @@ class Model(RoundData, Decisions, Problem):
 
         Transforms that change the right-hand side, such as `taut.tightened`, need them.
         """
-        if self.constraints is not self.written or not any(
-            "are not played" in note for note in self.notes
-        ):
+        if self.constraints is not self.written or all(one.equality for one in self._unplayed):
             return self
         if () not in self._with_data:
             loss, constraints, _, constants, binds, recourse = self._given
@@ -271,6 +278,7 @@ class Model(RoundData, Decisions, Problem):
                 True,
                 self._announced,
             )
+            self._with_data[()].proof_of_domain = self.proof_of_domain
         return self._with_data[()]._with_known(self)
 
     def _with_known(self, stated: Model) -> Problem:
@@ -472,6 +480,18 @@ class Model(RoundData, Decisions, Problem):
             return values(x, None)
 
         return values if any(self.changing(one.expression) for one in self.excesses) else steady
+
+    def _implied(self, excesses: list[Excess], atoms: list[tuple[Any, Any]]) -> Constraints | None:
+        """What holds on the whole domain and does not change with the round; None if nothing does.
+
+        Arguments:
+            excesses: rows and bounds of variables that are not played.
+            atoms: atoms with the constraints without which they are not defined.
+        """
+        stated = [*excesses, *(one for _, atom in atoms for one in excesses_of(atom))]
+        steady = [one for one in stated if not self.changing(one.expression)]
+        values = self._rows(steady)
+        return UserConstraints.of(lambda x: values(x, None)) if steady else None
 
     def _rows(self, excesses: list[Excess]) -> Callable[[jax.Array, Any], list[jax.Array]]:
         values = translate_rows([row for one in excesses for row in one.rows])

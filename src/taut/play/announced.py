@@ -12,7 +12,7 @@ from ..learners import Learner
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from ..problem.tracing import traced
+from ..problem.tracing import UnusableOutput, traced
 
 __all__ = [
     "announced_needs_data",
@@ -57,9 +57,9 @@ def announced_needs_data(problem: Problem) -> bool:
     traced without any."""
     try:
         _without_data(problem)
-    except Exception as error:  # whatever a user's function raises when its data are missing
-        if str(error).startswith("announced: "):  # a check of ours
-            raise
+    except UnusableOutput:
+        raise
+    except Exception:  # whatever a user's function raises when its data are missing
         return True
     return False
 

@@ -60,9 +60,8 @@ def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
     if isinstance(stream, Adversary):
         first = jnp.asarray(1, jnp.int32)
         if stream.state is None:
-            data = traced(
-                "reveal(round, decision, key)", "stream", "stream", stream.function, first, x, key
-            )
+            called = "reveal(round, decision, key)"
+            data = traced(called, "stream", "stream", stream.function, first, x, key, reveals=True)
         else:
             data = _stateful_shapes(stream, first, x, key)
         axes = 0
@@ -86,7 +85,7 @@ def _stateful_shapes(
 ) -> Any:
     """Return shapes and types of the data, after checking that the state keeps its own."""
     state, called = adversary_state(stream, x.dtype), "reveal(state, round, decision, key)"
-    found = traced(called, "stream", "stream", stream.function, state, first, x, key)
+    found = traced(called, "stream", "stream", stream.function, state, first, x, key, reveals=True)
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"stream: {called} returned {arguments.shown(found)}; expected two things, the next "
@@ -164,9 +163,9 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
                 f"loss: got a value of type {loss.dtype}; expected a real number that is small "
                 "where x is good"
             )
-        called = (
-            f"constraints(x, z{previous})" if problem.constraints.takes_data else "constraints(x)"
-        )
-        values = traced(called, "constraints", name, problem.constraints.values, x, z)
+        takes_data = problem.constraints.takes_data
+        called = f"constraints(x, z{previous})" if takes_data else "constraints(x)"
+        data = z if takes_data else None
+        values = traced(called, "constraints", name, problem.constraints.values, x, data)
         known[shapes] = int(values.shape[0])
     return known[shapes]

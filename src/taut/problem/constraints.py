@@ -19,6 +19,7 @@ from ..engine import register_dataclass
 from ..jaxpr.maxima import by_index
 from .constants import Constants
 from .round_data import data_of
+from .tracing import UnusableType, UnusableValue
 
 __all__ = [
     "Constraints",
@@ -144,15 +145,15 @@ class UserConstraints(Constraints):
         else:
             out = self.function(x, data_of(z)) if self.takes_data else self.function(x)
         if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
-            raise TypeError(f"{self.name}: got complex values; expected real numbers")
+            raise UnusableType(f"{self.name}: got complex values; expected real numbers")
         if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
-            raise TypeError(
+            raise UnusableType(
                 f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x "
                 "is feasible. Write jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
             )
         arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
         if sum(array.size for array in arrays) == 0:
-            raise ValueError(
+            raise UnusableValue(
                 f"{self.name}: got a function that returns no number; expected a scalar or a "
                 "vector. Is the `return` missing?"
             )

@@ -82,6 +82,9 @@ class Problem(Displayed):
     decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
+    implied: Constraints | None = None
+    """Stated constraints that hold on the whole domain, so that they are not played. Models written
+    in CVXPY have them; they do not depend on data."""
     domain: Domain
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are
@@ -167,6 +170,14 @@ class Problem(Displayed):
             if self.constraints is _NOTHING
             else JoinedConstraints(self.constraints, self.announced)
         )
+
+    @property
+    def stated_constraints(self) -> Constraints:
+        """The constraints that describe the feasible set outside the domain, too: `constraints`,
+        then the implied ones."""
+        if self.implied is None:
+            return self.constraints
+        return JoinedConstraints(self.constraints, self.implied)
 
     def whole(self) -> Problem:
         """Return the problem in which announced constraints are like all others. Constants of

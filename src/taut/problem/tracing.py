@@ -15,12 +15,22 @@ import jax.numpy as jnp
 
 from .round_data import data_of
 
-__all__ = ["scalar", "shapes_of", "traced"]
+__all__ = ["UnusableOutput", "UnusableType", "UnusableValue", "scalar", "shapes_of", "traced"]
 
 MANY = 6
 """More arrays than these are counted in messages, not listed."""
 
-_IMMUTABLE = "do not support in-place item assignment"
+
+class UnusableOutput(Exception):
+    """What a user's function returned cannot be used. The message names the function's argument."""
+
+
+class UnusableType(UnusableOutput, TypeError):
+    """The output is of a wrong type."""
+
+
+class UnusableValue(UnusableOutput, ValueError):
+    """The output has a wrong size."""
 
 
 def traced(
@@ -30,6 +40,7 @@ def traced(
     function: Callable[..., Any],
     *values: Any,
     after: Any = None,
+    reveals: bool = False,
 ) -> Any:
     """Return the shapes and types of what `function(*values)` returns.
 
@@ -38,11 +49,15 @@ def traced(
         argument: the argument to blame if the function itself is wrong.
         data_argument: the argument to blame if decision and data do not fit together.
         function: the user's function.
-        values: a decision and one round's data, or their shapes and types.
+        values: a decision and one round's data, or their shapes and types; None for data that are
+            not used.
         after: what to do with the result inside the trace; by default nothing.
+        reveals: whether the function is an adversary, whose values end with decision and key.
     """
     try:
         return jax.eval_shape((lambda *v: after(function(*v))) if after else function, *values)
+    except UnusableOutput:
+        raise
     except jax.errors.TracerBoolConversionError as error:
         problem = (
             "decides by a value of its arguments, in `if`, `while`, `and`, `or`, `max` or `min` "
@@ -72,22 +87,14 @@ def traced(
             called, argument, problem, "Use jax.numpy functions such as jnp.sqrt, and x.astype"
         ) from error
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        if _IMMUTABLE in str(error):
-            problem, mend = (
-                "assigns to an entry of an array",
-                "Use x = x.at[i].set(value) instead of x[i] = value",
-            )
-            raise _mistake(called, argument, problem, mend) from error
-        if str(error).startswith((f"{argument}: ", "announced: ")):  # a check of ours
-            raise
-        raised = f"{data_argument}: {called} raised {type(error).__name__} when called with"
-        rounds = (
-            " (the leading axis of the stream counts rounds)"
-            if data_argument == "stream" and "z" in called
-            else ""
+        given = (
+            f"a decision of shape {tuple(values[-2].shape)}"
+            if reveals
+            else _given(*values, of_stream=data_argument == "stream")
         )
         raise ValueError(
-            f"{raised} {_given(called, values)}{rounds}: {_first_lines(error)}"
+            f"{data_argument}: {called} raised {type(error).__name__} when called with {given}: "
+            f"{_first_lines(error)}"
         ) from error
 
 
@@ -106,27 +113,23 @@ def shapes_of(tree: Any) -> str:
 def scalar(value: Any) -> jax.Array:
     """Return what a loss returned as an array; refuse `None` and collections by name."""
     if value is None:
-        raise TypeError(
+        raise UnusableType(
             "loss: loss(x, z) returned None; expected a number. Is the `return` missing?"
         )
     if isinstance(value, (tuple, list, dict)):
-        raise TypeError(
+        raise UnusableType(
             f"loss: loss(x, z) returned a {type(value).__name__}; expected one number per round"
         )
     return jnp.asarray(value)
 
 
-def _given(called: str, values: tuple[Any, ...]) -> str:
-    if called.startswith("reveal"):
-        return f"a decision of shape {tuple(values[-2].shape)}"
-    x, *data = values
-    data = [data_of(z) for z in data]
-    given = (
-        f" and one round's data z of shape {shapes_of(data[0])}"
-        if data and data[0] is not None
-        else ""
-    )
-    return f"x of shape {tuple(x.shape)}{given}"
+def _given(x: Any, z: Any = None, *, of_stream: bool) -> str:
+    """Describe decision and data, for error messages."""
+    shown, data = f"x of shape {tuple(x.shape)}", data_of(z)
+    if data is None:
+        return shown
+    axis = " (the leading axis of the stream counts rounds)" if of_stream else ""
+    return f"{shown} and one round's data z of shape {shapes_of(data)}{axis}"
 
 
 def _mistake(called: str, argument: str, problem: str, mend: str) -> TypeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -41,18 +40,7 @@ def with_numbers(formula: Formula) -> Formula:
             if name in flags:
                 arguments.flag(name, value)
             elif name in real and value is not None:
-                _refuse_nan(name, value)
+                arguments.not_nan(name, value)
         return formula(*positional, **named)
 
     return cast(Formula, checked)
-
-
-def _refuse_nan(name: str, value: Any) -> None:
-    try:
-        number = math.nan if isinstance(value, (str, bytes)) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isnan(number):
-        raise (ValueError if isinstance(value, float) else TypeError)(
-            f"{name}: got {arguments.shown(value)}; expected a real number"
-        )

@@ -455,6 +455,7 @@ CARDS = (
         ),
         needs=("loss_lipschitz", "slater"),
         fixed_constraints=True,
+        slater=True,
         growth={
             "regret": Growth("sqrt T", 0.5),
             "violation": Growth("0", 0.0),

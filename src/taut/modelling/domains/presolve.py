@@ -27,8 +27,8 @@ ROUNDING = 1e-12
 
 def without_implied(
     model: Model, excesses: list[Excess], domain: Domain, held: dict[int, Array], play_all: bool
-) -> tuple[list[Excess], list[str]]:
-    """The rows that some decision of the domain violates, and a note on the others.
+) -> tuple[list[Excess], list[Excess], list[str]]:
+    """The rows that some decision of the domain violates, the others, and a note on the others.
 
     `held` marks entries of excesses, by number, that are part of the domain by construction. With
     `play_all` only equations are left out.
@@ -40,16 +40,18 @@ def without_implied(
         for ends in ((low, high, model.size), (middle, middle, model.size))
     )
     kept: list[Excess] = []
-    dropped: list[str] = []
+    implied: list[Excess] = []
+    labels: list[str] = []
     for k, one in enumerate(excesses):
-        if one.label in model.after.induced and _always(model, one, domain):
+        if one.induced and _always(model, one, domain):
             continue
         known = held.get(k, np.zeros(one.expression.size, bool))
         if play_all and not one.equality:
             kept.append(one)
             continue
         if known.all():
-            dropped.append(one.label)
+            implied.append(one)
+            labels.append(one.label)
             continue
         span = _steady(model, intervals, one)
         if span is None and not known.any():
@@ -63,26 +65,34 @@ def without_implied(
         if played.all():
             kept.append(one)
             continue
-        dropped.append(f"{'' if not played.any() else 'parts of '}{one.label}")
-        if played.any():
-            (left,) = np.nonzero(played)
-            kept.append(
-                Excess(
-                    cp.vec(one.expression, order="C")[left],
-                    one.equality,
-                    one.label,
-                    one.expression.shape,
-                    tuple(left.tolist()),
-                )
-            )
-    if not dropped:
-        return kept or [Excess(cp.Constant(-1.0))], []
-    shown = ", ".join(dropped[:6]) + (", ..." if len(dropped) > 6 else "")
+        if not played.any():
+            implied.append(one)
+            labels.append(one.label)
+            continue
+        kept.append(_entries(one, played))
+        implied.append(_entries(one, ~played))
+        labels.append(f"parts of {one.label}")
+    kept = kept or [Excess(cp.Constant(-1.0))]
+    if not implied:
+        return kept, [], []
+    shown = ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")
     note = (
         "constraints that are part of the domain, because they hold on all of it, are not "
         f"played: {shown}"
     )
-    return kept or [Excess(cp.Constant(-1.0))], [note]
+    return kept, implied, [note]
+
+
+def _entries(one: Excess, chosen: Array) -> Excess:
+    """The chosen entries of a row, which keep their places."""
+    (places,) = np.nonzero(chosen)
+    return Excess(
+        cp.vec(one.expression, order="C")[places],
+        one.equality,
+        one.label,
+        one.expression.shape,
+        tuple(places.tolist()),
+    )
 
 
 def _violated(

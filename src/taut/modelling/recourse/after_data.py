@@ -30,9 +30,9 @@ class WithoutRecourse(NamedTuple):
     program: Any = None
     """Loss and constraints of the program that is solved for variables without such an
     expression."""
-    induced: frozenset[str] = frozenset()
-    """Labels of constraints that were added, because there is no feasible choice where they do not
-    hold."""
+    induced: frozenset[int] = frozenset()
+    """CVXPY's ids of constraints that were added, because there is no feasible choice where they do
+    not hold."""
     conditions: tuple[Condition, ...] = ()
     """What must hold on the whole domain and for all data."""
 
@@ -92,7 +92,6 @@ def _joint(
             f"choice of {names}: constraints on the decision, without which no choice is "
             "feasible; those that always hold are not played"
         )
-    labels = frozenset(one.label for one in found.induced)
     values, mine = dict.fromkeys(after), [one for one in bounded if has(one, after)]
     return WithoutRecourse(
         found.loss,
@@ -100,7 +99,7 @@ def _joint(
         values,
         notes,
         (loss, mine),
-        labels,
+        frozenset(one.id for one in found.induced),
         tuple(found.conditions),
     )
 

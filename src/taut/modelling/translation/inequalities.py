@@ -28,6 +28,8 @@ class Excess(NamedTuple):
     """The shape of the constraint before entries were left out; `None` if all are there."""
     places: tuple[int, ...] | None = None
     """The positions of the entries that are left in an array of that shape, in C order."""
+    induced: bool = False
+    """Whether it was added because there is no feasible choice after the data where it fails."""
 
     @property
     def rows(self) -> list[Any]:
@@ -46,34 +48,34 @@ def excesses(
     domain: Domain,
     spans: dict[int, slice],
     semidefinite: set[int],
-) -> tuple[list[Excess], list[str]]:
-    """Excesses that are at most 0 exactly on the feasible set, and notes that say how variable
-    attributes are treated.
+) -> tuple[list[Excess], list[Excess], list[str]]:
+    """Excesses that are at most 0 exactly on the feasible set, bounds of variables that the domain
+    implies, and notes that say how variable attributes are treated.
 
     The `rows` of the stated constraints come first. `semidefinite` are variables, by id, that the
     domain keeps semidefinite.
     """
     found = list(rows)
+    implied: list[Excess] = []
     notes = []
     low, high = bounding_box(domain)
     for variable in variables:
         lower, upper = (np.ravel(edge) for edge in limits(variable))
         span, name = spans[variable.id], variable.name()
-        for side, stated, implied in (
-            ("lower", lower, low[span] >= lower),
-            ("upper", upper, high[span] <= upper),
+        for side, stated, inside in (
+            ("lower", lower, np.all(low[span] >= lower)),
+            ("upper", upper, np.all(high[span] <= upper)),
         ):
             if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
                 continue
-            held = "the domain" if np.all(implied) else "constraints"
-            notes.append(f"{name}: {side} bounds are part of {held}")
-            if not np.all(implied):
-                label = f"{name}: {side} bound"
-                found += [
-                    one._replace(label=label)
-                    for c in _bounds(variable, side)
-                    for one in excesses_of(c)
-                ]
+            notes.append(
+                f"{name}: {side} bounds are part of {'the domain' if inside else 'constraints'}"
+            )
+            label = f"{name}: {side} bound"
+            bounds = [
+                one._replace(label=label) for c in _bounds(variable, side) for one in excesses_of(c)
+            ]
+            (implied if inside else found).extend(bounds)
         if is_symmetric(variable):
             notes.append(
                 f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
@@ -92,7 +94,7 @@ def excesses(
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
     if not found:  # without constraints: one that always holds
         found = [Excess(cp.Constant(-1.0))]
-    return found, notes
+    return found, implied, notes
 
 
 def excesses_of(constraint: Any) -> list[Excess]:

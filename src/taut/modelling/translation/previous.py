@@ -120,6 +120,7 @@ class RememberingModel(Problem):
         self.constraint_names = model.constraint_names
         self.proof_of_convexity = model.proof_of_convexity
         self.proof_of_domain = model.proof_of_domain
+        self.implied = model.implied
         self.written = self.constraints
 
     @property

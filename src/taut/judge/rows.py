@@ -1,0 +1,231 @@
+"""The rows of a certificate, once a case has been measured and its assumptions have been
+checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine import Array
+from ..learners import QUANTITIES, Assumes, Guarantee, Setting
+from ..problem.domains.support import centre_of
+from ..runs import metrics
+from .announced import ANNOUNCED_VIOLATION
+from .assumptions import GIVEN, Assumption
+from .case import Case
+from .certificate import Certificate, Row
+from .guarantees import Standing, against, setting_of, standing, translated, under_feedback
+from .trivial import Limits, trivial_limits
+from .views import POLICY_REGRET
+
+__all__ = ["PLAYED_REGRET", "certificate_of"]
+
+PLAYED_REGRET = "regret of the played problem"
+"""Regret against the best decision of the problem that was played, where its feasible set is
+smaller than the scored one."""
+ONLY_IF_NEEDED = {
+    str(name)
+    for name in (Assumes.FIXED_CONSTRAINTS, Assumes.AFFINE_CONSTRAINTS, Assumes.PROJECTION)
+}
+"""Assumptions that are shown only if a bound rests on them."""
+
+
+class Measured(NamedTuple):
+    """One measured quantity, with the bounds that are about it."""
+
+    name: str
+    quantity: str
+    """Which of `QUANTITIES` it is."""
+    values: Array | None
+    """One per seed; None if it could not be measured."""
+    guarantees: tuple[Guarantee, ...]
+    limit: float | None
+    """What every learner satisfies; None if it is not known."""
+
+
+def certificate_of(case: Case) -> Certificate:
+    """The certificate of a case in which all has been measured and checked."""
+    refuted = {assumption.name for assumption in case.checks if assumption.refuted}
+    promised = _promised(case)
+    about_scored = _about_scored(case, promised)
+    limits = trivial_limits(case.scored, case.run.horizon, case.source, refuted)
+    rounding = _rounding(case)
+    rows = tuple(
+        row
+        for measured in _measured(case, promised, about_scored, limits)
+        for row in _rows(measured, refuted, rounding[measured.quantity])
+    )
+    return Certificate(
+        repr(case.learner),
+        case.run.horizon,
+        case.run.seeds,
+        rows,
+        _that_matter(case.checks, rows),
+        case.comparator if hasattr(case.comparator, "loss") else None,
+        (*case.notes, *_not_known_to_be_trivial(limits, about_scored)),
+    )
+
+
+def _promised(case: Case) -> tuple[Guarantee, ...]:
+    """What theory promises for the problem that was played."""
+    if case.uncovered:
+        return tuple(Guarantee.none(one, "guarantees", case.uncovered) for one in QUANTITIES)
+    found = case.learner.guarantees(_setting(case), case.run.horizon)
+    found = against(under_feedback(found, case.learner, case.run.feedback), case.moving)
+    if any(one.name == Assumes.FEASIBLE for one in case.checks):
+        name = str(Assumes.FEASIBLE)
+        found = tuple(replace(one, assumptions=(*one.assumptions, name)) for one in found)
+    return found
+
+
+def _setting(case: Case) -> Setting:
+    """What bounds need to know about the problem that was played and about the run."""
+    observed = None if case.seen is None else case.seen.observed
+    setting = setting_of(case.played, case.run.first, observed)
+    if case.run.first is None:  # the first decision may have been anywhere
+        setting = replace(
+            setting,
+            constants=setting.constants.with_values(radius=setting.diameter),
+            constraints_fixed=False,
+            initial_violation=None,
+            initial_excess=None,
+        )
+    if case.moving:
+        setting = replace(setting, path_length=float(np.max(case.comparator.path_length)))
+    return setting
+
+
+def _about_scored(case: Case, promised: tuple[Guarantee, ...]) -> tuple[Guarantee, ...]:
+    """What theory promises for the problem that is scored."""
+    found = translated(promised, case.played, case.scored, case.run.horizon, case.count)
+    return found if case.memory is None else case.memory.scored_guarantees(promised, found)
+
+
+def _measured(
+    case: Case, promised: tuple[Guarantee, ...], about_scored: tuple[Guarantee, ...], limits: Limits
+) -> Iterator[Measured]:
+    """All quantities of the certificate, in the order of its rows."""
+    for name, regret in case.regrets.items():
+        bounds, limit = about_scored, limits.of_regret(case.run.totals.loss, regret)
+        if name == PLAYED_REGRET:
+            bounds = promised
+        if name == POLICY_REGRET:
+            limit = None
+        if name == POLICY_REGRET and case.memory is not None:
+            bounds = case.memory.policy_guarantees(promised)
+        yield Measured(name, "regret", regret, bounds, limit)
+    for name, values in metrics.measured(case.run).items():
+        yield Measured(name, name, values, about_scored, limits.by_quantity.get(name))
+    if case.announced is not None:
+        peak, bounds = case.announced.peak, case.announced.guarantees()
+        yield Measured(ANNOUNCED_VIOLATION, "peak violation", peak, bounds, None)
+
+
+def _rows(measured: Measured, refuted: set[str], rounding: float) -> Iterator[Row]:
+    """A row with the bound on every seed, and one with the bound on the mean if there is any."""
+    for expected in (False, True):
+        candidates = (g for g in measured.guarantees if g.expected == expected)
+        chosen = standing(candidates, refuted)[measured.quantity]
+        if not expected:
+            yield _row(measured.name, measured, chosen, rounding)
+        elif chosen.guarantee is not None:
+            yield _row(f"{measured.name}, mean over seeds", measured, chosen, rounding)
+
+
+def _row(name: str, measured: Measured, chosen: Standing, rounding: float) -> Row:
+    values, guarantee, limit = measured.values, chosen.guarantee, measured.limit
+    bound = None if guarantee is None else guarantee.bound
+    row = Row(
+        name,
+        None,
+        None,
+        guarantee,
+        chosen.refuted,
+        chosen.reasons,
+        trivial=bound is not None and limit is not None and bound >= limit,
+        limit=limit,
+    )
+    if values is None:
+        return row
+    expected = guarantee is not None and guarantee.expected
+    return replace(
+        row,
+        mean=float(np.mean(values)),
+        worst=float(np.max(values)),
+        rounding=rounding,
+        half_interval=_half_interval(values) if expected else math.inf,
+    )
+
+
+def _half_interval(values: Array) -> float:
+    """Half the 95 % confidence interval of the mean over seeds."""
+    if len(values) < 2:
+        return math.inf
+    from scipy.special import stdtrit  # Student's t; scipy.stats takes long to load
+
+    spread = np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, 0.975) * spread)
+
+
+def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple[Assumption, ...]:
+    """Leave out special assumptions on which no bound rests, and add those that were not
+    checked."""
+    rests = {name for row in rows if row.guarantee for name in row.guarantee.assumptions}
+    named = {assumption.name for assumption in checks}
+    shown = tuple(a for a in checks if a.name in rests or a.name not in ONLY_IF_NEEDED)
+    return shown + tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
+
+
+def _not_known_to_be_trivial(limits: Limits, found: tuple[Guarantee, ...]) -> list[str]:
+    """Say of which bounds it is not known whether every learner satisfies them."""
+    of_losses = {
+        g.quantity == "regret" for g in found if g.bound is not None and math.isfinite(g.bound)
+    }
+    names = {
+        "losses": ("regret", True, "loss_range"),
+        "constraints": ("violations", False, "constraint_range"),
+    }
+    return [
+        f"Whether the bound on {quantity} is trivial is not known, because the largest {what} "
+        f"over the domain could not be derived: {limits.reasons[what]}. Give "
+        f"taut.Constants({constant}=...) to decide it."
+        for what, (quantity, losses, constant) in names.items()
+        if what in limits.reasons and losses in of_losses
+    ]
+
+
+def _rounding(case: Case) -> dict[str, float]:
+    """How far rounding can have moved each measured quantity: it scales with the numbers that are
+    added up."""
+    known, totals, rounds = case.scored.constants, case.run.totals, case.run.horizon
+    domain = case.scored.domain
+    unit = 64 * float(np.finfo(case.run.final.dtype).eps)
+    reach = float(np.linalg.norm(centre_of(domain))) + float(domain.radius)
+    peak = float(totals.peak.max())
+    values = max(peak, float(np.abs(totals.excess).max()) / rounds, known.constraint_range or 0.0)
+    constraint = values + (known.constraint_lipschitz or 0.0) * reach
+    loss = float(np.abs(totals.loss).max()) / rounds + (known.loss_lipschitz or 0.0) * reach
+    if case.seen is not None:
+        loss = max(loss, case.seen.loss_size)
+        if case.played is case.scored:
+            constraint = max(case.seen.constraint_size, values)
+    each = unit * constraint
+    return {
+        "regret": unit * loss * rounds + _gap(case.comparator),
+        "violation": rounds * each,
+        "squared violation": totals.excess.shape[-1] * rounds * each * (2 * peak + each),
+        "peak violation": each,
+        "excess": rounds * each,
+    }
+
+
+def _gap(comparator: Any) -> float:
+    """How far the comparator's loss can be above the smallest one."""
+    if not hasattr(comparator, "gap"):
+        return 0.0
+    loss = np.abs(np.asarray(comparator.loss))
+    return float(np.max(np.asarray(comparator.gap) * np.maximum(1, loss)))
