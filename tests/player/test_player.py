@@ -13,6 +13,7 @@ import pytest
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
 from taut import files
+from taut.play.compile import count_compiled
 from taut.runs import metrics
 from taut.runs.totals import BLOCK
 
@@ -27,8 +28,8 @@ def totals_of(player):
 
 
 def snapshot(player):
-    """All that a player remembers, as bytes."""
-    arrays = files.flat(player._packing.unpack(player._arrays, player._seen.stop))
+    """All that a player plays with and reports, as bytes."""
+    arrays = {name: a for name, a in player._contents()[1].items() if "extremes" not in name}
     kept = {**arrays, **totals_of(player), "decision": player.decision}
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in kept.items()} | {
         "round": player.round
@@ -366,6 +367,24 @@ def test_first_observation_must_fit_the_problem():
         wide.observe(np.zeros(2))
 
 
+def test_announced_data_may_be_others_in_every_round():
+    """What is known before a round differs: a limit alone, with the cost, or under another name."""
+    names = {"cap": -0.5, "cost": 1.0, "spare": -0.5}
+
+    def limit(x, z):
+        return x - (z["cap"] if "cap" in z else z["spare"])
+
+    problem = taut.Problem(
+        lambda x, z: jnp.sum(z["cost"] * x), outside_diamond, BALL, announced=limit
+    )
+    player = taut.Player("half-space", problem, announced_count=2)
+    data = {name: np.full(2, value) for name, value in names.items()}
+    for given, highest in ((("cap",), -0.5), (("cap", "cost"), -0.6), (("spare",), -0.7)):
+        known = {name: data[name] if name == "cost" else np.full(2, highest) for name in given}
+        assert np.all(player.announce(known) <= highest + 1e-9)
+        player.observe({**data, **known})
+
+
 def test_slopes_that_are_not_finite_are_refused_even_where_a_box_would_clip_them():
     player = taut.Player(CLIPPED, at_zero(), x1=[0.0, 0.0])
     with pytest.raises(
@@ -622,13 +641,16 @@ def test_a_crash_while_saving_leaves_the_old_file(tmp_path, played, monkeypatch,
 
 
 def test_a_round_compiles_nothing_new(played):
-    steps = (played._reveal, played._measure)
-    other = taut.Player(taut.ClippedOGD(0.1, 9.0), GAME)
-    watched(other, targets(rounds=2))
-    sizes = [step._cache_size() for step in steps]
-    watched(taut.Player(taut.ClippedOGD(0.2, 8.0), GAME), targets(rounds=5))
-    assert [step._cache_size() for step in steps] == sizes
-    assert other._reveal is played._reveal
+    played.observe(gradient=[0.1, 0.2], excess=-0.5, jacobian=[1.0, 1.0])
+    before = count_compiled()
+    assert before > 0
+    other = taut.Player(taut.ClippedOGD(0.1, 9.0), GAME)  # other parameters
+    watched(other, targets(rounds=5))
+    other.observe(gradient=[0.1, 0.2], excess=-0.5, jacobian=[1.0, 1.0])
+    assert count_compiled() == before
+    same = taut.Problem(distance, lambda x: outside_diamond(x), BALL)
+    taut.Player(taut.ClippedOGD(0.1, 9.0), same).observe([0.1, 0.2])
+    assert count_compiled() == before + 1  # another function
 
 
 ABOUT = ((3, 0, 0), (3, 1, -1), (9, 1, 0), (3, 1, 4))

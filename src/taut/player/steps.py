@@ -74,13 +74,15 @@ class Steps:
         self._compiled: dict[Any, Executable] = {}
 
     def take(self, step: Callable[..., Any], state: tuple[Any, ...], *given: Any) -> Any:
-        """Return the packed state after a step from a packed state. What is given has the same
-        structure, shapes and types in every call."""
-        executable = self._compiled.get(step)
+        """Return the packed state after a step from a packed state."""
+        leaves, structure = jax.tree.flatten(given)
+        # Announced data may be other ones in every round, and so may data after a refused round.
+        key = (step, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
+        executable = self._compiled.get(key)
         if executable is None:
             programs, passed = programs_of(self._problem), (*self._fixed, *state, *given)
             executable = compiled(programs, _rewritten, (step, self._layout), self._facts, passed)
-            self._compiled[step] = executable
+            self._compiled[key] = executable
         return executable(*self._fixed, *state, *given)
 
 
