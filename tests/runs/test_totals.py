@@ -6,7 +6,6 @@ import pytest
 
 import taut
 from small_games import FOUR, GAME, targets
-from taut.play.packing import Packing
 from taut.runs.totals import BLOCK, ChunkTotals, RunningTotals, Sum, Totals, round_terms
 
 
@@ -34,9 +33,7 @@ def test_chunk_and_running_totals_are_those_by_hand(constraints):
     for f, g in zip(loss, excess, strict=True):
         chunk = chunk.add(round_terms(jnp, jnp.asarray(f), jnp.asarray(g)))
         running.add(np.concatenate([[f], g]))
-    packing = Packing.of(chunk, np.dtype(float))
-    (vector,) = packing.pack(chunk)
-    for totals in (Totals.of(vector, packing.where()), running.totals):
+    for totals in (Totals.of_chunk(chunk), running.totals):
         for name, value in by_hand(loss, excess).items():
             np.testing.assert_allclose(
                 getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name
@@ -121,7 +118,27 @@ def test_totals_in_32_bits_lose_no_digits():
     assert run.totals.worst_excess[0] == pytest.approx(run.excess[0].astype(float).sum(), rel=1e-13)
 
 
-def test_a_widened_sum_contains_what_was_rounded_off():
-    rounded = Sum(jnp.asarray(1.0, jnp.float32), jnp.asarray(2.0**-30, jnp.float32)).widened()
-    assert rounded.error is None
-    assert float(rounded.value) == 1 + 2.0**-30
+def test_totals_of_a_chunk_contain_what_was_rounded_off():
+    single = Sum(jnp.asarray(1.0, jnp.float32), jnp.asarray(2.0**-30, jnp.float32))
+    several = Sum(single.value[None], single.error[None])
+    totals = ChunkTotals(single, several, several, several, jnp.zeros(1), *[single] * 3)
+    assert float(Totals.of_chunk(totals).loss) == 1 + 2.0**-30
+    assert Totals.of_chunk(totals).excess.tolist() == [1 + 2.0**-30]
+
+
+def test_totals_of_chunks_are_added():
+    rng = np.random.default_rng(3)
+    loss, excess = rng.normal(size=50), rng.normal(size=(50, 3))
+    zero = ChunkTotals.zero(3, jnp.zeros(()).dtype)
+    totals = Totals.zero(zero)
+    for start in range(0, 50, 20):
+        chunk = zero
+        for f, g in zip(loss[start : start + 20], excess[start : start + 20], strict=True):
+            chunk = chunk.add(round_terms(jnp, jnp.asarray(f), jnp.asarray(g)))
+        totals = totals.plus(Totals.of_chunk(chunk))
+    for name, value in by_hand(loss, excess).items():
+        np.testing.assert_allclose(
+            getattr(totals, name), value, rtol=1e-13, atol=1e-13, err_msg=name
+        )
+    assert totals.finite()
+    assert not totals.plus(Totals(**{**vars(totals), "loss": np.asarray(np.nan)})).finite()
