@@ -24,7 +24,7 @@ def test_bounds_next_to_the_box_change_nothing():
     ):
         model = taut.from_cvxpy(c @ y, constraints, domain)
         assert model.count == 1
-        assert model.domain_binds
+        assert model.domain_binds == (domain is None)
         assert any("are not played" in note and "y" in note for note in model.notes)
         np.testing.assert_array_equal(model.domain.lower, [0, 0])
         np.testing.assert_array_equal(model.domain.upper, [100, 100])
@@ -77,3 +77,32 @@ def test_large_decisions_without_bounds_are_refused():
     x = cp.Variable(501, name="x", nonneg=True)
     with pytest.raises(ValueError, match="expected a domain, or bounds of every entry"):
         taut.from_cvxpy(cp.sum_squares(x), [cp.sum(x) >= 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "redundant"), [("x", False), ("x", True), ("part of the domain", True)]
+)
+def test_a_given_domain_that_cuts_the_feasible_set_is_refuted_also_beside_a_redundant_row(
+    name, redundant
+):
+    x, c = cp.Variable(2, name=name), cp.Parameter(2, name="c", bounds=[-1, 1])
+    rows = [cp.sum(x) <= 1, cp.norm(x, 2) <= 1, *([x[0] <= 3] if redundant else [])]
+    problem = taut.from_cvxpy(c @ x, rows, domain=taut.Box(-0.1, 0.8, shape=2))
+    assert not problem.domain_binds
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((20, 2)))
+    assert _domain_status(run) == "refuted"
+
+
+def test_a_given_domain_is_compared_with_all_rows_not_only_with_those_that_are_played():
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    rows = [cp.sum(x) <= 0.5, x <= 1, x >= -1]
+    problem = taut.from_cvxpy(c @ x, rows, domain=taut.Box(-1, 1, shape=2))
+    assert problem.count == 1
+    assert problem.as_stated().constraints.values(np.zeros(2), None).size == 5
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((20, 2)))
+    assert _domain_status(run) == "probed, not refuted"
+
+
+def _domain_status(run):
+    (status,) = (one.status for one in run.certificate().assumptions if one.name == "domain")
+    return status

@@ -14,8 +14,7 @@ from ...engine import Array
 from ...problem.domains import AffineBox, Ball, Blocks, Domain, L1Ball, Product, Simplex, Spectral
 from ...problem.domains import Box as DomainBox
 from ...problem.domains.support import bounding_box, least_change
-from ..translation.atoms.constant import constant_value
-from ..translation.attributes import is_symmetric, mirrored, pattern
+from ..translation.attributes import constant_value, is_symmetric, mirrored, pattern
 from ..translation.parameters import Range
 from .interval_matrices import SPECTRAL
 from .interval_rules import RULES
@@ -23,6 +22,7 @@ from .intervals import MOST, Span, Unknown, interval_product, joined, scaled, sp
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..translation.statement import Statement
 
 __all__ = ["Box", "Intervals", "constraint_bounds", "least_upper", "loss_bounds", "whole_box"]
 
@@ -70,7 +70,7 @@ def whole_box(model: Model, known: Range) -> Box:
 class Intervals:
     """Bounds on the expressions of a model over a box."""
 
-    def __init__(self, model: Model, box: Box) -> None:
+    def __init__(self, model: Statement, box: Box) -> None:
         self.model, self.box, self.size = model, box, box.size
         self._spans: dict[int, Span] = {}
         self._kept: list[Any] = []  # expressions, so that ids are not used again
