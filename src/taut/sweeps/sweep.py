@@ -64,8 +64,9 @@ def sweep(
     is compiled once.
 
     The name of a cell's file is a checksum of learner, problem, stream, horizon and versions. A
-    changed loss or constraint is noticed, because its traced program changes. Not noticed are
-    changes of functions in other modules that a recipe calls.
+    changed loss or constraint is noticed, because its traced program changes. A changed recipe,
+    `measure` or method of one's own is noticed, and so is a change of the functions, classes and
+    variables that it reads. Not noticed are changes of files that a function reads.
 
     >>> import jax.numpy as jnp, numpy as np, taut
     >>> toy = taut.Problem(
