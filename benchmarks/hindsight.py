@@ -181,9 +181,9 @@ PARTS = ("JAX traces", "NumPy evaluates", "Clarabel solves")
 @contextmanager
 def parts() -> Iterator[dict[str, float]]:
     """Yield the processor time that the parts of hindsight take."""
-    from taut.problem import jets
+    from taut.jaxpr.in_numpy import NumPyProgram
     from taut.problem.conic import Solver
-    from taut.problem.interpreter import Evaluated, Tape
+    from taut.problem.evaluation import _Trace
 
     spent = dict.fromkeys(PARTS, 0.0)
 
@@ -196,10 +196,9 @@ def parts() -> Iterator[dict[str, float]]:
         return call
 
     timers = [
-        ("JAX traces", Evaluated, "_traced"),
-        ("JAX traces", jets, "_traced"),
-        ("NumPy evaluates", jets.Jets, "_run"),
-        ("NumPy evaluates", Tape, "run"),
+        ("JAX traces", _Trace, "__init__"),
+        ("JAX traces", _Trace, "program"),
+        ("NumPy evaluates", NumPyProgram, "run"),
         ("Clarabel solves", Solver, "_solved"),
     ]
     with ExitStack() as stack:

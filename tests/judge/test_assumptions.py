@@ -16,7 +16,7 @@ from taut.judge.guarantees import setting_of, standing
 from taut.judge.observed import observe
 from taut.judge.probes import probe, walk_back
 from taut.learners import Observed
-from taut.problem import jets
+from taut.problem import evaluation
 from taut.problem.constants import SYMBOLS
 from taut.problem.sampling import sample_decisions
 from taut.testing import problems
@@ -194,7 +194,7 @@ def test_probes_in_numpy_and_by_jax_agree(known, monkeypatch):
     order = rng.permutation(9)
     walks = not problem.constraints.takes_data
     here, walked = probe(problem, points, order, data), walk_back(problem, points) if walks else ()
-    monkeypatch.setattr(jets, "SECONDS", -1.0)
+    monkeypatch.setattr(evaluation, "LARGEST", -1)
     there, again = probe(problem, points, order, data), walk_back(problem, points) if walks else ()
     assert here.keys() == there.keys()
     for name, value in here.items():

@@ -14,7 +14,7 @@ import numpy as np
 from statement import FOUR, Case, Game, Program, parts
 
 import taut
-from taut.problem.interpreter import Tape, supported
+from taut.jaxpr import in_numpy as numpy_programs
 
 ROUNDS = {"HalfSpace": 40, "ClippedOGD": 120}
 """Rounds that each learner plays."""
@@ -41,15 +41,12 @@ def in_numpy(function: Any) -> Any:
         key = (tree, *((leaf.shape, leaf.dtype) for leaf in leaves))
         if key not in kept:
             traced, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-            kept[key] = (
-                Tape(traced) if supported(traced.jaxpr) else None,
-                jax.tree.structure(shape),
-            )
-        tape, form = kept[key]
-        if tape is None:
+            kept[key] = numpy_programs.in_numpy(traced, 1), jax.tree.structure(shape)
+        program, form = kept[key]
+        if program is None:
             return jax.tree.map(np.asarray, jax.jit(function)(*given))
-        with np.errstate(all="ignore"):
-            return jax.tree.unflatten(form, tape.run(leaves))
+        results = program.run([leaf[None] for leaf in leaves])
+        return jax.tree.unflatten(form, [result[0] for result in results])
 
     return call
 

@@ -2,7 +2,7 @@
 CVXPY says of it.
 
 All checks of a model are made before its test fails, so that the message lists everything that is
-wrong with it. Functions are evaluated in NumPy by `taut.problem.interpreter`, because compiling
+wrong with it. Functions are evaluated in NumPy by `taut.jaxpr.in_numpy`, because compiling
 them would take longer than evaluating them.
 """
 

@@ -20,7 +20,12 @@ from hypothesis import strategies as st
 
 import taut.problem.domains
 from taut.problem.domains import Ball, Box, L1Ball, Product, Simplex, domain_from_dict
-from taut.problem.domains.support import bounding_box, least_change, linear_minimisers
+from taut.problem.domains.support import (
+    bounding_box,
+    least_change,
+    linear_minimisers,
+    project_rows,
+)
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
 ZOO = {
@@ -846,3 +851,22 @@ def test_a_large_ball_is_projected_on(dtype, radius):
         np.testing.assert_allclose(found, np.array([0.6, 0.8]) * radius, rtol=1e-6)
     assert ball.contains(ball.project(x))
     assert not ball.contains(x)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Ball(0.7, centre=[0.2, -0.1, 0.4]),
+        Box(-0.5, [0.2, 0.1, 0.9]),
+        Simplex(3, 1.5),
+        L1Ball(0.6, centre=[0.2, 0.0, -0.3]),
+    ],
+)
+def test_rows_are_projected_as_the_domain_projects(domain):
+    rows = np.concatenate(
+        [np.random.default_rng(0).normal(size=(20, 3)), np.zeros((1, 3)), 1e9 * np.eye(3)]
+    )
+    expected = jax.jit(jax.vmap(domain.project))(rows)
+    np.testing.assert_allclose(
+        project_rows(domain, rows), np.asarray(expected), rtol=1e-13, atol=1e-15
+    )

@@ -1,225 +1,411 @@
-"""Sums and products of enclosures.
+"""Enclosures of sums, products, maxima and norms.
 
-u, v are operands, c marks values at the centre of the domain, and S_u are slopes of u: u = u_c +
-<s, x - c> for some s in S_u. Intervals of products are computed from midpoints and half widths.
+u and v are operands, and r marks values at a point of reference: u = u_r + <s, x - r>. Reductions
+are over the last axis; `last` brings other axes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ..engine import Array
-from .enclosure import Enclosure, Space, Unknown
+from .enclosure import Enclosure, result
+from .interval import Interval, contracted, hull
 
 __all__ = [
-    "Interval",
     "add",
-    "at_centre",
-    "dot",
-    "interval",
-    "lead",
-    "made",
+    "both",
+    "broadcast",
+    "chained",
+    "contract",
+    "joined",
+    "largest",
+    "last",
+    "linear",
+    "log_sum_exp",
+    "maximum",
+    "minimum",
+    "moved",
     "mul",
     "neg",
-    "product",
+    "norm",
+    "reduced",
+    "running_largest",
+    "select",
+    "smallest",
+    "sorted_sum",
+    "spectral",
+    "taken",
     "total",
 ]
 
-Interval = tuple[Array, Array]
+DECOMPOSED = 100_000_000
+"""Singular values are computed if entries times the shorter side of a matrix are at most this."""
+
+Slopes = Interval | None
 
 
-def product(
-    a: Interval, b: Interval, times: Callable[[Array, Array], Array] = np.multiply
-) -> Interval:
-    """The interval of a product that is linear in both factors."""
-    (a_mid, a_half), (b_mid, b_half) = _halves(a), _halves(b)
-    middle, half = times(a_mid, b_mid), np.zeros(())
-    if a_half is not None:
-        half = half + times(a_half, np.abs(b_mid))
-    if b_half is not None:
-        half = half + times(np.abs(a_mid), b_half)
-    if a_half is not None and b_half is not None:
-        half = half + times(a_half, b_half)
-    if not np.all(np.isfinite(middle)) or not np.all(np.isfinite(half)):
-        raise Unknown("values are not limited")
-    return middle - half, middle + half
+def both(function: Callable[..., Interval], *of: Enclosure) -> tuple[Interval, Interval]:
+    """A function of intervals: of values over all decisions, and at the centre."""
+    value = function(*(one.value for one in of))
+    return value, function(*(one.centre for one in of)) if any(one.moves for one in of) else value
 
 
-def _halves(a: Interval) -> tuple[Array, Array | None]:
-    if a[0] is a[1] or np.array_equal(a[0], a[1]):
-        return np.asarray(a[0], float), None
-    return (a[0] + a[1]) / 2, (a[1] - a[0]) / 2
+def at_corner(function: Callable[..., Interval], *of: Enclosure) -> Interval | None:
+    """An affine function of intervals, at the lower corner; None if an operand is not affine."""
+    corners = [one.corner for one in of]
+    return None if any(one is None for one in corners) else function(*corners)
 
 
-def interval(u: Enclosure) -> Interval:
-    """The bounds over all decisions."""
-    return u.low, u.high
+def chained(*terms: tuple[Enclosure, Interval]) -> tuple[Slopes, Array]:
+    """Slopes and their norms of a function of several values, from slopes in each of them."""
+    slopes, steep = [], []
+    for one, factor in terms:
+        if one.moves:
+            ahead = factor.map(lambda part: np.asarray(part)[..., None])
+            slopes.append(None if one.slopes is None else ahead * one.slopes)
+            steep.append(factor.size * one.steep)
+    return _sum(slopes), sum(steep, np.zeros(()))
 
 
-def at_centre(u: Enclosure) -> Interval:
-    """The bounds at the centre of the domain."""
-    return u.centre_low, u.centre_high
+def _sum(slopes: Sequence[Slopes]) -> Slopes:
+    given = [one for one in slopes if one is not None]
+    return reduce(Interval.__add__, given) if given and len(given) == len(slopes) else None
 
 
-def lead(slopes: Interval, ndim: int) -> Interval:
-    """Slopes with as many axes behind the first as a result with `ndim` axes has."""
-    missing = ndim - (slopes[0].ndim - 1)
-    if missing <= 0:
-        return slopes
-    return tuple(part.reshape(len(part), *(1,) * missing, *part.shape[1:]) for part in slopes)  # type: ignore[return-value]
+# -- Linear functions
 
 
-def made(
-    space: Space, value: Interval, centre: Interval, slopes: Interval | None, *of: Enclosure
-) -> Enclosure:
-    """The enclosure of a result, which depends on the decision if an operand does; slopes that are
-    not finite are left out."""
-    if not any(one.moves for one in of):
-        return Enclosure(*value, *centre)
-    if (
-        slopes is None
-        or not space.has_room(np.shape(value[0]))
-        or not all(np.all(np.isfinite(part)) for part in slopes)
-    ):
-        return Enclosure(*value, *centre, moves=True)
-    shape = (space.size, *np.shape(value[0]))
-    down, up = (np.broadcast_to(part, shape) for part in lead(slopes, len(shape) - 1))
-    return Enclosure(*value, *centre, down, up, True)
+def linear(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
+    """A sum with weights that are not negative, or a change of places: a function of arrays whose
+    first axes are those of u."""
+
+    def image(one: Interval) -> Interval:
+        return one.map(function)
+
+    slopes = None if u.slopes is None else image(u.slopes)
+    norm = function(u.steep) if u.moves else math.inf
+    return result((u,), *both(image, u), slopes, norm, at_corner(image, u))
 
 
-# -- Sums and products
-# --------------------------------------------------------------------------------------------------
+def moved(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
+    """The entries at other places: a function of arrays whose first axes are those of u."""
+    squares = None if u.squares is None else moved(u.squares, function)
+    return replace(linear(u, function), squares=squares)
 
 
-def add(space: Space, u: Enclosure, v: Enclosure, **_: Any) -> Enclosure:
+def taken(u: Enclosure, places: Array) -> Enclosure:
+    """The entries at these places, in row order; -1 stands for 0."""
+    ndim, empty = len(u.shape), places < 0
+
+    def take(part: Array) -> Array:
+        rows = part.reshape(-1, *part.shape[ndim:])
+        if not np.any(empty):
+            return rows[places]
+        out = np.zeros((*places.shape, *rows.shape[1:]), part.dtype)
+        out[~empty] = rows[places[~empty]]
+        return out
+
+    return moved(u if u.space.has_room(places.shape) else replace(u, slopes=None), take)
+
+
+def broadcast(u: Enclosure, shape: tuple[int, ...]) -> Enclosure:
+    """The entries in a larger shape; a single entry of any rank fits everywhere."""
+    if u.shape == shape:
+        return u
+    size = math.prod(u.shape)
+    return taken(u, np.broadcast_to(np.arange(size).reshape(u.shape if size != 1 else ()), shape))
+
+
+def joined(parts: Sequence[Enclosure]) -> Enclosure:
+    """All entries of several values, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    flat = [taken(u, np.arange(math.prod(u.shape))) for u in parts]
+
+    def join(*pieces: Interval) -> Interval:
+        low = np.concatenate([piece.low for piece in pieces])
+        known = all(piece.known for piece in pieces)
+        return Interval(low, low if known else np.concatenate([piece.high for piece in pieces]))
+
+    slopes = [u.gradient for u in flat]
+    known = [one for one in slopes if one is not None]
+    return result(
+        tuple(flat),
+        *both(join, *flat),
+        join(*known) if len(known) == len(flat) else None,
+        np.concatenate([u.steep for u in flat]),
+        at_corner(join, *flat),
+    )
+
+
+def last(u: Enclosure, axes: Any) -> Enclosure:
+    """These axes (all, if None) as one, behind the others."""
+    count = len(u.shape)
+    axes = range(count) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    axes = sorted(int(axis) % count for axis in axes)
+    others = [axis for axis in range(count) if axis not in axes]
+    shape = [u.shape[axis] for axis in others] + [math.prod(u.shape[axis] for axis in axes)]
+
+    def move(part: Array) -> Array:
+        behind = range(count, part.ndim)
+        return part.transpose((*others, *axes, *behind)).reshape((*shape, *part.shape[count:]))
+
+    return moved(u, move)
+
+
+def total(u: Enclosure) -> Enclosure:
+    """The sum over the last axis."""
+    axis = len(u.shape) - 1
+    added = linear(u, lambda part: part.sum(axis=axis))
+    if u.squares is not None and u.moves:
+        root = last(u.squares, (-2, -1))
+        length = norm(root).sharp
+        size = length.high * 2 if u.space.gradients else length.high + length.centre.high
+        added = replace(
+            added,
+            value=added.value.within(length.value.map(np.square)),
+            norm=np.fmin(added.norm, size * spectral(root)),
+            squares=root,
+        )
+    return added if added.affine else added.sharp
+
+
+def add(u: Enclosure, v: Enclosure) -> Enclosure:
     """u + v."""
-    value = u.low + v.low, u.high + v.high
-    centre = u.centre_low + v.centre_low, u.centre_high + v.centre_high
-    ndim, slopes = np.ndim(value[0]), None
-    if not v.moves:
-        slopes = u.slopes(space)
-    elif not u.moves:
-        slopes = v.slopes(space)
-    else:
-        first, second = u.slopes(space), v.slopes(space)
-        if first is not None and second is not None:
-            (a, b), (c, d) = lead(first, ndim), lead(second, ndim)
-            slopes = a + c, b + d
-    return made(space, value, centre, slopes, u, v)
+    slopes = _sum([one.slopes for one in (u, v) if one.moves])
+    plus = Interval.__add__
+    return result((u, v), *both(plus, u, v), slopes, u.steep + v.steep, at_corner(plus, u, v))
 
 
-def neg(space: Space, u: Enclosure, **_: Any) -> Enclosure:
+def neg(u: Enclosure) -> Enclosure:
     """-u."""
-    up, down = (None if part is None else -part for part in (u.down, u.up))
-    return Enclosure(-u.high, -u.low, -u.centre_high, -u.centre_low, down, up, u.moves)
+    slopes = None if u.slopes is None else -u.slopes
+    minus = Interval.__neg__
+    return result((u,), *both(minus, u), slopes, u.norm, at_corner(minus, u))
 
 
-def mul(space: Space, u: Enclosure, v: Enclosure, **_: Any) -> Enclosure:
+# -- Products
+
+
+def mul(u: Enclosure, v: Enclosure) -> Enclosure:
     """u v, entry by entry."""
-    return _bilinear(space, u, v, np.multiply, np.multiply, np.multiply)
+
+    def ahead(one: Interval) -> Interval:
+        return one.map(lambda part: np.asarray(part)[..., None])
+
+    return _product(u, v, Interval.__mul__, lambda s, b: s * ahead(b), lambda a, s: ahead(a) * s)
 
 
-def _bilinear(
-    space: Space, u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any
-) -> Enclosure:
-    """A product: u v - u_c v_c = u (v - v_c) + v_c (u - u_c), or with u and v exchanged.
+def contract(u: Enclosure, v: Enclosure, formula: str) -> Enclosure:
+    """`np.einsum(formula, u, v)`: products of matrices, vectors or stacks of them."""
+    operands, out = formula.split("->")
+    left, right = operands.split(",")
+    found = _product(
+        u,
+        v,
+        lambda a, b: contracted(a, b, formula),
+        lambda s, b: contracted(s, b, f"{left}Z,{right}->{out}Z"),
+        lambda a, s: contracted(a, s, f"{left},{right}Z->{out}Z"),
+    )
+    return found if found.affine else found.sharp
+
+
+def _product(u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any) -> Enclosure:
+    """A product: u v - u_r v_r = u (v - v_r) + v_r (u - u_r), or with u and v exchanged.
 
     `with_left` multiplies slopes of u by values of v, and `with_right` values of u by slopes of v.
     """
-    value, centre = (
-        product(interval(u), interval(v), times),
-        product(at_centre(u), at_centre(v), times),
+    if u.moves and v.moves:
+        u, v = u.tight, v.tight
+    value, centre = both(times, u, v)
+    ways = [(u.value, v.reference)]
+    if u.moves and v.moves and not u.space.gradients:
+        ways.append((u.reference, v.value))
+    options = []
+    lacking = any(one.moves and one.slopes is None for one in (u, v))
+    if not lacking and (u.moves or v.moves) and u.space.has_room(np.shape(value.low)):
+        for a, b in ways:
+            terms = [with_right(a, v.slopes)] if v.moves else []
+            terms += [with_left(u.slopes, b)] if u.moves else []
+            options.append(reduce(Interval.__add__, terms))
+    slopes = min(options, key=lambda way: float(np.sum(way.high - way.low)), default=None)
+    steep = sum(
+        times(Interval.of(left), Interval.of(right)).low
+        for left, right in ((u.value.size, v.steep), (u.steep, v.reference.size))
     )
-    ndim = np.ndim(value[0]) if times is np.multiply else 0
-    of_u, of_v = u.slopes(space) if u.moves else None, v.slopes(space) if v.moves else None
-    if (
-        (u.moves and of_u is None)
-        or (v.moves and of_v is None)
-        or not space.has_room(np.shape(value[0]))
-    ):
-        return made(space, value, centre, None, u, v)
-
-    def left(other: Interval) -> Interval:
-        assert of_u is not None
-        return product(lead(of_u, ndim), other, with_left)
-
-    def right(other: Interval) -> Interval:
-        assert of_v is not None
-        return product(other, lead(of_v, ndim), with_right)
-
-    if not v.moves:
-        slopes = left(interval(v)) if u.moves else None
-    elif not u.moves:
-        slopes = right(interval(u))
-    else:
-        ways = [
-            _plus(right(interval(u)), left(at_centre(v))),
-            _plus(right(at_centre(u)), left(interval(v))),
-        ]
-        slopes = min(ways, key=lambda way: float(np.sum(way[1] - way[0])))
-    result = made(space, value, centre, slopes, u, v)
-    return result if times is np.multiply else space.improved(result)
+    corner = None if u.moves and v.moves else at_corner(times, u, v)
+    return result((u, v), value, centre, slopes, steep, corner)
 
 
-def _plus(a: Interval, b: Interval) -> Interval:
-    return a[0] + b[0], a[1] + b[1]
+# -- Maxima and selections
 
 
-def dot(space: Space, u: Enclosure, v: Enclosure, *, dimension_numbers: Any, **_: Any) -> Enclosure:
-    """A product of matrices, vectors or stacks of them."""
-    (left, right), (left_batch, right_batch) = dimension_numbers
-    letters = iter("abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY")
-    first = [next(letters) for _ in u.shape]
-    second = [""] * len(v.shape)
-    for i, j in [*zip(left, right, strict=True), *zip(left_batch, right_batch, strict=True)]:
-        second[j] = first[i]
-    second = [letter or next(letters) for letter in second]
-    out = [first[i] for i in left_batch]
-    out += [first[i] for i in range(len(first)) if i not in (*left, *left_batch)]
-    out += [second[j] for j in range(len(second)) if j not in (*right, *right_batch)]
-    one, two, result = "".join(first), "".join(second), "".join(out)
+def largest(u: Enclosure) -> Enclosure:
+    """The largest entry of the last axis.
 
-    def product(formula: str) -> Callable[[Array, Array], Array]:
-        return lambda a, b: np.asarray(np.einsum(formula, a, b, optimize=True))
+    max u - max u_r lies between the least and the largest u_i - u_ri of all entries i that can be
+    largest.
+    """
 
-    return _bilinear(
-        space,
-        u,
-        v,
-        product(f"{one},{two}->{result}"),
-        product(f"Z{one},{two}->Z{result}"),
-        product(f"{one},Z{two}->Z{result}"),
-    )
+    u = u.tight
 
+    def top(one: Interval) -> Interval:
+        return one.map(lambda part: np.max(part.astype(float), axis=-1, initial=-np.inf))
 
-def total(u: Enclosure, axes: tuple[int, ...], space: Space) -> Enclosure:
-    """The sum of u along axes."""
-    axes = tuple(int(axis) for axis in axes)
-    behind = tuple(axis + 1 for axis in axes)
-    value, centre = ((a.sum(axis=axes), b.sum(axis=axes)) for a, b in (interval(u), at_centre(u)))
-    slopes = u.slopes(space) if u.moves else None
+    least = np.max(u.low, axis=-1, keepdims=True, initial=-np.inf)
+    able = u.high >= least
+    if not u.space.gradients and u.shape[-1]:
+        # An entry that is never above another one does not count. Its gradient may: where both are
+        # equal, JAX takes the mean of their gradients.
+        first = np.arange(u.shape[-1]) == np.argmax(u.low, axis=-1)[..., None]
+        able = (u.high > least) | first
+    slopes = u.gradient
     if slopes is not None:
-        slopes = slopes[0].sum(axis=behind), slopes[1].sum(axis=behind)
-    result = made(space, value, centre, slopes, u)
-    if u.root is not None and u.root.moves:
-        result = replace(result, high=np.minimum(result.high, _sum_of_squares(u.root, axes, space)))
-    return space.improved(result)
+        slopes = Interval(
+            np.min(slopes.low, axis=-2, initial=np.inf, where=able[..., None]),
+            np.max(slopes.high, axis=-2, initial=-np.inf, where=able[..., None]),
+        )
+    steep = np.max(u.steep, axis=-1, initial=0, where=able)
+    return result((u,), *both(top, u), slopes, steep)
 
 
-def _sum_of_squares(u: Enclosure, axes: tuple[int, ...], space: Space) -> Array:
-    """An upper bound on |u|^2, along axes: |u| <= |u_c| + |S| R, where |S|^2 is at most the product
-    of two sums of |S|."""
-    if u.down is None or u.up is None:
-        return np.full(np.delete(np.array(u.shape), list(axes)), np.inf)
-    size = np.maximum(np.abs(u.down), np.abs(u.up))
-    behind = tuple(axis + 1 for axis in axes)
-    by_row = size.sum(axis=behind).max(axis=0)
-    by_column = size.sum(axis=0).max(axis=axes)
-    largest = np.maximum(np.abs(u.centre_low), np.abs(u.centre_high))
-    return np.asarray(
-        (np.sqrt((largest**2).sum(axis=axes)) + np.sqrt(by_row * by_column) * space.radius) ** 2
+def smallest(u: Enclosure) -> Enclosure:
+    """The smallest entry of the last axis."""
+    return neg(largest(neg(u)))
+
+
+def running_largest(u: Enclosure, axis: int, reverse: bool = False) -> Enclosure:
+    """The largest entry so far along an axis, or from the end."""
+    places = np.moveaxis(np.arange(math.prod(u.shape)).reshape(u.shape), axis, -1)
+    count = np.arange(places.shape[-1])
+    # Entries that come later are replaced by the entry itself.
+    so_far = (np.maximum if reverse else np.minimum)(count[:, None], count)
+    order = np.moveaxis(np.arange(places.size).reshape(places.shape), -1, axis)
+    return taken(largest(taken(u, places[..., so_far])), order)
+
+
+def maximum(*parts: Enclosure) -> Enclosure:
+    """The largest of several values, entry by entry."""
+    shape = np.broadcast_shapes(*(u.shape for u in parts))
+    rows = [broadcast(u, shape) for u in parts]
+    order = np.arange(len(rows) * math.prod(shape)).reshape(len(rows), *shape)
+    return largest(taken(joined(rows), np.moveaxis(order, 0, -1)))
+
+
+def minimum(*parts: Enclosure) -> Enclosure:
+    """The smallest of several values, entry by entry."""
+    return neg(maximum(*map(neg, parts)))
+
+
+def select(which: Enclosure, no: Enclosure, yes: Enclosure) -> Enclosure:
+    """`yes` where `which` is true and `no` elsewhere.
+
+    Where it is not certain, both are possible; a jump between them that depends on the decision has
+    no slope.
+    """
+
+    def chosen(sure: Interval, a: Interval, b: Interval) -> Interval:
+        if sure.known and a.known and b.known:
+            return Interval.of(np.where(sure.low, b.low, a.low))
+        either = hull(a, b)
+        return Interval(
+            np.where(sure.low, b.low, np.where(sure.high, either.low, a.low)),
+            np.where(sure.low, b.high, np.where(sure.high, either.high, a.high)),
+        )
+
+    value, centre = both(chosen, which, no, yes)
+    slopes, steep = None, np.asarray(np.inf)
+    if not which.moves or bool(np.all(which.low == which.high)):
+        steep = chosen(which.value, Interval.of(no.steep), Interval.of(yes.steep)).high
+        if no.gradient is not None and yes.gradient is not None:
+            ahead = which.value.map(lambda part: part[..., None])
+            slopes = chosen(ahead, no.gradient, yes.gradient)
+    return result((which, no, yes), value, centre, slopes, steep)
+
+
+# -- Norms and other functions of all entries of the last axis
+
+
+def spectral(u: Enclosure) -> Array:
+    """A bound on |u(x) - u(r)| / |x - r| with the Euclidean norm over the last axis of u."""
+    bound = np.linalg.norm(u.steep, axis=-1)
+    if u.slopes is None:
+        return bound
+    size = u.slopes.size
+    bound = np.fmin(bound, np.linalg.norm(size, axis=(-2, -1)))
+    bound = np.fmin(
+        bound, np.sqrt(size.sum(axis=-1).max(axis=-1, initial=0) * size.sum(axis=-2).max(axis=-1))
     )
+    if 0 < size.size * min(size.shape[-2:]) <= DECOMPOSED:
+        middle, room = (u.slopes.low + u.slopes.high) / 2, (u.slopes.high - u.slopes.low) / 2
+        ends = [np.linalg.norm(part, 2, axis=(-2, -1)) for part in (middle, room)]
+        bound = np.fmin(bound, ends[0] + ends[1])
+    return np.asarray(bound)
+
+
+def reduced(
+    value: Interval, centre: Interval, norm: Array | float, *terms: tuple[Enclosure, Interval]
+) -> Enclosure:
+    """A function of all entries of the last axis of several values, with bounds on its slopes in
+    each entry."""
+    slopes = [chained(term)[0] for term in terms if term[0].moves]
+    added = [one and one.map(lambda part: part.sum(axis=-2)) for one in slopes]
+    return result(tuple(u for u, _ in terms), value, centre, _sum(added), norm)
+
+
+def norm(u: Enclosure, p: float = 2.0) -> Enclosure:
+    """The norm of order p, which is at least 1, over the last axis."""
+
+    u = u.tight
+
+    def length(one: Interval) -> Interval:
+        sizes = Interval.of(np.abs(one.low)) if one.known else Interval(one.least_size, one.size)
+        return sizes.map(lambda part: np.linalg.norm(part, p, axis=-1))
+
+    # The gradient in u has the signs of u, and 1 as its norm of the dual order.
+    slope = Interval(np.where(u.low > 0, 0.0, -1.0), np.where(u.high < 0, 0.0, 1.0))
+    dual = math.inf if p == 1 else p / (p - 1)
+    reach = 1.0 if dual <= 2 else u.shape[-1] ** (0.5 - 1 / dual)
+    return reduced(*both(length, u), reach * spectral(u), (u, slope))
+
+
+def log_sum_exp(u: Enclosure) -> Enclosure:
+    """log(sum(exp(u))) over the last axis; its slopes are weights that sum to 1."""
+    u = u.tight
+    low, high = u.low, u.high
+    top = np.max(high, axis=-1, keepdims=True)
+    small, large = np.exp(low - top), np.exp(high - top)
+    least = small / (small + np.maximum(large.sum(axis=-1, keepdims=True) - large, 0))
+    most = large / (large + np.maximum(small.sum(axis=-1, keepdims=True) - small, 0))
+    weights = Interval(np.nan_to_num(least), np.nan_to_num(most, nan=1.0))
+
+    def value(one: Interval) -> Interval:
+        return one.map(lambda part: np.logaddexp.reduce(part, axis=-1))
+
+    found = reduced(*both(value, u), u.steep.max(axis=-1), (u, weights))
+    if found.slopes is None or u.slopes is None:
+        return found
+    mixed = Interval(u.slopes.low.min(axis=-2), u.slopes.high.max(axis=-2))
+    return replace(found, slopes=found.slopes.within(mixed))
+
+
+def sorted_sum(u: Enclosure, weights: Interval) -> Enclosure:
+    """The sum of products of the sorted entries of the last axis and weights, which ascend."""
+    u = u.tight
+
+    def value(one: Interval) -> Interval:
+        ordered = one.map(lambda part: np.sort(part, axis=-1))
+        return (ordered * weights).map(lambda part: part.sum(axis=-1))
+
+    slope = Interval(weights.low[..., :1], weights.high[..., -1:])
+    size = weights.size
+    steep = np.sum(np.sort(size) * np.sort(u.steep, axis=-1), axis=-1)
+    steep = np.fmin(steep, np.linalg.norm(size) * spectral(u))
+    return reduced(*both(value, u), steep, (u, slope))

@@ -1,20 +1,29 @@
-"""Enclosures of functions of one number, such as the exponential function, applied to every
-entry."""
+"""Enclosures of functions of one number, such as the exponential function, for every entry."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ..engine import Array
-from .arithmetic import Interval, made, mul, neg, product
-from .enclosure import Enclosure, Space, Unknown
+from .arithmetic import both, chained, moved, mul, neg, norm
+from .enclosure import Enclosure, Unknown, result
+from .interval import Interval
 
-__all__ = ["CURVES", "SQUARE", "curve_rule", "div", "elementwise", "gradual", "power", "power_of"]
+__all__ = [
+    "CURVES",
+    "Curve",
+    "absolute",
+    "curved",
+    "divide",
+    "power",
+    "reciprocal",
+    "root",
+    "square",
+]
 
 NEAR = 1e-5
 """Points this close count as equal when the slope of a chord is computed: derivatives at both bound
@@ -22,136 +31,153 @@ it."""
 
 
 @dataclass(frozen=True)
-class _Curve:
-    """A function that is convex or concave where it is used."""
+class Curve:
+    """A function of one number."""
 
     function: Callable[[Array], Array]
     derivative: Callable[[Array], Array]
-    convex: bool = True
-    lowest: float | None = None
-    """Where it is smallest, for a convex function that falls and rises; others are monotone."""
+    shape: str = "convex"
+    """How the derivative changes: it rises ("convex") or falls ("concave") everywhere, or it is
+    largest ("peak") or smallest ("valley") at 0."""
+    turn: float | None = None
+    """Where the function is smallest or largest; None if it is monotone."""
     start: float = -math.inf
     """It is defined from here on."""
+    left: Callable[[Array], Array] | None = None
+    """The derivative from the left, if there are kinks; `derivative` is that from the right."""
+
+    def image(self, x: Interval) -> Interval:
+        """The values over an interval."""
+        if x.known:
+            return Interval.of(self.function(x.low))
+        low = np.maximum(x.low, self.start)
+        ends = [self.function(low), self.function(x.high)]
+        if self.turn is not None:
+            ends.append(self.function(np.clip(self.turn, low, x.high)))
+        return Interval(np.minimum.reduce(ends), np.maximum.reduce(ends))
+
+    def slopes(self, x: Interval, reference: Interval) -> Interval:
+        """The slopes of chords from any point of reference to any x."""
+        low, other = np.maximum(x.low, self.start), np.maximum(reference.low, self.start)
+        if self.shape in ("peak", "valley"):
+            ends = self.derivative(low), self.derivative(x.high)
+            middle = self.derivative(np.clip(0.0, low, x.high))
+            if self.shape == "peak":
+                return Interval(np.minimum(*ends), middle)
+            return Interval(middle, np.maximum(*ends))
+        first, last = (
+            self._chord(low, other, np.minimum),
+            self._chord(x.high, reference.high, np.maximum),
+        )
+        return Interval(first, last) if self.shape == "convex" else Interval(last, first)
+
+    def _chord(self, a: Array, b: Array, end: Callable[[Array, Array], Array]) -> Array:
+        """The slope between a and b; if they are near, the derivative at one end, a bound on it."""
+        near = np.abs(a - b) <= NEAR * (1 + np.abs(a))
+        chord = (self.function(a) - self.function(b)) / np.where(near, 1, a - b)
+        return np.where(near, self.derivative(end(a, b)), chord)
 
 
-SQUARE = _Curve(np.square, lambda u: 2 * u, lowest=0.0)
+def curved(curve: Curve, u: Enclosure) -> Enclosure:
+    """A function of every entry."""
+    u = u.tight
+    slopes, steep = chained((u, curve.slopes(u.value, u.reference))) if u.moves else (None, np.inf)
+    return result((u,), *both(curve.image, u), slopes, steep)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _entropy(x: Array) -> Array:
+    return np.asarray(-x * np.log(np.where(x > 0, x, 1)))
+
+
 CURVES = {
-    "abs": _Curve(np.abs, np.sign, lowest=0.0),
-    "cosh": _Curve(np.cosh, np.sinh, lowest=0.0),
-    "exp": _Curve(np.exp, np.exp),
-    "exp2": _Curve(np.exp2, lambda u: math.log(2) * np.exp2(u)),
-    "expm1": _Curve(np.expm1, np.exp),
-    "log": _Curve(np.log, lambda u: 1 / u, convex=False, start=0.0),
-    "log1p": _Curve(np.log1p, lambda u: 1 / (1 + u), convex=False, start=-1.0),
-    "sqrt": _Curve(np.sqrt, lambda u: 0.5 / np.sqrt(u), convex=False, start=0.0),
-    "rsqrt": _Curve(lambda u: 1 / np.sqrt(u), lambda u: -0.5 * u**-1.5, start=0.0),
-    "square": SQUARE,
+    "abs": Curve(
+        np.abs,
+        lambda x: np.where(x < 0, -1.0, 1.0),
+        turn=0.0,
+        left=lambda x: np.where(x > 0, 1.0, -1.0),
+    ),
+    "atan": Curve(np.arctan, lambda x: 1 / (1 + x**2), "peak"),
+    "cosh": Curve(np.cosh, np.sinh, turn=0.0),
+    "entropy": Curve(_entropy, lambda x: -np.log(x) - 1, "concave", 1 / math.e, 0.0),
+    "exp": Curve(np.exp, np.exp),
+    "exp2": Curve(np.exp2, lambda x: math.log(2) * np.exp2(x)),
+    "expm1": Curve(np.expm1, np.exp),
+    "inverse": Curve(lambda x: 1 / x, lambda x: -1 / x**2, start=0.0),
+    "log": Curve(np.log, lambda x: 1 / x, "concave", start=0.0),
+    "log1p": Curve(np.log1p, lambda x: 1 / (1 + x), "concave", start=-1.0),
+    "logistic": Curve(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x), "peak"),
+    "rsqrt": Curve(lambda x: 1 / np.sqrt(x), lambda x: -0.5 * x**-1.5, start=0.0),
+    "sinh": Curve(np.sinh, np.cosh, "valley"),
+    "softplus": Curve(lambda x: np.logaddexp(0, x), _sigmoid),
+    "tanh": Curve(np.tanh, lambda x: 1 / np.cosh(x) ** 2, "peak"),
 }
-_INVERSE = _Curve(lambda u: 1 / u, lambda u: -1 / u**2, start=0.0)
+_SQUARE = Curve(np.square, lambda x: 2 * x, turn=0.0)
+_SQRT = Curve(np.sqrt, lambda x: 0.5 / np.sqrt(x), "concave", start=0.0)
 
 
-def elementwise(curve: _Curve, u: Enclosure, space: Space) -> Enclosure:
-    """phi(u) - phi(u_c) = k (u - u_c), where the slope k of the chord grows with both ends if phi
-    is convex."""
-    if np.any(u.high < curve.start):
-        raise Unknown("a function is evaluated where it is not defined")
-    low, centre_low = np.maximum(u.low, curve.start), np.maximum(u.centre_low, curve.start)
-    value, centre = (_image(curve, a, b) for a, b in ((low, u.high), (centre_low, u.centre_high)))
-    slopes = u.slopes(space) if u.moves else None
-    if slopes is not None:
-        first, last = _chord(curve, low, centre_low, -1), _chord(curve, u.high, u.centre_high, 1)
-        steep = (first, last) if curve.convex else (last, first)
-        known = all(np.all(np.isfinite(part)) for part in steep)
-        slopes = product(steep, slopes) if known else None
-    result = made(space, value, centre, slopes, u)
-    return replace(result, root=u) if curve is SQUARE else result
+def absolute(u: Enclosure) -> Enclosure:
+    """|u|."""
+    return curved(CURVES["abs"], u)
 
 
-def _image(curve: _Curve, low: Array, high: Array) -> Interval:
-    one, two = curve.function(low), curve.function(high)
-    if curve.lowest is None:
-        return np.minimum(one, two), np.maximum(one, two)
-    inside = (low <= curve.lowest) & (curve.lowest <= high)
-    least = np.where(inside, curve.function(np.asarray(curve.lowest)), np.minimum(one, two))
-    return least, np.maximum(one, two)
+def square(u: Enclosure) -> Enclosure:
+    """u^2."""
+    ndim = len(u.shape)
+    squares = moved(u, lambda part: np.expand_dims(part, ndim)) if u.moves else None
+    return replace(curved(_SQUARE, u), squares=squares)
 
 
-def _chord(curve: _Curve, a: Array, b: Array, side: int) -> Array:
-    """The slope between a and b, or a bound on it: from below for side -1 of a convex function,
-    from above for side 1."""
-    near = np.abs(a - b) <= NEAR * (1 + np.abs(a))
-    chord = (curve.function(a) - curve.function(b)) / np.where(near, 1, a - b)
-    end = np.minimum(a, b) if side < 0 else np.maximum(a, b)
-    return np.where(near, curve.derivative(end), chord)
+def root(u: Enclosure) -> Enclosure:
+    """The square root; of a sum of squares it is a norm, which has slopes everywhere."""
+    plain = curved(_SQRT, u)
+    if u.squares is None:
+        return plain
+    length = norm(u.squares)
+    slopes = length.slopes
+    if slopes is not None and plain.slopes is not None:
+        slopes = slopes.within(plain.slopes)
+    return replace(length, value=length.value.within(plain.value), slopes=slopes).sharp
 
 
-def curve_rule(name: str) -> Callable[..., Enclosure]:
-    """The rule of a function in `CURVES`."""
-    return lambda space, u, **_: elementwise(CURVES[name], u, space)
-
-
-def _reciprocal(space: Space, v: Enclosure) -> Enclosure:
-    if np.all(v.low > 0):
-        return elementwise(_INVERSE, v, space)
-    if np.all(v.high < 0):
-        return neg(space, elementwise(_INVERSE, neg(space, v), space))
+def reciprocal(u: Enclosure) -> Enclosure:
+    """1 / u, for u that cannot be 0."""
+    if u.known:
+        return Enclosure.fixed(u.space, 1 / u.low)
+    if np.all(u.low > 0):
+        return curved(CURVES["inverse"], u)
+    if np.all(u.high < 0):
+        return neg(curved(CURVES["inverse"], neg(u)))
     raise Unknown("a division by a number that may be 0 has no bound")
 
 
-def div(space: Space, u: Enclosure, v: Enclosure) -> Enclosure:
+def divide(u: Enclosure, v: Enclosure) -> Enclosure:
     """u / v, for v that cannot be 0."""
-    return mul(space, u, _reciprocal(space, v))
+    return mul(u, reciprocal(v))
 
 
-def power(space: Space, u: Enclosure, exponent: float) -> Enclosure:
+def power(u: Enclosure, exponent: float) -> Enclosure:
     """u to a power."""
     if exponent == 2:
-        return elementwise(SQUARE, u, space)
+        return square(u)
     if exponent == 1:
         return u
-    even = exponent == int(exponent) and int(exponent) % 2 == 0
-    if exponent == int(exponent) and exponent < 0:
-        return _reciprocal(space, power(space, u, -exponent))
-    if not even and np.any(u.low < 0):
-        if exponent == int(exponent):
-            return _odd_power(space, u, int(exponent))
+    whole, even = exponent == int(exponent), exponent % 2 == 0
+    if whole and exponent < 0:
+        return reciprocal(power(u, -exponent))
+    if not whole and np.any(u.low < 0):
         raise Unknown("a root of a number that may be negative has no bound")
     if exponent < 0 and not np.all(u.low > 0):
         raise Unknown("a division by a number that may be 0 has no bound")
-    curve = _Curve(
-        lambda a: a**exponent,
-        lambda a: exponent * a ** (exponent - 1),
-        convex=not 0 < exponent < 1,
-        lowest=0.0 if even else None,
-        start=-math.inf if even else 0.0,
+    negative = bool(np.any(u.low < 0))
+    curve = Curve(
+        lambda x: x**exponent,
+        lambda x: exponent * x ** (exponent - 1),
+        "concave" if 0 < exponent < 1 else "valley" if negative and not even else "convex",
+        0.0 if even else None,
+        -math.inf if whole else 0.0,
     )
-    return elementwise(curve, u, space)
-
-
-def _odd_power(space: Space, u: Enclosure, y: int) -> Enclosure:
-    """An increasing function; slopes of chords are between 0 and the largest derivative."""
-    slopes = u.slopes(space) if u.moves else None
-    if slopes is not None:
-        steep = y * np.maximum(np.abs(u.low), np.abs(u.high)) ** (y - 1)
-        slopes = product((np.zeros_like(steep), steep), slopes)
-    return made(space, (u.low**y, u.high**y), (u.centre_low**y, u.centre_high**y), slopes, u)
-
-
-def power_of(space: Space, u: Enclosure, v: Enclosure) -> Enclosure:
-    """u to the power v, the same for all entries."""
-    if not v.thin or np.ptp(v.low) != 0:
-        raise Unknown("a power with an exponent that is not fixed has no bound")
-    return power(space, u, float(v.low.ravel()[0]))
-
-
-def gradual(function: Callable[[Array], Array], steepest: float) -> Callable[..., Enclosure]:
-    """Increasing functions whose chords have slopes between 0 and `steepest`."""
-
-    def rule(space: Space, u: Enclosure, **_: Any) -> Enclosure:
-        slopes = u.slopes(space) if u.moves else None
-        if slopes is not None:
-            slopes = product((np.zeros(()), np.asarray(steepest)), slopes)
-        low, high, *centre = u.values(function)
-        return made(space, (low, high), (centre[0], centre[1]), slopes, u)
-
-    return rule
+    return curved(curve, u)

@@ -1,38 +1,34 @@
-"""Proven bounds on a function over a domain, by interval and slope arithmetic on its traced
-program.
+"""Enclosures: proven bounds on a function of the decision, its slopes and its gradient's norm.
 
-Every intermediate value v of the program is enclosed in two ways. Its interval contains v(x) for
-all decisions x of the domain. Its slopes are intervals that contain, for every x, a vector s with
-v(x) = v(c) + <s, x - c>, where c is the centre of the domain: this keeps what intervals forget,
-that entries of a decision are not all at their limits at once. For an affine function the slopes
-are exact numbers, and so are the bounds. Data may be intervals as well; bounds then hold for all
-data in them.
+A slope of v between the decisions x and r is a vector s with v(x) = v(r) + <s, x - r>. The bounds
+on slopes hold for all x and all points of reference r of a space. If r is the centre alone, they
+bound values well: they keep what intervals forget, that entries of a decision are not all at their
+limits at once. If r is any decision (`gradients=True`), they bound the gradient, because slopes
+between nearby decisions tend to it. The arithmetic is the same. For an affine function slopes are
+known numbers, and bounds are exact.
 
-The rules for single operations are in `enclosure_rules.py`. An operation without a rule raises
-`Unknown`.
+Data may be intervals as well; bounds then hold for all data in them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
-from ..engine import Array, default_float
-from ..jax_internals import Literal
-from ..jaxpr.walk import CALLS, called, equations
+from ..engine import Array
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.domains.support import bounding_box, centre_of, exact_in_numpy, least_change
+from .interval import Interval
 
-__all__ = ["Enclosure", "Space", "Unknown", "enclosed", "work"]
+__all__ = ["Enclosure", "Space", "Unknown", "outward", "result"]
 
 ROUNDING = 1e-11
 """Bounds are widened by this share of the largest number of which they are made."""
-ROWS = 2_000_000
+ROOM = 4_000_000
 """Values with more slopes than this get none, only an interval."""
 
 
@@ -40,226 +36,265 @@ class Unknown(Exception):
     """No bound can be derived; the message says why."""
 
 
-@dataclass(frozen=True, eq=False)
-class Enclosure:
-    """Bounds on one intermediate value, an array."""
+class Space:
+    """The decisions over which functions are enclosed: all in a box and, if given, in a domain.
 
-    low: Array
-    high: Array
-    """Bounds over all decisions,"""
-    centre_low: Array
-    centre_high: Array
-    """at the centre of the domain,"""
-    down: Array | None = None
-    up: Array | None = None
-    """and on the slopes, (entry of the decision, *shape); None if there are none."""
-    moves: bool = False
-    """Whether the value depends on the decision."""
-    root: Enclosure | None = None
-    """The value whose square this is."""
+    Arguments:
+        low: the lower edges of the box, flat.
+        high: the upper edges.
+        domain: decisions outside it need not be considered.
+        gradients: whether slopes are between any two decisions, so that they bound the gradient,
+            and not only between the centre and any decision.
+    """
+
+    def __init__(
+        self, low: Array, high: Array, domain: Domain | None = None, *, gradients: bool = False
+    ) -> None:
+        self.low, self.high, self.gradients = low, high, gradients
+        self.size, self.shape = low.size, domain.shape if domain is not None else low.shape
+        self.domain = None if type(domain) is Box else domain
+        self.centre, self.diameter = (low + high) / 2, float(np.linalg.norm(high - low))
+        offset, radius = 0.0, math.inf
+        if self.domain is not None:
+            middle = centre_of(self.domain).astype(float).ravel()
+            self.centre = np.clip(middle, low, high)
+            self.diameter = min(self.diameter, float(self.domain.diameter))
+            offset, radius = float(np.linalg.norm(self.centre - middle)), self.domain.radius
+        self.inside = offset == 0
+        """Whether the centre is one of the decisions, as far as is known."""
+        self.half = np.maximum(high - self.centre, self.centre - low)
+        self.radius = min(float(np.linalg.norm(self.half)), offset + float(radius))
+        self.exact = self.domain is not None and exact_in_numpy(self.domain)
+        # Whether changing the signs of x - c leads to another decision.
+        self.signs = (
+            self.domain is None or type(self.domain) in (Ball, L1Ball)
+        ) and np.array_equal(high - self.centre, self.centre - low)
+        self.largest = 0.0
+        """The largest number that occurred so far, on which rounding depends."""
 
     @classmethod
-    def fixed(cls, low: Any, high: Any) -> Enclosure:
-        """A value that does not depend on the decision."""
-        low, high = np.asarray(low), np.asarray(high)
-        return cls(low, high, low, high)
+    def of(cls, domain: Domain, *, gradients: bool = False) -> Space:
+        """All decisions of a domain."""
+        size = math.prod(domain.shape)
+        if type(domain) is Box:
+            edges = (np.asarray(edge, float).ravel() for edge in (domain.lower, domain.upper))
+            low, high = (np.broadcast_to(edge, size) for edge in edges)
+        elif exact_in_numpy(domain) and (size**2 <= ROOM or domain._edges() is not None):
+            low, high = bounding_box(domain)
+        else:
+            centre, radius = centre_of(domain).astype(float).ravel(), float(domain.radius)
+            low, high = centre - radius, centre + radius
+        return cls(low, high, domain, gradients=gradients)
+
+    def has_room(self, shape: tuple[int, ...]) -> bool:
+        """Whether slopes of a value of this shape are few enough to be computed."""
+        return self.size * math.prod(shape) <= ROOM
+
+    def decision(self, places: Array | None = None) -> Enclosure:
+        """The decision, or its entries at these places, in row order."""
+        if places is None:
+            places = np.arange(self.size).reshape(self.shape)
+        value = Interval(self.low[places], self.high[places])
+        corner = None if self.domain is None else Interval.of(value.low)
+        slopes = None
+        if self.has_room(places.shape):
+            # In this memory order the inner loops are over values, which are more than entries.
+            units = np.equal.outer(np.arange(self.size), places).astype(float)
+            slopes = Interval.of(np.moveaxis(units, 0, -1))
+        centre = Interval.of(self.centre[places])
+        return Enclosure(self, value, centre, corner, slopes, 1.0, True)
+
+    def note(self, value: Interval) -> None:
+        """Remember the largest number of an interval."""
+        for edge in (value.low, value.high) if value.low.dtype.kind == "f" else ():
+            size = np.max(np.abs(edge), initial=0, where=np.isfinite(edge))
+            self.largest = max(self.largest, float(size))
+
+    def support(self, directions: Array) -> Array:
+        """The largest <direction, x - c> of any decision x, or an upper bound, for each row."""
+        plus, minus = np.maximum(directions, 0), np.minimum(directions, 0)
+        bound = plus @ (self.high - self.centre) + minus @ (self.low - self.centre)
+        if self.domain is None:
+            return bound
+        if self.exact:
+            centre = np.broadcast_to(self.centre, directions.shape)
+            return np.minimum(bound, -least_change(self.domain, -directions, centre))
+        return np.minimum(bound, np.linalg.norm(directions, axis=1) * self.radius)
+
+    def reach(self, slopes: Interval) -> Array:
+        """An upper bound on <s, x - c> for all decisions x and all slopes s, (k, size) -> (k,)."""
+        if slopes.known:
+            return self.support(slopes.low)
+        middle, spread = (slopes.low + slopes.high) / 2, (slopes.high - slopes.low) / 2
+        away, whole = self._sway(spread), self._sway(slopes.size)
+        return np.minimum(self.support(middle) + away, whole)
+
+    def _sway(self, sizes: Array) -> Array:
+        """An upper bound on <|x - c|, size>."""
+        bound = np.minimum(np.linalg.norm(sizes, axis=1) * self.radius, sizes @ self.half)
+        return np.minimum(bound, self.support(sizes)) if self.signs else bound
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """Bounds on an array that is a function of the decision and of data."""
+
+    space: Space
+    value: Interval
+    """Bounds over all decisions."""
+    centre: Interval
+    """Bounds at the centre."""
+    corner: Interval | None = None
+    """Bounds at the lower corner of the box; None if the function is not affine, or if they are not
+    needed, because the space is a box."""
+    slopes: Interval | None = None
+    """Bounds on slopes, (*shape, entry of the decision); None if there are none."""
+    norm: Array | float = math.inf
+    """A bound on |v(x) - v(r)| / |x - r|, if one better than that of `slopes` is known."""
+    moves: bool = False
+    """Whether the value depends on the decision."""
+    squares: Enclosure | None = None
+    """A value whose sum of squares over the last axis this is."""
+
+    @classmethod
+    def fixed(cls, space: Space, low: Any, high: Any = None) -> Enclosure:
+        """A value that does not depend on the decision: a known array, or one between two."""
+        value = Interval.of(_double(low), None if high is None else _double(high))
+        if not value.known and value.low.dtype.kind in "iu":
+            value = value.map(lambda part: part.astype(float))
+        return cls(space, value, value, value)
 
     @property
-    def thin(self) -> bool:
-        """Whether the value is known exactly and does not depend on the decision."""
-        return not self.moves and (self.low is self.high or bool(np.all(self.low == self.high)))
+    def low(self) -> Array:
+        """Lower bounds over all decisions."""
+        return self.value.low
+
+    @property
+    def high(self) -> Array:
+        """Upper bounds over all decisions."""
+        return self.value.high
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the value."""
-        return tuple(self.low.shape)
+        return tuple(np.shape(self.value.low))
 
-    def values(self, function: Callable[[Array], Array]) -> tuple[Array, Array, Array, Array]:
-        """A function of the bounds: of the lowest and the largest value, and of both at the
-        centre."""
-        low, high, centre_low, centre_high = map(
-            function, (self.low, self.high, self.centre_low, self.centre_high)
-        )
-        return low, high, centre_low, centre_high
+    @property
+    def known(self) -> bool:
+        """Whether the value is a known array."""
+        return not self.moves and self.value.known
 
-    def slopes(self, space: Space) -> tuple[Array, Array] | None:
+    @property
+    def reference(self) -> Interval:
+        """Bounds at the points of reference of slopes."""
+        return self.value if self.space.gradients else self.centre
+
+    @property
+    def affine(self) -> bool:
+        """Whether slopes hold between any two points, decisions or not, as far as is known."""
+        return self.corner is not None
+
+    @cached_property
+    def gradient(self) -> Interval | None:
         """The slopes, which are 0 if the value does not depend on the decision."""
-        if not self.moves and space.has_room(self.shape):
-            zero = np.zeros((space.size, *self.shape))
-            return zero, zero
-        return None if self.down is None or self.up is None else (self.down, self.up)
+        if self.moves or not self.space.has_room(self.shape):
+            return self.slopes
+        return Interval.of(np.broadcast_to(0.0, (*self.shape, self.space.size)))
+
+    @cached_property
+    def steep(self) -> Array:
+        """Bounds on |v(x) - v(r)| / |x - r|: on the norm of the gradient, if slopes bound it."""
+        if not self.moves:
+            return np.zeros(self.shape)
+        norm = np.broadcast_to(self.norm, self.shape)
+        if self.slopes is None or not self.space.gradients:
+            return norm
+        return np.fmin(norm, np.sqrt(np.sum(self.slopes.size**2, axis=-1)))
+
+    @property
+    def tight(self) -> Enclosure:
+        """The sharp enclosure of an affine value, for operations that are not affine."""
+        return self.sharp if self.affine else self
+
+    @cached_property
+    def sharp(self) -> Enclosure:
+        """The enclosure with an interval that makes use of slopes."""
+        space, value = self.space, self.value
+        if not self.moves:
+            return self
+        norm = np.broadcast_to(self.norm, self.shape) * space.radius
+        valid = space.inside or self.affine or not space.gradients
+        if valid:
+            value = value.within(Interval(self.centre.low - norm, self.centre.high + norm))
+        if self.slopes is None:
+            return replace(self, value=value)
+        rows = self.slopes.map(lambda part: part.reshape(-1, space.size))
+        if valid:
+            up, down = (space.reach(part).reshape(self.shape) for part in (rows, -rows))
+            value = value.within(Interval(self.centre.low - down, self.centre.high + up))
+        if self.corner is not None and space.exact and not rows.known:
+            # No entry of x - corner is below 0, so that the least slopes count, or the largest.
+            assert space.domain is not None
+            corner = np.broadcast_to(space.low, rows.low.shape)
+            down = least_change(space.domain, rows.low, corner).reshape(self.shape)
+            up = -least_change(space.domain, -rows.high, corner).reshape(self.shape)
+            value = value.within(Interval(self.corner.low + down, self.corner.high + up))
+        return replace(self, value=value)
 
 
-class Space:
-    """The domain, as far as bounds need it."""
+def result(
+    of: tuple[Enclosure, ...],
+    value: Interval,
+    centre: Interval,
+    slopes: Interval | None = None,
+    norm: Array | float = math.inf,
+    corner: Interval | None = None,
+) -> Enclosure:
+    """The enclosure of an operation's result, which depends on the decision if an operand does.
 
-    def __init__(self, domain: Domain) -> None:
-        self.domain, self.size = domain, math.prod(domain.shape)
-        self.centre = centre_of(domain).astype(float).ravel()
-        self.radius = float(domain.radius)
-        self.exact = exact_in_numpy(domain)
-        self.steep = self.has_room(domain.shape)
-        """Whether slopes are computed."""
-        if type(domain) is Box:
-            self.low, self.high = (
-                np.asarray(edge, float).ravel() for edge in (domain.lower, domain.upper)
-            )
-        elif self.exact and (self.steep or domain._edges() is not None):
-            self.low, self.high = bounding_box(domain)
-        else:
-            self.low, self.high = self.centre - self.radius, self.centre + self.radius
-        self.half = np.maximum(self.high - self.centre, self.centre - self.low)
-        # Whether changing the signs of x - c leads to another point of the domain.
-        self.signs = type(domain) in (Ball, Box, L1Ball)
-        self.largest = 0.0
-        """The largest number that was added up so far."""
-
-    def has_room(self, shape: tuple[int, ...]) -> bool:
-        """Whether slopes of a value of this shape are few enough to be computed."""
-        return self.size * math.prod(shape) <= ROWS
-
-    def note(self, values: Iterable[Enclosure]) -> None:
-        """Remember the largest number among values, which rounding depends on."""
-        for edge in (
-            edge for one in values for edge in (one.low, one.high) if edge.dtype.kind == "f"
-        ):
-            self.largest = max(
-                self.largest, float(np.max(np.abs(edge), initial=0, where=np.isfinite(edge)))
-            )
-
-    def decision(self) -> Enclosure:
-        """The decision itself."""
-        shape = self.domain.shape
-        low, high, centre = (edge.reshape(shape) for edge in (self.low, self.high, self.centre))
-        if not self.steep:
-            return Enclosure(low, high, centre, centre, moves=True)
-        eye = np.eye(self.size).reshape(self.size, *shape)
-        return Enclosure(low, high, centre, centre, eye, eye, True)
-
-    def reach(self, down: Array, up: Array) -> Array:
-        """An upper bound on <s, x - c> for all x of the domain and all s between `down` and `up`,
-        (size, k) -> (k,)."""
-        middle, spread = (down + up).T / 2, (up - down).T / 2
-        exact = not spread.any()
-        along = self.support(middle)
-        if exact:
-            return along
-        away = np.minimum(np.linalg.norm(spread, axis=1) * self.radius, spread @ self.half)
-        largest = np.maximum(np.abs(down), np.abs(up)).T
-        whole = np.minimum(np.linalg.norm(largest, axis=1) * self.radius, largest @ self.half)
-        if self.signs:
-            away, whole = (
-                np.minimum(away, self.support(spread)),
-                np.minimum(whole, self.support(largest)),
-            )
-        return np.minimum(along + away, whole)
-
-    def support(self, directions: Array) -> Array:
-        """The largest <direction, x - c> over the domain, or an upper bound on it, for each row."""
-        if self.exact:
-            return -least_change(
-                self.domain, -directions, np.broadcast_to(self.centre, directions.shape)
-            )
-        return np.minimum(
-            np.linalg.norm(directions, axis=1) * self.radius, np.abs(directions) @ self.half
-        )
-
-    def improved(self, value: Enclosure, lipschitz: float | None = None) -> Enclosure:
-        """The enclosure with an interval that makes use of slopes, and of a Lipschitz constant if
-        there is one."""
-        if not value.moves:
-            return value
-        low, high, slopes = value.low, value.high, value.slopes(self)
-        if slopes is not None:
-            down, up = (part.reshape(self.size, -1) for part in slopes)
-            high = np.minimum(high, value.centre_high + self.reach(down, up).reshape(value.shape))
-            low = np.maximum(low, value.centre_low - self.reach(-up, -down).reshape(value.shape))
-        if lipschitz is not None:
-            high = np.minimum(high, value.centre_high + lipschitz * self.radius)
-            low = np.maximum(low, value.centre_low - lipschitz * self.radius)
-        return replace(value, low=low, high=high)
-
-
-def enclosed(
-    function: Callable[..., Any],
-    space: Space,
-    low: Any = None,
-    high: Any = None,
-    lipschitz: float | None = None,
-) -> tuple[Array, Array, Array]:
-    """Bounds from below and from above on all outputs of `function(x, z)` over a domain, and those
-    from above at its centre.
-
-    Arguments:
-        function: of a decision and data; it returns one array.
-        space: the domain.
-        low: the data, or their smallest values; trees of arrays.
-        high: their largest values, if data are intervals.
-        lipschitz: a Lipschitz constant of every output, if one is known.
+    Slopes that are not finite are left out. Ends of intervals that are not numbers are infinite.
     """
-    high = low if high is None else high
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(low)]
-    upper = [np.asarray(leaf) for leaf in jax.tree.leaves(high)]
-    closed = _traced(function, space, low)
-    space.largest = 0.0
-    data = [Enclosure.fixed(_double(a), _double(b)) for a, b in zip(leaves, upper, strict=True)]
-    with np.errstate(all="ignore"):
-        (found,) = _run(closed, [space.decision(), *data], space)
-        found = space.improved(found, lipschitz)
-    room = ROUNDING * space.largest
-    if not np.all(np.isfinite(found.high)) or not np.all(np.isfinite(found.low)):
-        raise Unknown("values are not limited")
-    return found.low - room, found.high + room, found.centre_high + room
-
-
-def work(function: Callable[..., Any], space: Space, data: Any) -> int:
-    """The number of slopes, or of values if there are no slopes, that are computed for these
-    data."""
-    entries = sum(
-        math.prod(variable.aval.shape)
-        for equation in equations(_traced(function, space, data))
-        for variable in equation.outvars
-    )
-    return (space.size if space.steep else 1) * entries
-
-
-def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
-    x = jax.ShapeDtypeStruct(space.domain.shape, default_float())
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    return jax.make_jaxpr(function)(x, like)
-
-
-def _double(leaf: Array) -> Array:
-    return leaf.astype(float) if leaf.dtype.kind == "f" else leaf
-
-
-def _run(closed: Any, inputs: Sequence[Enclosure], space: Space) -> list[Enclosure]:
-    from .rules import apply
-
-    jaxpr = closed.jaxpr
-    constants = [np.asarray(value) for value in closed.consts]
-    values = dict(
-        zip(
-            jaxpr.constvars,
-            (Enclosure.fixed(_double(a), _double(a)) for a in constants),
-            strict=True,
-        )
-    )
-    values.update(zip(jaxpr.invars, inputs, strict=True))
-    space.note(values.values())
-
-    def read(variable: Any) -> Enclosure:
-        if isinstance(variable, Literal):
-            value = _double(np.asarray(variable.val))
-            return Enclosure.fixed(value, value)
-        return values[variable]
-
-    for equation in jaxpr.eqns:
-        operands = [read(v) for v in equation.invars]
-        if equation.primitive.name in CALLS:
-            results = _run(called(equation), operands, space)
+    space = of[0].space
+    if not value.known:
+        value, centre = _limited(value), _limited(centre)
+    space.note(value)
+    if not any(one.moves for one in of):
+        return Enclosure(space, value, value, value)
+    shape = np.shape(value.low)
+    if slopes is not None:
+        if space.has_room(shape) and slopes.finite:
+            slopes = slopes.map(lambda part: np.broadcast_to(part, (*shape, space.size)))
         else:
-            results = apply(equation, operands, space)
-        values.update(zip(equation.outvars, results, strict=True))
-        space.note(results)
-    return [read(v) for v in jaxpr.outvars]
+            slopes = None
+    norm = np.where(np.isnan(norm), np.inf, norm)
+    return Enclosure(space, value, centre, corner, slopes, norm, True)
+
+
+def outward(one: Enclosure) -> Enclosure:
+    """The enclosure, widened by more than rounding can have moved its bounds.
+
+    Raises `Unknown` if values are not limited.
+    """
+    if not one.value.finite:
+        raise Unknown("values are not limited")
+    room = ROUNDING * one.space.largest
+    value, centre = (Interval(i.low - room, i.high + room) for i in (one.value, one.centre))
+    slopes = one.slopes
+    if slopes is not None:
+        spare = ROUNDING * np.max(slopes.size, axis=-1, keepdims=True, initial=0)
+        slopes = Interval(slopes.low - spare, slopes.high + spare)
+    norm = np.multiply(one.norm, 1 + ROUNDING)
+    return replace(one, value=value, centre=centre, slopes=slopes, norm=norm)
+
+
+def _limited(one: Interval) -> Interval:
+    low, high = one.low, one.high
+    unknown = np.isnan(low) | np.isnan(high)
+    if not np.any(unknown):
+        return one
+    return Interval(np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high))
+
+
+def _double(value: Any) -> Array:
+    array = np.asarray(value)
+    return array if array.dtype.kind in "biu" else array.astype(float)

@@ -13,24 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array
 from ..learners import Observed
 from ..play.replay import replayed
 from ..player.extremes import Extreme
-from ..problem.constraints import Constraints
-from ..problem.domains import Domain
-from ..problem.interpreter import evaluated, owned_by
-from ..problem.jets import loss_jets
+from ..problem.evaluation import loss_evaluation
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
-from ..problem.rounds import FullInformation
 from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
 from ..runs.run import Run
-from .probes import Linear, entry, linear_in_jax, linear_in_numpy
+from .probes import entry, linear
 
 __all__ = ["Extreme", "Observations", "observe"]
 
@@ -178,14 +172,11 @@ def _looked_at(
     size = math.prod(problem.domain.shape)
     count = problem.constants.constraint_count or 1
     length = min(len(x), max(16, NUMBERS // (size * (count + references.shape[1]))))
+    blocks = list(_blocks(len(x), length))
     parts = []
-    for rows in _blocks(len(x), length):
+    for rows in blocks:
         block = references[owner[rows]], x[rows], jax.tree.map(lambda a, rows=rows: a[rows], z)
-        with owned_by(programs_of(problem)):
-            facts = _in_numpy(problem, *block)
-            if facts is None:
-                facts = _observed(problem.loss, problem.constraints, problem.domain, *block)
-        parts.append({name: np.asarray(value) for name, value in facts.items()})
+        parts.append(_facts(problem, *block, len(blocks)))
     found = {name: np.concatenate([part[name] for part in parts])[: len(x)] for name in parts[0]}
     return {name: value.reshape(seeds, rounds) for name, value in found.items()}
 
@@ -196,46 +187,24 @@ def _blocks(count: int, length: int) -> Iterator[Array]:
         yield np.minimum(np.arange(start, start + length), count - 1)
 
 
-def _in_numpy(problem: Problem, references: Array, x: Array, z: Any) -> dict[str, Any] | None:
-    """The facts of a block, or None if that takes long."""
-    rows = jax.tree.map(lambda a: np.asarray(a)[:, None], z)
-    jets = loss_jets(problem.loss, x[0], jax.tree.map(lambda a: a[0, 0], rows))
-    if jets is None or not jets.cheap(*references.shape[:2]):
-        return None
-    found = linear_in_numpy(problem, x[:, None], rows)
-    if found is None:
-        return None
+def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -> dict[str, Array]:
+    """What is observed at decisions (row, *shape) with references (row, k, *shape) and data (row,
+    ...); one of several blocks."""
+    data = jax.tree.map(lambda a: a[:, None], z)
+    loss, slopes, values, rows = (part[:, 0] for part in linear(problem, x[:, None], data, blocks))
+    others = loss_evaluation(problem, blocks).values(references, data)
+    flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        others = jets.values(references, (), rows)
-        return _facts(np, x.reshape(len(x), -1), Linear(*(part[:, 0] for part in found)), others)
-
-
-@evaluated(static_argnames=("loss",))
-def _observed(
-    loss: Any, constraints: Constraints, domain: Domain, references: Any, x: Any, z: Any
-) -> dict[str, jax.Array]:
-    def one(references: jax.Array, x: jax.Array, z: Any) -> dict[str, jax.Array]:
-        round = FullInformation(loss, constraints, domain, z)
-        return _facts(jnp, x.ravel(), linear_in_jax(round, x), jax.vmap(round.loss)(references))
-
-    return jax.vmap(one)(references, x, z)
-
-
-def _facts(xp: Any, x: Any, found: Linear, others: Any) -> dict[str, Any]:
-    """What is observed at decisions, flat vectors, in JAX or in NumPy with leading axes.
-
-    `others` are losses at the references, with their axis last.
-    """
-    rows = xp.sqrt(xp.sum(found.rows**2, axis=-1))
-    length, slope = xp.sqrt(xp.sum(x**2, axis=-1)), xp.sqrt(xp.sum(found.slope**2, axis=-1))
-    highest, lowest = xp.max(others, axis=-1), xp.min(others, axis=-1)
-    return {
-        "loss_lipschitz": slope,
-        "constraint_lipschitz": xp.max(rows, axis=-1),
-        "constraint_range": xp.max(xp.abs(found.values), axis=-1),
-        "loss_range": xp.maximum(found.loss, highest) - xp.minimum(found.loss, lowest),
-        "excess": xp.max(found.values, axis=-1),
-        "constraint_slope": entry(rows, xp.argmax(found.values, axis=-1), xp),
-        "loss_size": xp.abs(found.loss) + slope * length,
-        "constraint_size": xp.max(xp.abs(found.values) + rows * length[..., None], axis=-1),
-    }
+        steep = np.sqrt(np.sum(rows**2, axis=-1))
+        length, slope = np.sqrt(np.sum(flat**2, axis=-1)), np.sqrt(np.sum(slopes**2, axis=-1))
+        highest, lowest = np.max(others, axis=-1), np.min(others, axis=-1)
+        return {
+            "loss_lipschitz": slope,
+            "constraint_lipschitz": np.max(steep, axis=-1),
+            "constraint_range": np.max(np.abs(values), axis=-1),
+            "loss_range": np.maximum(loss, highest) - np.minimum(loss, lowest),
+            "excess": np.max(values, axis=-1),
+            "constraint_slope": entry(steep, np.argmax(values, axis=-1)),
+            "loss_size": np.abs(loss) + slope * length,
+            "constraint_size": np.max(np.abs(values) + steep * length[:, None], axis=-1),
+        }

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from .. import arguments
 from ..engine import double_precision
 from ..play.replay import revealed_data
-from ..problem.interpreter import evaluated
+from ..problem.evaluation import loss_evaluation
 from ..problem.memory import steady
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
 from .hindsight import Hindsight, hindsight
-from .hindsight.stream_sums import blocks
+from .hindsight.blocks import blocks
 
 __all__ = ["cumulative_regret", "losses_of"]
 
@@ -63,14 +62,10 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
 
 def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) -> Array:
     """Return the loss of one fixed decision per seed in every round, with dims (seed, round)."""
-    found = np.zeros((source.seeds, horizon))
+    found, loss = np.zeros((source.seeds, horizon)), loss_evaluation(problem)
     with double_precision():
+        at = np.asarray(decisions, float)[:, None]
         for block in blocks(source, (horizon,)):
-            values = _losses(problem.loss, np.asarray(decisions, float), block.data)
-            found[:, block.start : block.stop] = np.asarray(values)[:, : block.stop - block.start]
+            values = loss.repeated(block.blocks).values(at, block.data)
+            found[:, block.start : block.stop] = values[:, : block.stop - block.start]
     return found
-
-
-@evaluated(static_argnames=("loss",))
-def _losses(loss: Any, decisions: Any, data: Any) -> Any:
-    return jax.vmap(lambda x, all_data: jax.vmap(lambda z: loss(x, z))(all_data))(decisions, data)

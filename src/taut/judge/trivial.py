@@ -2,7 +2,7 @@
 limited over the domain.
 
 A guarantee that is not smaller says nothing. The largest values are proven, not sampled: by
-interval and slope arithmetic (`taut.intervals.enclosure`), by constants that are given or exact,
+interval and slope arithmetic (`taut.intervals`), by constants that are given or exact,
 and at the vertices of domains that have few.
 """
 
@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array, default_float
-from ..intervals.enclosure import Space, Unknown, enclosed, work
+from ..intervals.enclosure import Space, Unknown
+from ..intervals.of_jaxpr import enclose, work
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain, L1Ball, Simplex
@@ -121,13 +122,16 @@ def _loss_sums(
     def loss(x: jax.Array, z: Any) -> jax.Array:
         return jnp.asarray(problem.loss(x, z), x.dtype)
 
-    space, largest, spread = Space(problem.domain), np.zeros(source.seeds), np.zeros(source.seeds)
+    space, largest, spread = (
+        Space.of(problem.domain),
+        np.zeros(source.seeds),
+        np.zeros(source.seeds),
+    )
     for low, high, rounds in _groups(loss, space, source, horizon):
-        below, above, _ = enclosed(
-            jax.vmap(jax.vmap(loss, (None, 0)), (None, 0)), space, low, high, lipschitz
-        )
+        rows = jax.vmap(jax.vmap(loss, (None, 0)), (None, 0))
+        values = enclose(rows, space, low, high, lipschitz).value
         above, below = (
-            np.broadcast_to(part, (source.seeds, len(rounds))) for part in (above, below)
+            np.broadcast_to(part, (source.seeds, len(rounds))) for part in (values.high, values.low)
         )
         largest += above @ rounds
         spread += (above - below) @ rounds
@@ -138,7 +142,7 @@ def _constraint_sums(
     problem: Problem, horizon: int, source: Stream | None, lipschitz: float | None, bent: bool
 ) -> dict[str, float]:
     """What violations cannot exceed; `bent` says that constraints are not convex."""
-    constraints, space = problem.scored_constraints, Space(problem.domain)
+    constraints, space = problem.scored_constraints, Space.of(problem.domain)
     lipschitz = lipschitz if problem.announced is None else None
     if not constraints.takes_data:
         high = _largest_values(problem, constraints, space, lipschitz, bent)
@@ -155,7 +159,7 @@ def _constraint_sums(
     violation, squares, peak = np.zeros(source.seeds), np.zeros(source.seeds), 0.0
     for low, high_data, rounds in _groups(constraints.values, space, source, horizon):
         function = jax.vmap(jax.vmap(constraints.values, (None, 0)), (None, 0))
-        _, high, _ = enclosed(function, space, low, high_data, lipschitz)
+        high = enclose(function, space, low, high_data, lipschitz).high
         high = np.broadcast_to(high, (source.seeds, len(rounds), high.shape[-1]))
         clipped = np.maximum(high, 0)
         violation += clipped.max(axis=-1) @ rounds
@@ -176,9 +180,7 @@ def _largest_values(
     """The largest value of each fixed constraint over the domain, or an upper bound on it."""
     found = []
     try:
-        found.append(
-            enclosed(lambda x, _: constraints.values(x, None), space, None, None, lipschitz)[1]
-        )
+        found.append(enclose(constraints.values, space, lipschitz=lipschitz).high)
     except Unknown:
         if lipschitz is None and (bent or _vertices(problem.domain) is None):
             raise

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
-import jax
 import numpy as np
 
 from ..engine import Array
 from ..judge.hindsight.newton import State, newton
 from ..judge.hindsight.objective import Objective, StreamObjective, objective_of
 from ..judge.hindsight.result import Found, relative_gap
+from ..judge.hindsight.scaled_functions import ScaledConstraints
 from ..judge.hindsight.scaling import Scaling
 from ..judge.hindsight.stream_sums import Taylor, worst_rounds
 from ..problem.conic import ConicSet, Solution
@@ -242,15 +242,11 @@ class _Task:
     def excess(self, u: Array) -> Array:
         """The constraints at each element's point, (element, constraint); of several rounds, the
         largest."""
-        written = self.model.written
-        if written.takes_data:
+        constraints = ScaledConstraints(self.model, self.model.written, self.scaling)
+        if constraints.takes_data:
             everyone = np.ones(self.elements, bool)
-            return worst_rounds(written, self.scaling, self.stream, self.ends, u, everyone)[0].max(
-                axis=1
-            )
-        return np.asarray(
-            jax.jit(jax.vmap(lambda v: written.values(self.scaling.decision(v), None)))(u)
-        )
+            return worst_rounds(constraints, self.stream, self.ends, u, everyone)[0].max(axis=1)
+        return constraints.values(u)
 
     def found(
         self, u: Array, lower: Array, multipliers: Array, kind: str, tolerance: float

@@ -4,29 +4,23 @@ starts."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array, default_float
 from .conic import backend
-from .constraints import Constraints, active_rows
-from .domains import Domain
-from .domains.support import centre_of
-from .interpreter import evaluated, owned_by
-from .jets import constraint_jets
+from .domains.support import centre_of, project_rows
+from .evaluation import constraint_evaluation
 from .problem import Problem
-from .programs import programs_of
 
 __all__ = ["NoFeasibleDecision", "check_feasible", "find_feasible", "mark_feasible"]
 
 TOLERANCE = 1e-6
 """The largest constraint value that counts as feasible, in units of the largest one at the centre
 (at most 1)."""
-POLYAK_STEPS = 1000
-"""Subgradient steps before cutting planes are tried."""
+POLYAK_STEPS, USUAL_STEPS = 1000, 20
+"""Subgradient steps before cutting planes are tried, and how many are usually enough."""
 CUTS = 60
 """The largest number of cutting planes."""
 CLOSE = 1e-3
@@ -117,56 +111,42 @@ def find_feasible(problem: Problem) -> Feasibility:
     decision and are enough for nearly every problem, then cutting planes, whose programs bound the
     minimum from below.
     """
-    # The centre is an argument: XLA would evaluate all constraints there while it compiles, which
-    # takes seconds for 1e5.
-    centre = centre_of(problem.domain)
-    with owned_by(programs_of(problem)):
-        jets = constraint_jets(problem.constraints, centre, None)
-        if jets is not None and jets.cheap(1, 1):
-            largest = float(jets.values(centre[None, None], problem.constraints, None).max())
-            if largest <= 0:  # nothing to search for
-                return Feasibility(centre, largest, False, centre, largest)
-        found = _polyak(problem.constraints, problem.domain, centre)
-    point, excess, first, size = map(np.asarray, found)
+    point, excess, first, size = _polyak(problem)
+    if excess <= 0:
+        return Feasibility(point, excess, False, point, excess)
     # The tolerance shrinks with the values at the centre, and allows for rounding errors of large
     # values.
-    rounding = max(1e-8, 32 * float(np.finfo(excess.dtype).eps)) * float(size)
-    tolerance = TOLERANCE * min(1.0, max(0.0, float(first))) + rounding
-    if float(excess) <= tolerance:
-        return Feasibility(point, float(excess), False, point, float(excess))
+    rounding = max(1e-8, 32 * float(np.finfo(default_float()).eps)) * size
+    tolerance = TOLERANCE * min(1.0, max(0.0, first)) + rounding
+    if excess <= tolerance:
+        return Feasibility(point, excess, False, point, excess)
     if not np.isfinite(excess):
         raise ValueError(
             "constraints: got a value that is not finite inside the domain; expected finite numbers"
         )
-    return _cutting_planes(problem, point, float(excess), tolerance, float(first))
+    return _cutting_planes(problem, point, excess, tolerance, first)
 
 
-@evaluated
-def _polyak(constraints: Constraints, domain: Domain, centre: Any) -> tuple[jax.Array, ...]:
+def _polyak(problem: Problem) -> tuple[Array, float, float, float]:
     """Return the best decision found, its largest g, the largest g at the centre, and the largest
     |g_i| there."""
-
-    def worst(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        values, pull, _ = constraints.linearise(x, None)
-        largest = jnp.max(values)
-        return largest, pull(active_rows(values, largest)), jnp.max(jnp.abs(values))
-
-    def step(
-        carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        i, x, best, lowest = carry
-        value, slope, _ = worst(x)
-        better = value < lowest
-        length = jnp.sum(slope**2)
-        move = jnp.maximum(value, 0) / jnp.where(length > 0, length, 1)
-        following = domain.project(x - move * slope)
-        return i + 1, following, jnp.where(better, x, best), jnp.where(better, value, lowest)
-
-    first, _, size = worst(centre)
-    start = (jnp.asarray(0), centre, centre, first)
-    _, _, best, lowest = jax.lax.while_loop(
-        lambda carry: (carry[0] < POLYAK_STEPS) & (carry[3] > 0), step, start
-    )
+    domain, g = problem.domain, constraint_evaluation(problem)
+    x = best = centre_of(domain)
+    values = g.values(x[None, None])[0, 0]
+    first = lowest = float(values.max())
+    size = float(np.abs(values).max())
+    g = g.repeated(USUAL_STEPS)
+    for _ in range(POLYAK_STEPS):
+        if not lowest > 0:
+            break
+        slope = g.rows(x[None, None], None, np.array([values.argmax()]))[1]
+        with np.errstate(all="ignore"):
+            length = np.sum(slope**2)
+            moved = x.ravel() - values.max() / np.where(length > 0, length, 1) * slope
+        x = project_rows(domain, moved).reshape(domain.shape).astype(x.dtype)
+        values = g.values(x[None, None])[0, 0]
+        if values.max() < lowest:
+            best, lowest = x, float(values.max())
     return best, lowest, first, size
 
 
@@ -180,13 +160,10 @@ def _cutting_planes(
     y, level = cp.Variable(problem.domain.shape), cp.Variable()
     rows = problem.domain.to_cvxpy(y)
     lowest, best = -np.inf, x
-
+    g = constraint_evaluation(problem)
     for _ in range(CUTS):
-        with owned_by(programs_of(problem)):
-            values, slopes = (
-                np.asarray(a, float)
-                for a in _linear(problem.constraints, np.asarray(x, default_float()))
-            )
+        at = np.asarray(x, default_float())[None, None]
+        values, slopes = (part[0, 0].astype(float) for part in g.slopes(at))
         largest = float(values.max())
         if largest < violation:
             best, violation = x, largest
@@ -202,10 +179,3 @@ def _cutting_planes(
             break
         lowest, x = unit * float(level.value), np.asarray(y.value)
     return Feasibility(None, lowest, lowest > tolerance, best, violation)
-
-
-@evaluated
-def _linear(constraints: Constraints, x: Any) -> tuple[jax.Array, jax.Array]:
-    values, pull, _ = constraints.linearise(x, None)
-    slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=values.dtype))
-    return values, slopes.reshape(values.shape[0], -1)

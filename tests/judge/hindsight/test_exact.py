@@ -18,6 +18,7 @@ from taut.judge.hindsight import hindsight, objective
 from taut.judge.hindsight.cuts import FIXED, Oracle
 from taut.judge.hindsight.lower_bound import Proof, lower_bounds
 from taut.judge.hindsight.program import Program
+from taut.judge.hindsight.scaled_functions import ScaledConstraints
 from taut.judge.hindsight.scaling import Scaling
 from taut.judge.hindsight.structure import fixed_structure
 from taut.problem.conic import Solver
@@ -265,7 +266,10 @@ def test_a_kink_that_sampling_misses_is_found_at_the_solution():
     problem = taut.Problem(lambda x, z: -z * x.sum(), constraints, taut.Box(-1.0, 1.0, shape=12))
     scaling = Scaling.of(problem.domain)
     assert (
-        fixed_structure(problem.constraints, scaling, np.random.default_rng(0)).affine.size == 1
+        fixed_structure(
+            ScaledConstraints(problem, problem.constraints, scaling), np.random.default_rng(0)
+        ).affine.size
+        == 1
     )  # taken for affine
     best = hindsight(problem, np.ones(5))
     assert best.loss[0] == pytest.approx(-5 * 11.9, rel=1e-9)
@@ -448,7 +452,7 @@ def test_a_session_in_32_bits_gets_64_bit_answers():
 def test_any_multipliers_bound_the_optimum_from_below(toy):
     """f(u) + w g(u) + min over the ball of <f'(u) + w g'(u), y - u>, whatever u and w are."""
     scaling = Scaling.of(toy.domain)  # x = 2 u
-    oracle = Oracle(toy.constraints, scaling, as_stream(np.ones((1, 2))))
+    oracle = Oracle(ScaledConstraints(toy, toy.constraints, scaling), as_stream(np.ones((1, 2))))
     rng = np.random.default_rng(12)
     c, u, w = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) / 3, rng.uniform(size=6)
     zero = np.zeros(2)

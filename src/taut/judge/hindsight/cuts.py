@@ -11,10 +11,9 @@ import jax
 import numpy as np
 
 from ...engine import Array
-from ...problem.constraints import Constraints
 from ...problem.streams import Stream
-from .constraint_values import expansions, values_at
-from .scaling import Scaling, as_double
+from .scaled_functions import ScaledConstraints
+from .scaling import as_double
 from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
 __all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
@@ -39,13 +38,13 @@ class Tangent:
 class Oracle:
     """Evaluates constraints and their tangents, fixed ones and those of any round."""
 
-    def __init__(self, constraints: Constraints, scaling: Scaling, stream: Stream) -> None:
-        self.constraints, self.scaling, self.stream = constraints, scaling, stream
+    def __init__(self, constraints: ScaledConstraints, stream: Stream) -> None:
+        self.constraints, self.scaling, self.stream = constraints, constraints.scaling, stream
         self._data: dict[tuple[int, int], Any] = {}
 
     def values(self, u: Array) -> Array:
         """Values of fixed constraints, (point, constraint)."""
-        return values_at(self.constraints, self.scaling, u)
+        return self.constraints.values(u)
 
     def tangents(self, keys: Sequence[Key], points: Array, seeds: Sequence[int]) -> list[Tangent]:
         """The tangent of each keyed constraint at its own point."""
@@ -81,7 +80,7 @@ class Oracle:
             rows = [self._round(key[1], seed) for key, seed in zip(keys, seeds, strict=True)]
             data = jax.tree.map(lambda *a: np.stack(a), *rows)
         which = np.asarray([key[0] for key in keys])
-        return expansions(self.constraints, self.scaling, points, which, data)
+        return self.constraints.expansions(points, which, data)
 
     def _round(self, number: int, seed: int) -> Any:
         if (number, seed) not in self._data:

@@ -15,6 +15,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
+from .blocks import bad_round
 from .convexity import refuse_concave_loss, refuse_loss_below_tangent
 from .cuts import Oracle
 from .cutting_planes import cutting_planes
@@ -22,8 +23,9 @@ from .feasible_set import Region
 from .newton import State, newton
 from .objective import Objective, StreamObjective, objective_of
 from .result import Found, relative_gap
+from .scaled_functions import ScaledConstraints
 from .scaling import Scaling, sample_points
-from .stream_sums import Taylor, bad_round
+from .stream_sums import Taylor
 from .structure import fixed_structure, probe_varying, simplified
 from .tolerances import ALLOWED_EXCESS, START, STOP
 
@@ -42,12 +44,12 @@ def solve(
 ) -> Found:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
     scaling = Scaling.of(problem.domain)
-    constraints = simplified(problem.constraints)
+    constraints = ScaledConstraints(problem, simplified(problem.constraints), scaling)
     if constraints.takes_data:
-        structure = probe_varying(constraints, scaling, stream, ends, rng)
+        structure = probe_varying(constraints, stream, ends, rng)
     else:
-        structure = fixed_structure(constraints, scaling, rng)
-    region = Region(Oracle(constraints, scaling, stream), structure, stream, ends)
+        structure = fixed_structure(constraints, rng)
+    region = Region(Oracle(constraints, stream), structure, stream, ends)
     objective = objective_of(problem, scaling, stream, ends, rng)
     state = _search(objective, region, tolerance)
     # A mistake is a constraint that samples showed as affine or quadratic and that is not, as its

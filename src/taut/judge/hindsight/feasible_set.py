@@ -277,9 +277,7 @@ class Region:
         if self.varying:
             mask = np.zeros(len(self.rounds), bool)
             mask[elements] = True
-            blocks, when = worst_rounds(
-                self.oracle.constraints, self.scaling, self.stream, self.ends, u, mask
-            )
+            blocks, when = worst_rounds(self.oracle.constraints, self.stream, self.ends, u, mask)
         else:
             fixed = self.oracle.values(u[elements])[:, self.curved]
         for i, e in enumerate(elements):
@@ -338,9 +336,9 @@ class Region:
         if not self.varying:
             return self.oracle.values(u)
         everyone = np.ones(len(self.rounds), bool)
-        return worst_rounds(
-            self.oracle.constraints, self.scaling, self.stream, self.ends, u, everyone
-        )[0].max(axis=1)
+        return worst_rounds(self.oracle.constraints, self.stream, self.ends, u, everyone)[0].max(
+            axis=1
+        )
 
     def mistaken(self, u: Array) -> Array:
         """Constraints whose values at the elements' points are not those of the affine or quadratic

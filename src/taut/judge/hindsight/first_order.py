@@ -32,8 +32,8 @@ from jax import lax
 from ...engine import Array
 from ...problem.constraints import Constraints
 from ...problem.feasibility import check_feasible
-from ...problem.interpreter import evaluated
 from ...problem.problem import Problem
+from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
 from .convexity import refuse_loss_below_tangent
 from .result import Found, relative_gap
@@ -73,6 +73,7 @@ value."""
 class _Element(NamedTuple):
     """One seed and prefix: its loss, constraints and data."""
 
+    programs: Programs
     loss: Callable[..., Any]
     constraints: Constraints
     scaling: Scaling
@@ -81,17 +82,13 @@ class _Element(NamedTuple):
 
     def excess(self, u: Array) -> Array:
         """Return the constraint values, one row per round if they change."""
-        return np.asarray(_excess(self.constraints, self.scaling, self.data, u))
+        values = self.programs.call(_excess, self.constraints, self.scaling, self.data, u)
+        return np.asarray(values)
 
     def evaluate(self, u: Array, multipliers: Array) -> tuple[float, Array, Array, Array]:
         """Return the mean loss, its gradient, the constraint values, and the gradient of the
         Lagrangian."""
-        value, slope, excess, whole = (
-            np.asarray(part)
-            for part in _evaluate(
-                self.loss, self.constraints, self.scaling, self.data, u, multipliers
-            )
-        )
+        value, slope, excess, whole = map(np.asarray, self._called(_evaluate, u, multipliers))
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             raise ValueError(
                 "loss: got a value or gradient that is not finite; expected finite numbers"
@@ -101,6 +98,18 @@ class _Element(NamedTuple):
                 "constraints: got a value or gradient that is not finite; expected finite numbers"
             )
         return float(value), slope, excess, whole
+
+    def steps(
+        self, u: Array, multipliers: Array, penalty: float, curvature: float
+    ) -> tuple[Array, float]:
+        """Take `STEPS` accelerated steps on the augmented Lagrangian; return the last decision and
+        the curvature."""
+        moved, bent = self._called(_steps, u, multipliers, penalty, curvature)
+        return np.asarray(moved), float(bent)
+
+    def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        fixed = self.constraints, self.scaling, self.data
+        return self.programs.call(function, *fixed, *arguments, static=(self.loss,))
 
 
 def solve_by_first_order(
@@ -140,7 +149,9 @@ def solve_by_first_order(
                 data = jax.tree.map(
                     lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone
                 )
-                element = _Element(problem.loss, constraints, scaling, data, end)
+                element = _Element(
+                    programs_of(problem), problem.loss, constraints, scaling, data, end
+                )
                 best, took = _minimise(element, u, tolerance, deadline, show, most)
                 if best.gap > tolerance and time_limit is None:
                     raise RuntimeError(
@@ -188,8 +199,9 @@ def by_first_order_first(
     sampled = jax.tree.map(
         lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1])
     )
+    points = sample_points(scaling, rng, 3)[1:]
     values = np.asarray(
-        _along_line(problem.loss, scaling, sampled, sample_points(scaling, rng, 3)[1:])
+        programs_of(problem).call(_along_line, scaling, sampled, points, static=(problem.loss,))
     )
     bent = np.abs(values @ np.array([-1.0, 3.0, -3.0, 1.0]))
     if np.all(bent <= CUBIC * (1 + np.abs(values).max(axis=1))):
@@ -249,9 +261,8 @@ def _minimise(
         over = float(excess.max(initial=0.0))
         penalty *= GROWTH if over > ENOUGH * left else 1.0
         left = min(left, over) if over > 0 else left
-        loss, constraints, scaling, data, _ = element
-        moved, bent = _steps(loss, constraints, scaling, data, u, multipliers, penalty, curvature)
-        u, curvature, count = np.asarray(moved), float(bent), count + 1
+        u, curvature = element.steps(u, multipliers, penalty, curvature)
+        count += 1
         multipliers = np.maximum(multipliers + penalty * element.excess(u), 0)
 
 
@@ -338,7 +349,6 @@ def _shown(progress: bool) -> Iterator[Callable[[float], None]]:
         yield lambda gap: status.update(f"hindsight: certified relative gap {gap:.2g}")
 
 
-@evaluated(static_argnames=("loss",))
 def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any) -> jax.Array:
     """Return the loss of each round at four equidistant points of a line."""
     points = [scaling.decision(ends[0] + k / 3 * (ends[1] - ends[0])) for k in range(4)]
@@ -347,12 +357,10 @@ def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any
     )
 
 
-@evaluated
 def _excess(constraints: Constraints, scaling: Scaling, data: Any, u: Any) -> jax.Array:
     return _linearised(constraints, scaling, data, jnp.asarray(u))[0]
 
 
-@evaluated(static_argnames=("loss",))
 def _evaluate(
     loss: Callable[..., Any],
     constraints: Constraints,
@@ -366,7 +374,6 @@ def _evaluate(
     return value, slope, excess, slope + pull(jnp.asarray(multipliers))
 
 
-@evaluated(static_argnames=("loss",))
 def _steps(
     loss: Callable[..., Any],
     constraints: Constraints,
@@ -377,8 +384,6 @@ def _steps(
     penalty: Any,
     curvature: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Take `STEPS` accelerated steps on the augmented Lagrangian; returns the last decision and the
-    curvature."""
     mean = _mean(loss, scaling, data)
 
     def value_slope(u: jax.Array) -> tuple[jax.Array, jax.Array]:

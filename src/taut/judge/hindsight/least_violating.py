@@ -74,9 +74,8 @@ def _above(region: Region, e: int, u: Array, level: float) -> tuple[float, list[
     if region.varying:
         mask = np.arange(len(region.rounds)) == e
         points = np.tile(u, (len(region.rounds), 1))
-        constraints = region.oracle.constraints
         values, rounds = worst_rounds(
-            constraints, region.scaling, region.stream, region.ends, points, mask
+            region.oracle.constraints, region.stream, region.ends, points, mask
         )
         values, rounds = values[e], rounds[e]
     else:

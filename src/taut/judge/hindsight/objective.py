@@ -15,7 +15,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .derivatives import loss_lines
+from .scaled_functions import ScaledLoss
 from .scaling import Scaling, as_double, sample_points
 from .stream_sums import Taylor, mean_losses, quadratic_sums
 from .structure import loss_kind
@@ -39,7 +39,8 @@ class _Elements:
     def __init__(
         self, problem: Problem, scaling: Scaling, stream: Stream, ends: tuple[int, ...]
     ) -> None:
-        self.loss, self.scaling, self.stream, self.ends = problem.loss, scaling, stream, ends
+        self.loss, self.scaling = ScaledLoss(problem, scaling), scaling
+        self.stream, self.ends = stream, ends
         self.count = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
 
@@ -94,15 +95,11 @@ class StreamObjective(_Elements):
 
     def value_slope_curvature(self, u: Array, mask: Array) -> Taylor:
         """The Taylor polynomial around each marked element's own point."""
-        return mean_losses(
-            self.loss, self.scaling, self.stream, self.ends, u, mask, with_hessian=True
-        )
+        return mean_losses(self.loss, self.stream, self.ends, u, mask, with_hessian=True)
 
     def value_slope(self, u: Array, mask: Array) -> Taylor:
         """The same without second derivatives, which are returned as zero."""
-        return mean_losses(
-            self.loss, self.scaling, self.stream, self.ends, u, mask, with_hessian=False
-        )
+        return mean_losses(self.loss, self.stream, self.ends, u, mask, with_hessian=False)
 
     def tangents(self, u: Array, mask: Array) -> dict[int, tuple[Array, Array]]:
         """Values (group,) and slopes (group, entry) of groups of rounds, whose sums are those of
@@ -122,7 +119,7 @@ class StreamObjective(_Elements):
         for e in elements:
             seed, end = e // len(self.ends), self.ends[e % len(self.ends)]
             own = jax.tree.map(lambda a, seed=seed, end=end: a[seed, :end], data)
-            values, slopes = loss_lines(self.loss, self.scaling, u[e], own)
+            values, slopes = (part[0] for part in self.loss.lines(u[e][None], own))
             starts = (
                 np.arange(min(GROUPS, end)) * end // min(GROUPS, end)
             )  # the same groups for every point
@@ -150,11 +147,12 @@ def objective_of(
     `known` is the result of `loss_kind`, if it is known; every round is checked against it all the
     same.
     """
-    kind, common = known or loss_kind(problem.loss, scaling, stream, ends, rng)
+    loss = ScaledLoss(problem, scaling)
+    kind, common = known or loss_kind(loss, stream, ends, rng)
     if kind not in ("affine", "quadratic"):
         return StreamObjective(problem, scaling, stream, ends, kind)
     probes = sample_points(scaling, rng, 1 + PROBES)[1:]
-    sums = quadratic_sums(problem.loss, scaling, stream, ends, common, probes)
+    sums = quadratic_sums(loss, stream, ends, common, probes)
     if np.any(sums.misfit > MISFIT):  # some round is not quadratic
         return StreamObjective(problem, scaling, stream, ends)
     size, rounds = scaling.size, np.tile(np.asarray(ends, float), stream.seeds)

@@ -53,6 +53,10 @@ class Scaling:
         """The flat decisions at the rows of `u`, in NumPy."""
         return np.asarray(self.centre) + float(self.radius) * u
 
+    def decisions(self, u: Array) -> Array:
+        """The decisions at the rows of `u`, the same in all rounds: (point, 1, ...)."""
+        return self.flat_decision(u).reshape(len(u), 1, *self.domain.shape)
+
     def project(self, u: Array) -> Array:
         """Each row of `u`, projected on the domain, in NumPy."""
         return (project_rows(self.domain, self.flat_decision(u)) - np.asarray(self.centre)) / float(

@@ -13,9 +13,7 @@ import numpy as np
 
 from ... import arguments
 from ...engine import Array, double_precision, require_jax
-from ...problem.interpreter import owned_by
 from ...problem.problem import Problem
-from ...problem.programs import programs_of
 from ...problem.streams import Stream, as_stream
 from ..views import without_memory
 from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
@@ -123,7 +121,7 @@ def hindsight(
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
     moving = _moving(comparator, method, switches, breakpoints, grid, wanted, length)
-    with double_precision(), owned_by(programs_of(problem)):
+    with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
             from .first_order import solve_by_first_order

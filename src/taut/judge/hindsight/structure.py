@@ -7,7 +7,6 @@ with its polynomial, and the constraints are evaluated at the solution.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,10 +19,9 @@ from ...problem.constraints import Constraints
 from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
-from .constraint_values import count_values, expansions, values_and_slopes
 from .convexity import refuse_constraints_below_tangents
-from .derivatives import loss_products, loss_slopes
-from .scaling import Scaling, as_double, sample_points
+from .scaled_functions import ScaledConstraints, ScaledLoss
+from .scaling import as_double, sample_points
 from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
 
 __all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "simplified"]
@@ -96,19 +94,16 @@ def simplified(constraints: Constraints) -> Constraints:
 
 
 def loss_kind(
-    loss: Callable[..., Any],
-    scaling: Scaling,
-    stream: Stream,
-    ends: tuple[int, ...],
-    rng: np.random.Generator,
+    loss: ScaledLoss, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
     """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they
     all have the same."""
+    scaling = loss.scaling
     points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
     direction = rng.normal(size=scaling.size)
-    misfit, change, hessian = _loss_samples(loss, scaling, points, data, direction)
+    misfit, change, hessian = _loss_samples(loss, points, data, direction)
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        jump = _jumps(loss, scaling, sample_points(scaling, rng, 9), data)
+        jump = _jumps(loss, sample_points(scaling, rng, 9), data)
         return ("kinked" if jump > JUMP else "smooth"), None
     if change.max() > SAME:
         return "quadratic", None
@@ -116,46 +111,42 @@ def loss_kind(
 
 
 def _loss_samples(
-    loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any, direction: Array
+    loss: ScaledLoss, points: Array, data: Any, direction: Array
 ) -> tuple[Array, Array, Array]:
     """Whether each round's gradient is affine, whether all have the same Hessian, and the Hessian
     of the first round."""
-    sampled = loss_slopes(loss, scaling, points, data)  # (round, point, entry)
+    sampled = loss.lines(points, data)[1].transpose(1, 0, 2)  # (round, point, entry)
     directions = np.concatenate([points[1:] - points[:1], direction[None]])
-    turned = loss_products(loss, scaling, points[0], data, directions)
+    turned = loss.products(points[0], data, directions)
     one = jax.tree.map(lambda a: a[:1], data)
-    hessian = loss_products(loss, scaling, points[0], one, np.eye(scaling.size))[0]
+    hessian = loss.products(points[0], one, np.eye(loss.scaling.size))[0]
     here, there, hessian_u, along = sampled[:, :1], sampled[:, 1:], turned[:, :-1], turned[:, -1]
     misfit = _share(there - here - hessian_u, here, there, hessian_u)
     return misfit, _share(along - along[:1], along, along[:1]), (hessian + hessian.T) / 2
 
 
-def _jumps(loss: Callable[..., Any], scaling: Scaling, points: Array, data: Any) -> float:
+def _jumps(loss: ScaledLoss, points: Array, data: Any) -> float:
     """The largest change of any round's gradient over 1/64 of a segment, as a share of the
     gradient."""
     shares, largest = np.linspace(0, 1, 65)[:, None], 0.0
     for start, end in pairwise(points[1:]):
-        along = loss_slopes(
-            loss, scaling, start + shares * (end - start), data
-        )  # (round, point, entry)
+        along = loss.lines(start + shares * (end - start), data)[1]  # (point, round, entry)
         with np.errstate(invalid="ignore", over="ignore"):
-            size = np.max(np.abs(along), axis=(1, 2))
-            change = np.max(np.abs(np.diff(along, axis=1)), axis=(1, 2)) / np.where(
+            size = np.max(np.abs(along), axis=(0, 2))
+            change = np.max(np.abs(np.diff(along, axis=0)), axis=(0, 2)) / np.where(
                 size > 0, size, 1
             )
         largest = max(largest, float(np.max(np.where(np.isfinite(change), change, 0))))
     return largest
 
 
-def fixed_structure(
-    constraints: Constraints, scaling: Scaling, rng: np.random.Generator
-) -> Structure:
+def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) -> Structure:
     """Sort constraints that do not depend on the round; refuse those that are not convex."""
-    count = count_values(constraints, scaling)
+    scaling, count = constraints.scaling, constraints.count()
     points = sample_points(
         scaling, rng, int(np.clip(4_000_000 // (count * scaling.size), 7, POINTS + 1))
     )
-    values, slopes = values_and_slopes(constraints, scaling, points, None)
+    values, slopes = constraints.lines(points, None)
     u, values, slopes = _usable(points, values, slopes)
     refuse_constraints_below_tangents(u, values, slopes)
     size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
@@ -167,7 +158,7 @@ def fixed_structure(
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
     hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
-        hessians = expansions(constraints, scaling, np.tile(u[0], (len(rest), 1)), rest)[2]
+        hessians = constraints.expansions(np.tile(u[0], (len(rest), 1)), rest)[2]
     hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
     fits = (
         np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
@@ -192,20 +183,18 @@ def fixed_structure(
 
 
 def probe_varying(
-    constraints: Constraints,
-    scaling: Scaling,
+    constraints: ScaledConstraints,
     stream: Stream,
     ends: tuple[int, ...],
     rng: np.random.Generator,
 ) -> Structure:
     """The structure of constraints that depend on the round's data; refuses those not convex in
     sampled rounds."""
+    scaling = constraints.scaling
     points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
     reach: Array = np.ones(1)
     for number in range(ROUNDS):
-        sampled = values_and_slopes(
-            constraints, scaling, points, jax.tree.map(lambda a, i=number: a[i], data)
-        )
+        sampled = constraints.lines(points, jax.tree.map(lambda a, i=number: a[i], data))
         u, values, slopes = _usable(points, *sampled)
         reach = np.maximum(reach, _reach(values, slopes))
         refuse_constraints_below_tangents(u, values, slopes)

@@ -10,15 +10,16 @@ import cvxpy as cp
 import numpy as np
 
 from ...engine import Array
+from ...intervals.constants import Edges, least_upper, lipschitz, size, variation
+from ...intervals.enclosure import Enclosure, Unknown
 from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ...problem.domains.support import bounding_box
 from ..translation.inequalities import Excess
 from ..translation.parameters import Range, ranges
 from .constant_search import Search
+from .enclosures import edges_of, enclosures
 from .evaluation import Probe, Seen
-from .interval_bounds import Box, constraint_bounds, least_upper, loss_bounds, whole_box
-from .intervals import Unknown
 from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
 
 if TYPE_CHECKING:
@@ -98,13 +99,9 @@ def _of_loss(
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
     found: Found = {"strong_convexity": (search.modulus(), False)}
-    box, parts = whole_box(model, known), [model.objective]
-    found["loss_lipschitz"] = _bounded(
-        model, "loss_lipschitz", slope, lambda part: loss_bounds(model, part)[0], box, parts, known
-    )
-    found["loss_range"] = _bounded(
-        model, "loss_range", reach, lambda part: loss_bounds(model, part)[1], box, parts, known
-    )
+    rows = [model.objective]
+    found["loss_lipschitz"] = _bounded(model, "loss_lipschitz", slope, lipschitz, rows, known)
+    found["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known)
     return found
 
 
@@ -112,16 +109,21 @@ def _bounded(
     model: Model,
     name: str,
     attained: float,
-    bound: Callable[[Box], float],
-    box: Box,
-    parts: list[Any],
+    constant: Callable[[Enclosure], float],
+    rows: list[Any],
     known: Range,
 ) -> tuple[float, bool]:
-    """A true bound, if intervals give one and the range of the data is stated; otherwise the value
-    that was attained."""
-    if model.guessed(parts, known):
+    """A true bound on a constant of all rows, if intervals give one and the range of the data is
+    stated; otherwise the value that was attained."""
+    if model.guessed(rows, known):
         return attained, False
+
+    def bound(box: Edges) -> float:
+        bounds = enclosures(model, box)
+        return max(constant(bounds.of(row)) for row in rows)
+
     try:
+        box = edges_of(model, model.domain, known)
         number = least_upper(bound, box, attained, data_only=name == "loss_range")
     except Unknown:
         return attained, False
@@ -166,30 +168,17 @@ def _of_constraints(
         def steep(seen: Seen) -> Array:
             return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
 
-        rows, box = _rows_at(excesses, rest), whole_box(model, known)
+        rows = _rows_at(excesses, rest)
         if given.constraint_lipschitz is None:
+            attained = search.highest(steep)
             number, proven = _bounded(
-                model,
-                "constraint_lipschitz",
-                search.highest(steep),
-                lambda part: constraint_bounds(model, part, rows)[0],
-                box,
-                rows,
-                known,
+                model, "constraint_lipschitz", attained, lipschitz, rows, known
             )
             slopes.append(number)
             sure &= proven
         if given.constraint_range is None:
             attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
-            number, proven = _bounded(
-                model,
-                "constraint_range",
-                attained,
-                lambda part: constraint_bounds(model, part, rows)[1],
-                box,
-                rows,
-                known,
-            )
+            number, proven = _bounded(model, "constraint_range", attained, size, rows, known)
             reaches.append(number)
             sure &= proven
         bend = (

@@ -1,10 +1,10 @@
 """Loss, constraints and their gradients at many decisions and data at once, in NumPy or by one
-quickly compiled function."""
+quickly compiled function; the size decides."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..model import Model
 
 from ...engine import Array
-from ...problem.interpreter import Tape, supported
+from ...jaxpr.in_numpy import NumPyProgram, in_numpy
 from ..recourse.inner_minimum import solves_programs
 
 __all__ = ["Probe", "Seen"]
@@ -28,9 +28,9 @@ QUICK: dict[str, Any] = {
     "xla_llvm_disable_expensive_passes": True,
 }
 """This function runs a few times only: compiling it well takes longer than it runs."""
-SECONDS = 2.0
-"""The processor time in NumPy after which the function is compiled: about as long as compiling
-takes."""
+LARGEST = 10_000_000
+"""Batches that compute more numbers than this are compiled: about a hundred of them are evaluated,
+for which NumPy would take longer."""
 
 
 class Seen(NamedTuple):
@@ -58,7 +58,7 @@ class Probe:
         self.costly = solves_programs(model.objective)
         """Whether one evaluation takes so long that few should be made."""
         self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
-        self._call = _Quick(_function(model), self.batch, self.width, self.costly)
+        self._call = _Batch(_function(model), self.batch, self.width, self.costly)
 
     def __call__(self, points: Array) -> Seen:
         """Values and gradients at the points (point, entry of w)."""
@@ -96,36 +96,28 @@ def _function(model: Model) -> Callable[[jax.Array], Any]:
     return seen
 
 
-class _Quick:
-    """A function of a batch of points, evaluated in NumPy until that has taken as long as compiling
-    it would."""
+class _Batch:
+    """A function of a batch of points: small ones are evaluated in NumPy, large ones compiled."""
 
     def __init__(
         self, function: Callable[[jax.Array], Any], batch: int, width: int, costly: bool
     ) -> None:
-        self._function, self._spent = jax.vmap(function), 0.0
-        self._points = jax.ShapeDtypeStruct((batch, width), jnp.float64)
-        self._tape: Tape | None = None
-        self._compiled: Any = None
+        self._program: NumPyProgram | None = None
         if not costly:
-            traced = jax.make_jaxpr(self._function)(self._points)
-            self._tape = Tape(traced) if supported(traced.jaxpr) else None
+            point = jax.ShapeDtypeStruct((width,), jnp.float64)
+            program = in_numpy(jax.make_jaxpr(function)(point), 1)
+            if program is not None and program.work([np.zeros((batch, width))]) <= LARGEST:
+                self._program = program
+        self._function = jax.vmap(function)
+        self._points = jax.ShapeDtypeStruct((batch, width), jnp.float64)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        options = QUICK if jax.default_backend() == "cpu" else {}
+        return jax.jit(self._function).lower(self._points).compile(compiler_options=options)
 
     def __call__(self, points: Array) -> Any:
-        if self._tape is None or self._spent > SECONDS:
-            if self._compiled is None:
-                self._compiled = _compiled(self._function, self._points)
+        if self._program is None:
             return self._compiled(points)
-        start = time.process_time()
-        with np.errstate(all="ignore"):
-            found = self._tape.run([points])
-        self._spent += time.process_time() - start
-        return found
-
-
-def _compiled(function: Callable[[jax.Array], Any], points: Any) -> Any:
-    traced = jax.jit(function).lower(points)
-    try:
-        return traced.compile(compiler_options=QUICK)
-    except Exception:  # another backend, which does not know these options
-        return traced.compile()
+        results = self._program.run([points])
+        return [np.broadcast_to(a, (len(points), *a.shape[1:])) for a in results]

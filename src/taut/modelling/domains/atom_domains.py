@@ -13,11 +13,12 @@ from cvxpy.constraints.psd import PSD
 from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
+from ...intervals.enclosure import Unknown
+from ...intervals.of_cvxpy import Expressions
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
+from ..constants.enclosures import edges_of, enclosures
 from ..constants.evaluation import Probe
-from ..constants.interval_bounds import Intervals, whole_box
-from ..constants.intervals import Unknown
 from ..recourse.joint_recourse import Condition
 from ..translation.attributes import is_symmetric, whole
 from ..translation.inequalities import excesses_of
@@ -102,10 +103,10 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
         return
     random = np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
-    intervals = Intervals(model, whole_box(model, known))
+    bounds = enclosures(model, edges_of(model, model.domain, known))
     for atom, constraint in atoms:
         changing = bool(model.changing(constraint))
-        highest = _highest(intervals, constraint)
+        highest = _highest(bounds, constraint)
         if isinstance(atom, Condition) and not model.guessed([constraint], known):
             if highest <= SLACK:
                 continue
@@ -151,12 +152,10 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
             )
 
 
-def _highest(intervals: Intervals, constraint: Any) -> float:
+def _highest(bounds: Expressions, constraint: Any) -> float:
     """An upper bound on the condition, which must not exceed zero."""
     try:
-        return max(
-            float(np.max(intervals.of(one.expression).high)) for one in excesses_of(constraint)
-        )
+        return max(float(np.max(bounds.of(one.expression).high)) for one in excesses_of(constraint))
     except Unknown:
         return np.inf
 

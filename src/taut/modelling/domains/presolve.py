@@ -9,10 +9,12 @@ import cvxpy as cp
 import numpy as np
 
 from ...engine import Array
+from ...intervals.constants import Edges
+from ...intervals.enclosure import Enclosure, Unknown
+from ...intervals.of_cvxpy import Expressions
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box, least_change
-from ..constants.interval_bounds import Box, Intervals
-from ..constants.intervals import Span, Unknown
+from ..constants.enclosures import edges_of, enclosures
 from ..translation.inequalities import Excess
 from ..translation.parameters import ranges
 
@@ -35,8 +37,8 @@ def without_implied(
     """
     low, high = bounding_box(domain)
     middle = (low + high) / 2
-    intervals, centre = (
-        Intervals(model, Box(*ends))
+    everywhere, centre = (
+        enclosures(model, Edges(*ends))
         for ends in ((low, high, model.size), (middle, middle, model.size))
     )
     kept: list[Excess] = []
@@ -53,14 +55,14 @@ def without_implied(
             implied.append(one)
             labels.append(one.label)
             continue
-        span = _steady(model, intervals, one)
-        if span is None and not known.any():
+        bounds = _steady(model, everywhere, one)
+        if bounds is None and not known.any():
             kept.append(one)
             continue
         played = (
             ~known
-            if span is None
-            else ~known & _violated(model, one, span, centre, domain, middle, (high - low) / 2)
+            if bounds is None
+            else ~known & _violated(one, bounds, centre, domain, middle, (high - low) / 2)
         )
         if played.all():
             kept.append(one)
@@ -96,32 +98,33 @@ def _entries(one: Excess, chosen: Array) -> Excess:
 
 
 def _violated(
-    model: Model,
     one: Excess,
-    span: Span,
-    centre: Intervals,
+    bounds: Enclosure,
+    centre: Expressions,
     domain: Domain,
     middle: Array,
     half: Array,
 ) -> Array:
     """Which entries of a row exceed zero somewhere in the domain, as far as is known."""
-    value = np.ravel(span.high)
+    assert bounds.gradient is not None  # rows without slopes are unknown
+    value, slopes = np.ravel(bounds.high), bounds.gradient
+    rows = slopes.low.reshape(-1, len(middle))
     if one.expression.is_affine():
-        at, there = np.tile(middle, (span.size, 1)), np.ravel(centre.of(one.expression).low)
-        value = there - least_change(domain, -span.down, at)
+        at, there = np.broadcast_to(middle, rows.shape), np.ravel(centre.of(one.expression).low)
+        value = there - least_change(domain, -rows, at)
         if one.equality:
-            value = np.maximum(value, -there - least_change(domain, span.down, at))
-    reach = 1 + np.abs(value) + np.maximum(np.abs(span.down), np.abs(span.up)) @ half
+            value = np.maximum(value, -there - least_change(domain, rows, at))
+    reach = 1 + np.abs(value) + slopes.size.reshape(rows.shape) @ half
     return np.asarray(value > ROUNDING * reach)
 
 
-def _steady(model: Model, intervals: Intervals, one: Excess) -> Span | None:
+def _steady(model: Model, everywhere: Expressions, one: Excess) -> Enclosure | None:
     """Bounds on a row that does not change with the round and depends on the decision; None if
     there are none."""
     if model.changing(one.expression) or not one.expression.variables():
         return None
     try:
-        return intervals.of(one.expression)
+        return everywhere.of(one.expression)
     except Unknown:
         return None
 
@@ -133,11 +136,8 @@ def _always(model: Model, one: Excess, domain: Domain) -> bool:
     known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
     sure = not model.guessed([one.expression], known)
     try:
-        box = Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
-        span = Intervals(model, box).of(one.expression)
-        worst = float(
-            np.max(np.maximum(np.abs(span.low), np.abs(span.high)) if one.equality else span.high)
-        )
+        value = enclosures(model, edges_of(model, domain, known)).of(one.expression).value
+        worst = float(np.max(value.size if one.equality else value.high))
     except Unknown:
         worst = np.inf
     if sure and worst <= 1e-9:

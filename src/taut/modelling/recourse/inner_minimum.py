@@ -3,6 +3,7 @@ compile and bound it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -15,7 +16,9 @@ from cvxpy.utilities import scopes
 from scipy import sparse
 
 from ...engine import Array, double_precision
-from ..constants.intervals import Span, Unknown, scaled
+from ...intervals.arithmetic import last, reduced
+from ...intervals.enclosure import Enclosure, Unknown, result
+from ...intervals.interval import Interval
 from .inner import Inner
 from .interior_point import solve
 
@@ -109,9 +112,9 @@ class InnerMinimum(Atom):  # type: ignore[misc]
 
         return value
 
-    def interval_rule(self, spans: list[Span]) -> Span:
+    def interval_rule(self, *of: Enclosure) -> Enclosure:
         """Bounds on the value and its gradient, from bounds on the arguments."""
-        return _bounds(self.inner, spans)
+        return _bounds(self.inner, *of)
 
 
 def _canonical(atom: Any, args: list[Any], solver_context: Any = None) -> tuple[Any, list[Any]]:
@@ -137,18 +140,18 @@ def _canonical(atom: Any, args: list[Any], solver_context: Any = None) -> tuple[
 CANON_METHODS[InnerMinimum] = _canonical
 
 
-def _edges(spans: list[Span]) -> tuple[Array, Array]:
+def _edges(of: Sequence[Enclosure]) -> tuple[Array, Array]:
     """Bounds on right-hand sides and costs, (b, entry)."""
-    count = len(spans[1].low)
+    count = len(of[1].low)
     low, high = (
-        np.concatenate([one[i].reshape(count, -1) for one in spans], axis=1) for i in (0, 1)
+        np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
+        for parts in ([u.low for u in of], [u.high for u in of])
     )
     return low, high
 
 
-def _bounds(inner: Inner, spans: list[Span]) -> Span:
-    low, high = _edges(spans)
-    equations, limits, costs = spans
+def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclosure) -> Enclosure:
+    low, high = _edges((equations, limits, costs))
     count, rows = len(limits.low), len(inner.matrix)
     middle, room = (low + high) / 2, (high - low) / 2
     least, most = inner.slopes(np.eye(rows))  # bounds on the multipliers
@@ -159,22 +162,23 @@ def _bounds(inner: Inner, spans: list[Span]) -> Span:
     reach = float(np.sum(room[:, :rows] @ slope) + np.sum(room[:, rows + moving] @ far)) + 1e-9 * (
         1 + abs(value)
     )
-    if not costs.constant:
-        raise Unknown
-    parts = [
-        np.concatenate([one.reshape(count, -1, equations.down.shape[1]) for one in edges], axis=1)
-        for edges in ((equations.down, limits.down), (equations.up, limits.up))
-    ]
-    if np.array_equal(parts[0], parts[1]):  # affine right-hand sides
-        ends = [inner.slopes(turn) for turn in parts[0]]
-        down, up = (np.sum([one[i] for one in ends], axis=0)[None] for i in (0, 1))
-        return Span.of(np.asarray(value - reach), np.asarray(value + reach), down, up)
+    if costs.moves:
+        raise Unknown("costs that depend on the decision have no bound")
+    around = Interval(np.asarray(value - reach), np.asarray(value + reach))
+    gradients = [equations.gradient, limits.gradient]
+    if all(one is not None and one.known for one in gradients):  # affine right-hand sides
+        turns = np.concatenate(
+            [one.low.reshape(count, -1, one.low.shape[-1]) for one in gradients if one], axis=1
+        )
+        ends = [Interval(*inner.slopes(turn)) for turn in turns]
+        return result((equations, limits), around, around, sum(ends[1:], ends[0]))
     p = inner.equations
-    down, up = np.zeros((1, parts[0].shape[2])), np.zeros((1, parts[0].shape[2]))
-    for span, first, last in ((equations, least[:p], most[:p]), (limits, least[p:], most[p:])):
-        one, two, _ = scaled(np.tile(first, count), np.tile(last, count), span)
-        down, up = down + one.sum(axis=0), up + two.sum(axis=0)
-    return Span.of(np.asarray(value - reach), np.asarray(value + reach), down, up)
+    parts = (equations, least[:p], most[:p]), (limits, least[p:], most[p:])
+    terms = [
+        (last(one, None), Interval(np.tile(low, count), np.tile(high, count)))
+        for one, low, high in parts
+    ]
+    return reduced(around, around, np.inf, *terms)
 
 
 def _programs(expression: Any) -> list[InnerMinimum]:
@@ -196,7 +200,7 @@ def prepare(model: Model, domain: Domain) -> None:
     """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
     data."""
     from ...problem.domains.support import bounding_box
-    from ..constants.interval_bounds import Box, Intervals
+    from ..constants.enclosures import edges_of, enclosures
     from ..translation.parameters import ranges
 
     found = _programs(model.objective)
@@ -204,9 +208,7 @@ def prepare(model: Model, domain: Domain) -> None:
         return
     low, high = bounding_box(domain)
     known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
-    intervals = Intervals(
-        model, Box(np.append(low, known.lower), np.append(high, known.upper), model.size)
-    )
+    bounds = enclosures(model, edges_of(model, domain, known))
     for atom in found:
         if model.guessed(atom.args, known):
             raise ValueError(
@@ -214,7 +216,7 @@ def prepare(model: Model, domain: Domain) -> None:
                 f"{model.keys.names}, because the choice of {atom.inner.names} depends on them"
             )
         try:
-            least, most = _edges([intervals.of(one) for one in atom.args])
+            least, most = _edges([bounds.of(one) for one in atom.args])
         except Unknown:
             raise ValueError(
                 f"recourse: got {atom.inner.names}, whose constraints contain an expression of "

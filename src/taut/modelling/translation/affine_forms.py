@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ...engine import Array
+from ...intervals.of_cvxpy import MOVED, WIDENED, moved_places
 from .atoms.constant import constant_value
 from .attributes import is_symmetric, mirrored, pattern
 
@@ -17,45 +18,13 @@ if TYPE_CHECKING:
     from ..model import Model
 
 __all__ = [
-    "MOVED",
-    "WIDENED",
     "AffineForm",
     "AffineForms",
-    "groups",
-    "moved_places",
     "of_decisions",
 ]
 
 MOST = 4_000_000
 """Matrices with more entries than this are not formed."""
-MOVED = (
-    "Concatenate",
-    "Hstack",
-    "Vstack",
-    "diag_mat",
-    "diag_vec",
-    "index",
-    "reshape",
-    "special_index",
-    "transpose",
-    "upper_tri",
-)
-"""Atoms that only move entries, or put zeros between them."""
-WIDENED = (
-    "Promote",
-    "Wrap",
-    "broadcast_to",
-    "conj",
-    "hermitian_wrap",
-    "nonneg_wrap",
-    "nonpos_wrap",
-    "nsd_wrap",
-    "psd_wrap",
-    "real",
-    "skew_symmetric_wrap",
-    "symmetric_wrap",
-)
-"""Atoms that repeat entries in a larger shape, or leave them as they are."""
 
 
 class AffineForm(NamedTuple):
@@ -161,19 +130,6 @@ def groups(shape: tuple[int, ...], axis: Any) -> Array:
 
 Parts = list[AffineForm]
 Rule = Callable[[Any, Parts], AffineForm | None]
-
-
-def moved_places(atom: Any) -> Array:
-    """The places of an atom's entries among those of its arguments, one after another, for atoms
-    that move entries.
-
-    -1 stands for zero.
-    """
-    start, places = 1, []
-    for arg in atom.args:
-        places.append(np.arange(start, start + arg.size, dtype=float).reshape(arg.shape))
-        start += arg.size
-    return np.rint(np.asarray(atom.numeric(places), float)).astype(int).reshape(atom.shape) - 1
 
 
 def _moved(atom: Any, parts: Parts) -> AffineForm:

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 
 from ...engine import Array, default_float
-from ..interpreter import evaluated
 from .affine_box import AffineBox
 from .balls import Ball, L1Ball
 from .base import FAR, Domain
@@ -133,7 +132,10 @@ def _onto_simplex(rows: Array, total: float) -> tuple[Array, Array]:
 
 
 def in_batches(rows: Array) -> list[Array]:
-    """The rows in parts of BATCH; the last one is filled up by repeating the last row."""
+    """The rows in parts of BATCH; the last one is filled up by repeating the last row. One row
+    stays alone."""
+    if len(rows) == 1:
+        return [rows]
     missing = -len(rows) % BATCH if len(rows) else 0
     full = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
     return [full[i : i + BATCH] for i in range(0, len(full), BATCH)] or [rows]
@@ -210,11 +212,11 @@ def _least_change_by_projection(
     return size[:, 0] * (np.sum(unit * offset, axis=1) - lost)
 
 
-@evaluated
+@jax.jit
 def _projected(domain: Domain, rows: Any) -> Any:
     return jax.vmap(lambda one: domain.project(one.reshape(domain.shape)).ravel())(rows)
 
 
-@evaluated
+@jax.jit
 def _minimised(domain: Domain, rows: Any) -> Any:
     return jax.vmap(lambda one: domain.linear_minimiser(one.reshape(domain.shape)).ravel())(rows)

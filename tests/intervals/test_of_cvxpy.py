@@ -1,23 +1,21 @@
-"""Bounds by interval arithmetic are never exceeded: atom by atom against CVXPY, and as constants of
-models."""
+"""Enclosures of CVXPY's atoms: values and gradients by CVXPY stay within them."""
 
 from __future__ import annotations
 
 import cvxpy as cp
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from cvxpy.atoms.affine.wraps import hermitian_wrap
-from model_helpers import rng_of
 
-import taut
-from taut.modelling.constants.interval_bounds import Box, Intervals, least_upper
-from taut.modelling.constants.interval_rules import RULES
+from taut.intervals.constants import Edges
+from taut.intervals.of_cvxpy import RULES
+from taut.modelling.constants.enclosures import enclosures
 from taut.modelling.translation.atoms.table import SUPPORTED
-from taut.problem.domains.support import bounding_box
 
-pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+def rng_of(*seed):
+    return np.random.default_rng(seed)
+
 
 MATRIX = rng_of(1).normal(size=(3, 3))
 
@@ -131,20 +129,23 @@ def test_values_and_gradients_stay_within_their_bounds(name):
         high = np.concatenate([np.full(12, 1.5), np.full(3, 2.0)])
         middle, half = random.uniform(low, high), width * random.uniform(0.2, 1, 15) * (high - low)
         low, high = np.maximum(middle - half, low), np.minimum(middle + half, high)
-        span = Intervals(Leaves([x, m], [p]), Box(low, high, 12)).of(one)
-        assert span.low.shape == one.shape
+        bounds = enclosures(Leaves([x, m], [p]), Edges(low, high, 12)).of(one)
+        assert bounds.shape == one.shape
+        down, up = (edge.reshape(-1, 12) for edge in (bounds.gradient.low, bounds.gradient.high))
         for k in range(30):
             mix = random.uniform(size=15)
             point = low + (high - low) * (np.round(mix) if k % 2 else mix)
             x.value, m.value, p.value = point[:3], point[3:12].reshape(3, 3), point[12:]
             value = np.asarray(one.value, float).reshape(one.shape)
             room = 1e-9 * (1 + np.abs(value).max())
-            assert np.all(value >= span.low - room)
-            assert np.all(value <= span.high + room)
+            assert np.all(value >= bounds.low - room)
+            assert np.all(value <= bounds.high + room)
             slopes = _gradient(one, x, m)
-            assert np.all(slopes >= span.down - 1e-7)
-            assert np.all(slopes <= span.up + 1e-7)
-            assert np.all(np.linalg.norm(slopes, axis=1) <= span.steep * (1 + 1e-7) + 1e-7)
+            assert np.all(slopes >= down - 1e-7)
+            assert np.all(slopes <= up + 1e-7)
+            assert np.all(
+                np.linalg.norm(slopes, axis=1) <= np.ravel(bounds.steep) * (1 + 1e-7) + 1e-7
+            )
 
 
 def _gradient(one, x, m):
@@ -191,134 +192,8 @@ def _differences(one, x, m, step=1e-6):
 def test_the_bound_of_a_monotone_function_is_attained():
     x, p = cp.Variable(2), cp.Parameter(2)
     low, high = np.array([-1.0, 0, -1, 2]), np.array([1.0, 2, 1, 3])
-    span = Intervals(Leaves([x], [p]), Box(low, high, 2)).of(cp.sum_squares(x + p))
-    assert float(span.low) == 4.0  # x = p = 0 in the first entry, 0 + 2 in the second
-    assert float(span.high) == 4 + 25
-    np.testing.assert_array_equal(span.up, [[4, 10]])
-    assert span.steep[0] == pytest.approx(np.hypot(4, 10))
-
-
-def test_dividing_the_box_improves_a_loose_bound():
-    box = Box(np.array([-1.0]), np.array([1.0]), 1)
-
-    def bound(part):  # of x (x - 1) with each factor bounded apart, at most 2 in truth
-        ends = [
-            a * b for a in (part.low[0], part.high[0]) for b in (part.low[0] - 1, part.high[0] - 1)
-        ]
-        return max(ends)
-
-    def loose(part):
-        return bound(part) + 3 * (part.high[0] - part.low[0])
-
-    assert loose(box) == 8.0
-    assert 2.0 <= least_upper(loose, box, 2.0) <= 2.0 * 1.2
-    assert least_upper(lambda part: 1.0, box, 2.0) == 2.0  # never below what is attained
-
-
-def test_a_range_is_a_difference_of_decisions_which_may_be_in_different_parts_of_the_box():
-    box = Box(np.array([-1.0, 0.0]), np.array([1.0, 3.0]), 1)  # a decision and a number of the data
-
-    def bound(part):  # on x z - y z, twice too large
-        return 2 * (part.high[0] - part.low[0]) * part.high[1]
-
-    assert least_upper(bound, box, 6.0) < 6.5  # wrong: two decisions of the same part
-    assert least_upper(bound, box, 6.0, data_only=True) == 12.0
-
-
-def models():
-    x, r = cp.Variable(3, name="x", bounds=[-1, 1]), rng_of(3)
-    f, g = cp.Parameter((4, 3), name="f", bounds=[-3, 3]), cp.Parameter(4, name="g", bounds=[-5, 5])
-    a = r.normal(size=(4, 3))
-    w, m = cp.Variable(3, name="w", nonneg=True), cp.Variable((2, 2), name="m", symmetric=True)
-    s, prices = (
-        cp.Parameter((2, 2), name="s", symmetric=True, bounds=[-1, 1]),
-        cp.Parameter(3, name="r", bounds=[-0.3, 0.3]),
-    )
-    return {
-        "least squares, all data": (cp.sum_squares(f @ x - g), [cp.sum(x) <= 1]),
-        "logistic": (cp.sum(cp.logistic(f @ x)), [cp.norm(x) <= 1]),
-        "robust": (cp.sum(cp.huber(a @ x - g)) + 0.1 * cp.norm1(x), [cp.norm(a @ x - g[0]) <= 9]),
-        "Kelly": (-cp.log(1 + prices @ w), [cp.sum(w) <= 1]),
-        "quantiles": (
-            cp.sum(cp.maximum(0.9 * (g[:3] - x), 0.1 * (x - g[:3]))),
-            [cp.log_sum_exp(x) <= 1.5],
-        ),
-        "matrices": (
-            cp.trace(s @ m) + cp.lambda_max(m - s),
-            [cp.norm(m, "fro") <= 1, cp.sigma_max(m) <= 0.8],
-        ),
-    }
-
-
-@pytest.mark.parametrize("name", models())
-def test_constants_of_models_are_never_exceeded(name):
-    loss, constraints = models()[name]
-    model = taut.from_cvxpy(loss, constraints, "box")
-    known, random = model.constants, rng_of(4)
-    assert not known.estimated & {
-        "loss_lipschitz",
-        "loss_range",
-        "constraint_lipschitz",
-        "constraint_range",
-    }
-    low, high = bounding_box(model.domain)
-    mix = random.uniform(size=(1000, model.size))
-    mix[::2] = np.round(mix[::2])
-    decisions = (low + mix * (high - low)).reshape(1000, *model.domain.shape)
-    data = []
-    for parameter in model.parameters:
-        edges = parameter.attributes["bounds"]
-        drawn = random.uniform(size=(1000, *parameter.shape))
-        drawn[::3] = np.round(drawn[::3])
-        drawn = edges[0] + drawn * (edges[1] - edges[0])
-        data.append(
-            (drawn + np.swapaxes(drawn, 1, 2)) / 2 if parameter.attributes["symmetric"] else drawn
-        )
-
-    def seen(x, y, *z):
-        rows = jax.jacrev(model.constraints.values)(x, z)
-        return (
-            jnp.linalg.norm(jax.grad(model.loss)(x, z)),
-            jnp.abs(model.loss(x, z) - model.loss(y, z)),
-            jnp.max(jnp.linalg.norm(rows.reshape(rows.shape[0], -1), axis=1)),
-            jnp.max(jnp.abs(model.constraints.values(x, z))),
-        )
-
-    measured = jax.jit(jax.vmap(seen))(decisions, decisions[::-1], *data)
-    for constant, numbers in zip(
-        ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range"),
-        measured,
-        strict=True,
-    ):
-        assert float(jnp.max(numbers)) <= getattr(known, constant) * (1 + 1e-9), constant
-        assert getattr(known, constant) <= 4 * float(jnp.max(numbers)), (
-            constant
-        )  # and not far above
-
-
-def test_affine_functions_are_bounded_over_the_simplex_itself():
-    b, r = cp.Variable(3, name="b"), cp.Parameter(3, name="r", bounds=[0.5, 2])
-    known = taut.from_cvxpy(-cp.log(r @ b), [cp.sum(b) == 1, b >= 0]).constants
-    assert not known.estimated
-    assert known.loss_range == pytest.approx(
-        np.log(4)
-    )  # r @ b is between 0.5 and 2; over the box it is not above 0
-    assert np.sqrt(8.25) / 0.5 <= known.loss_lipschitz <= 1.1 * np.sqrt(8.25) / 0.5
-
-
-def test_a_loose_bound_is_noted_and_a_guess_stays_an_estimate():
-    x, f = cp.Variable(5, name="x", bounds=[-1, 1]), cp.Parameter((9, 5), name="f", bounds=[-3, 3])
-    notes = taut.from_cvxpy(cp.sum(cp.square(f @ x)), [cp.sum(x) <= 1]).notes
-    assert any(
-        note.startswith("loss_lipschitz: ") and "upper bound by interval arithmetic" in note
-        for note in notes
-    )
-    c = cp.Parameter(5, name="c")
-    assert "loss_lipschitz" in taut.from_cvxpy(cp.logistic(c @ x)).constants.estimated
-
-
-def test_strong_convexity_is_not_taken_from_data_that_happen_to_bend():
-    x, f = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Parameter((4, 2), name="f", bounds=[-1, 1])
-    assert (
-        taut.from_cvxpy(cp.sum_squares(f @ x)).constants.strong_convexity == 0
-    )  # f = 0 is admissible
+    bounds = enclosures(Leaves([x], [p]), Edges(low, high, 2)).of(cp.sum_squares(x + p))
+    assert float(bounds.low) == 4.0  # x = p = 0 in the first entry, 0 + 2 in the second
+    assert float(bounds.high) == 4 + 25
+    np.testing.assert_array_equal(bounds.slopes.high, [4, 10])
+    assert bounds.steep == pytest.approx(np.hypot(4, 10))

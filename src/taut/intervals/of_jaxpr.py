@@ -1,0 +1,349 @@
+"""Enclosures of functions written in JAX: one rule per operation of their traced programs.
+
+`enclose` is the entry. Bounds are those of the function of real numbers that a program describes:
+what is computed in 32 bits differs from it by rounding, and a derivative of one's own
+(`jax.custom_jvp`, `stop_gradient`) is not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..engine import Array, default_float
+from ..jax_internals import bind
+from ..jaxpr.walk import equations, evaluate
+from .arithmetic import (
+    add,
+    contract,
+    joined,
+    largest,
+    last,
+    linear,
+    maximum,
+    minimum,
+    moved,
+    mul,
+    neg,
+    running_largest,
+    select,
+    smallest,
+    taken,
+    total,
+)
+from .curves import CURVES, curved, divide, power, root, square
+from .enclosure import Enclosure, Space, Unknown, outward, result
+from .interval import Interval
+
+__all__ = ["enclose", "work"]
+
+Rule = Callable[..., Enclosure]
+
+
+def enclose(
+    function: Callable[..., Any],
+    space: Space,
+    low: Any = None,
+    high: Any = None,
+    lipschitz: float | None = None,
+) -> Enclosure:
+    """Proven bounds on all outputs of `function(x, z)`, for all decisions x of a space.
+
+    The result has bounds on values (`low`, `high`), on slopes (`slopes.low`, `slopes.high`; None if
+    there are none) and on the norm of the gradient (`steep`), see `Enclosure`. Raises `Unknown` if
+    values have no bound.
+
+    Arguments:
+        function: of a decision and data; it returns one array.
+        space: the decisions, `Space.of(domain)`; for bounds on the gradient
+            `Space.of(domain, gradients=True)`.
+        low: the data, or their smallest values; trees of arrays.
+        high: their largest values, if data are intervals.
+        lipschitz: a Lipschitz constant of every output, if one is known.
+    """
+    program = _traced(function, space, low)
+    space.largest = 0.0
+    edges = zip(jax.tree.leaves(low), jax.tree.leaves(low if high is None else high), strict=True)
+    data = [Enclosure.fixed(space, *edge) for edge in edges]
+    with np.errstate(all="ignore"):
+        (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space))
+        found = _enclosure(space, output)
+        if lipschitz is not None and found.moves:
+            found = replace(found, norm=np.fmin(found.norm, lipschitz))
+        return outward(found.sharp)
+
+
+def work(function: Callable[..., Any], space: Space, data: Any) -> int:
+    """The number of slopes, or of values if there are no slopes, that are computed for these
+    data."""
+    entries = sum(
+        math.prod(variable.aval.shape)
+        for equation in equations(_traced(function, space, data))
+        for variable in equation.outvars
+    )
+    return (space.size if space.has_room(space.shape) else 1) * entries
+
+
+def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
+    x = jax.ShapeDtypeStruct(space.shape, default_float())
+    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
+    return jax.make_jaxpr(function)(x, like)
+
+
+def _enclosure(space: Space, value: Any) -> Enclosure:
+    return value if isinstance(value, Enclosure) else Enclosure.fixed(space, value)
+
+
+def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
+    """Bounds on the results of one operation. Raises `Unknown` if there is no rule for it."""
+    name, types = equation.primitive.name, [v.aval.dtype for v in equation.outvars]
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
+        raise Unknown(f"the operation {name} has no bound")
+    of = [_enclosure(space, operand) for operand in operands]
+    if name in _MOVES:
+        return _moved(equation, of)
+    rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
+    if all(one.known for one in of) and (rule is None or integer):
+        return [Enclosure.fixed(space, value) for value in _computed(equation, of)]
+    if rule is None or (integer and name not in _INTEGER):
+        raise Unknown(f"the operation {name} has no bound")
+    found = rule(*of, **equation.params)
+    if integer:
+        least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
+        if not (np.all(found.low >= least) and np.all(found.high <= most)):
+            raise Unknown(f"integers may be too large for {types[0]}")
+    return [found]
+
+
+def _computed(equation: Any, of: Sequence[Enclosure]) -> list[Array]:
+    """The results of an operation on known numbers, by JAX itself."""
+    params = equation.params
+    if equation.primitive.name == "iota":  # frequent, and not worth a compilation
+        axes = [-1 if k == params["dimension"] else 1 for k in range(len(params["shape"]))]
+        line = np.arange(params["shape"][params["dimension"]], dtype=params["dtype"])
+        return [np.broadcast_to(line.reshape(axes), params["shape"])]
+    types = [variable.aval.dtype for variable in equation.invars]
+    numbers = [np.asarray(one.low, dtype) for one, dtype in zip(of, types, strict=True)]
+    return [np.asarray(value) for value in bind(equation, numbers)]
+
+
+# -- Operations that move entries
+
+_MOVES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("broadcast_in_dim", "copy", "copy_p", "expand_dims", "reshape", "rev"), (0,)),
+    **dict.fromkeys(("dynamic_slice", "gather", "slice", "split", "squeeze", "transpose"), (0,)),
+    **dict.fromkeys(("concatenate", "pad", "stack"), ()),
+    "dynamic_update_slice": (0, 1),
+    "scatter": (0, 2),
+    "unstack": (0,),
+}
+"""Operations that only move or repeat entries, with the operands whose entries they move, or () for
+all; the other operands are places."""
+
+
+def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
+    """Entries at other places. JAX itself says which, by moving their numbers instead."""
+    name, which = equation.primitive.name, _MOVES[equation.primitive.name]
+    simple = _rearrangement(equation, of[0])
+    if simple is not None:
+        return [moved(of[0], simple)]
+    parts, arrays, start = [], [], 0
+    for k, one in enumerate(of):
+        if k in which or not which:
+            parts.append(one)
+            end = start + math.prod(one.shape)
+            arrays.append(np.arange(start, end).reshape(one.shape))
+            start = end
+        elif one.known:
+            arrays.append(one.low)
+        else:
+            raise Unknown(f"the operation {name} at a place that is not known has no bound")
+    if name == "concatenate":
+        places = [np.concatenate(arrays, axis=equation.params["dimension"])]
+    else:
+        places = [np.asarray(at) for at in bind(equation, arrays)]
+    if any(np.any(at < 0) for at in places):
+        raise Unknown(f"the operation {name} at a place that does not exist has no bound")
+    return [taken(joined(parts), at) for at in places]
+
+
+def _rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
+    """The frequent operations that move entries, as functions of arrays whose first axes are those
+    of u; None for others."""
+    name, params, count = equation.primitive.name, equation.params, len(u.shape)
+    shape = equation.outvars[0].aval.shape
+    if name in ("copy", "copy_p", "expand_dims", "reshape", "squeeze"):
+        return lambda part: part.reshape((*shape, *part.shape[count:]))
+    if name == "broadcast_in_dim":
+        places = list(enumerate(params["broadcast_dimensions"]))
+        full = [next((u.shape[i] for i, j in places if j == k), 1) for k in range(len(shape))]
+        return lambda part: np.broadcast_to(
+            part.reshape((*full, *part.shape[count:])), (*shape, *part.shape[count:])
+        )
+    if name == "transpose":
+        return lambda part: part.transpose((*params["permutation"], *range(count, part.ndim)))
+    if name == "slice":
+        edges = params["start_indices"], params["limit_indices"], params["strides"] or [1] * count
+        where = tuple(slice(*edge) for edge in zip(*edges, strict=True))
+        return lambda part: part[where]
+    return None
+
+
+# -- Rules
+
+
+def _dot(u: Enclosure, v: Enclosure, *, dimension_numbers: Any, **_: Any) -> Enclosure:
+    """A product of matrices, vectors or stacks of them."""
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    if u is v and len(left) == len(u.shape) and tuple(left) == tuple(right):
+        return total(last(square(u), None))
+    letters = iter("abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY")
+    first = [next(letters) for _ in u.shape]
+    shared = dict(zip((*right, *right_batch), (*left, *left_batch), strict=True))
+    second = [first[shared[j]] if j in shared else next(letters) for j in range(len(v.shape))]
+    out = [first[i] for i in left_batch]
+    out += [letter for i, letter in enumerate(first) if i not in (*left, *left_batch)]
+    out += [letter for j, letter in enumerate(second) if j not in shared]
+    return contract(u, v, f"{''.join(first)},{''.join(second)}->{''.join(out)}")
+
+
+def _cumulated(u: Enclosure, *, axis: int, reverse: bool) -> Enclosure:
+    def add_up(part: Array) -> Array:
+        return np.flip(np.cumsum(np.flip(part, axis), axis), axis) if reverse else part.cumsum(axis)
+
+    return linear(u, add_up)
+
+
+def _sort(*of: Enclosure, dimension: int, **_: Any) -> Enclosure:
+    """The k-th largest entry is made of maxima and minima of all entries."""
+    if len(of) != 1:
+        raise Unknown("the operation sort of several arrays has no bound")
+    (u,) = of
+    value, centre = (one.map(lambda part: np.sort(part, dimension)) for one in (u.value, u.centre))
+    slopes = u.slopes and Interval(
+        u.slopes.low.min(dimension, keepdims=True), u.slopes.high.max(dimension, keepdims=True)
+    )
+    return result(of, value, centre, slopes, u.steep.max(dimension, keepdims=True))
+
+
+def _power(u: Enclosure, v: Enclosure) -> Enclosure:
+    if not v.known or np.ptp(v.low) != 0:
+        raise Unknown("a power with an exponent that is not fixed has no bound")
+    return power(u, float(v.low.ravel()[0]))
+
+
+def _select(which: Enclosure, *cases: Enclosure) -> Enclosure:
+    if len(cases) != 2 or which.low.dtype != bool:
+        raise Unknown("a selection among more than two cases has no bound")
+    return select(which, *cases)
+
+
+def _jump(value: Interval, *of: Enclosure) -> Enclosure:
+    """A value with jumps, and so without slopes. At the centre it is what it is anywhere."""
+    return result(of, value, value)
+
+
+def _stepped(function: Callable[..., Array]) -> Rule:
+    """An increasing function with jumps."""
+
+    def rule(*of: Enclosure) -> Enclosure:
+        low, high = function(*(u.low for u in of)), function(*(u.high for u in of))
+        return _jump(Interval.of(low, high), *of)
+
+    return rule
+
+
+def _compared(operation: Callable[..., Array], rising: bool) -> Rule:
+    """A comparison, which is certain for one pair of ends and possible for the other."""
+
+    def rule(u: Enclosure, v: Enclosure) -> Enclosure:
+        ends = [operation(u.low, v.high), operation(u.high, v.low)]
+        return _jump(Interval.of(*(ends if rising else ends[::-1])), u, v)
+
+    return rule
+
+
+def _equal(u: Enclosure, v: Enclosure) -> Enclosure:
+    if u.known and v.known:
+        return _jump(Interval.of(u.low == v.low), u, v)
+    sure, possible = (u.low == v.high) & (u.high == v.low), (u.low <= v.high) & (u.high >= v.low)
+    if u is v:  # whether it is a number
+        sure = np.isfinite(u.low) & np.isfinite(u.high)
+    return _jump(Interval.of(sure, possible), u, v)
+
+
+def _not(u: Enclosure) -> Enclosure:
+    return _jump(Interval.of(~u.high, ~u.low), u)
+
+
+def _is_finite(u: Enclosure) -> Enclosure:
+    sure = np.isfinite(u.low) & np.isfinite(u.high)
+    return _jump(Interval.of(sure, sure if u.known else np.ones_like(sure)), u)
+
+
+def _converted(u: Enclosure, *, new_dtype: Any, **_: Any) -> Enclosure:
+    kind = np.dtype(new_dtype).kind
+    if kind == "b":
+        return _not(_equal(u, Enclosure.fixed(u.space, 0)))
+    if u.low.dtype.kind != "f":
+        return _jump(u.value.map(lambda part: part.astype(float)), u)
+    return _jump(u.value.map(np.trunc), u) if kind in "iu" else u
+
+
+_INTEGER = frozenset(
+    ("abs", "add", "clamp", "convert_element_type", "cumsum", "dot_general", "max")
+)
+_INTEGER |= {"integer_pow", "min", "mul", "neg", "reduce_max", "reduce_min", "reduce_sum"}
+_INTEGER |= {"select_n", "sign", "sort", "sub"}
+"""Operations that are the same for integers as for real numbers, unless numbers are too large."""
+_PLAIN: dict[str, Rule] = {
+    **{name: partial(curved, curve) for name, curve in CURVES.items()},
+    "add": add,
+    "add_any": add,
+    "and": _stepped(np.logical_and),
+    "ceil": _stepped(np.ceil),
+    "clamp": lambda low, u, high: maximum(low, minimum(u, high)),
+    "div": divide,
+    "eq": _equal,
+    "floor": _stepped(np.floor),
+    "ge": _compared(np.greater_equal, rising=True),
+    "gt": _compared(np.greater, rising=True),
+    "is_finite": _is_finite,
+    "le": _compared(np.less_equal, rising=False),
+    "lt": _compared(np.less, rising=False),
+    "max": maximum,
+    "min": minimum,
+    "mul": lambda u, v: square(u) if u is v else mul(u, v),
+    "ne": lambda u, v: _not(_equal(u, v)),
+    "neg": neg,
+    "not": _not,
+    "or": _stepped(np.logical_or),
+    "pow": _power,
+    "select_n": _select,
+    "sign": _stepped(np.sign),
+    "sqrt": root,
+    "square": square,
+    "stop_gradient": lambda u: u,
+    "sub": lambda u, v: add(u, neg(v)),
+}
+"""Operations whose parameters do not matter."""
+_RULES: dict[str, Rule] = {
+    **{name: lambda *of, rule=rule, **_: rule(*of) for name, rule in _PLAIN.items()},
+    "convert_element_type": _converted,
+    "cummax": running_largest,
+    "cummin": lambda u, **where: neg(running_largest(neg(u), **where)),
+    "cumsum": _cumulated,
+    "dot_general": _dot,
+    "integer_pow": lambda u, *, y, **_: power(u, y),
+    "reduce_max": lambda u, *, axes, **_: largest(last(u, axes)),
+    "reduce_min": lambda u, *, axes, **_: smallest(last(u, axes)),
+    "reduce_sum": lambda u, *, axes, **_: total(last(u, axes)),
+    "sort": _sort,
+}

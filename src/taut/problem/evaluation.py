@@ -1,0 +1,456 @@
+"""Values and derivatives of a function at many decisions and rounds.
+
+Everything that is computed of a user's functions outside of the compiled loop over rounds is
+computed here.
+
+`Evaluation` has one function of a decision and of one round's data, such as a user's loss. Small
+evaluations are computed in NumPy (`taut.jaxpr.in_numpy`): the function is traced once, together
+with its derivative along a direction v and the second derivative along v and w, and that program is
+evaluated for all directions, decisions and rounds at once. Everything else is compiled. Which of
+the two it is depends on the function and on the sizes of the arrays only, so the same call returns
+the same numbers. Programs are kept by the problem whose functions they contain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..engine import Array
+from ..jax_internals import bind, plain
+from ..jaxpr.in_numpy import NumPyProgram, in_numpy
+from ..jaxpr.walk import CALLS, equations, evaluate
+from .constraints import Constraints
+from .problem import Problem
+from .programs import Programs, programs_of
+
+__all__ = ["Evaluation", "Sums", "constraint_evaluation", "loss_evaluation"]
+
+LARGEST = 20_000_000
+"""Evaluations that compute more numbers than this are compiled: NumPy would take longer."""
+LEAD = 4
+"""Leading axes of all arrays in NumPy: directions v, directions w, decisions, rounds."""
+DIFFERENTIATED_THROUGH = CALLS - {"custom_jvp_call"}
+"""Calls that are traced in place before they are differentiated; the others have derivatives of
+their own."""
+BATCH = 16
+"""Decisions that `rows` evaluates at once when it is compiled, whatever their number."""
+SMALL_BLOCK = 2**16
+"""Up to this many entries of decisions times rounds, all columns of a Hessian are computed at
+once."""
+
+
+class Sums(NamedTuple):
+    """Sums over rounds, for each point."""
+
+    value: Array
+    """(point,)"""
+    slope: Array
+    """(point, entry)"""
+    hessian: Array
+    """(point, entry, entry); empty if it was not asked for."""
+    misfit: Array
+    """(point,): the largest relative error, of any round, of the polynomial of second order at the
+    probe; empty without a probe."""
+
+
+def loss_evaluation(problem: Problem, repeats: int = 1) -> Evaluation:
+    """Return the evaluation of a problem's loss."""
+    return Evaluation(programs_of(problem), _loss, problem.loss, (), repeats)
+
+
+def constraint_evaluation(
+    problem: Problem, constraints: Constraints | None = None, repeats: int = 1
+) -> Evaluation:
+    """Return the evaluation of all constraint values of a problem, or of other constraints made of
+    the same functions."""
+    own = problem.constraints if constraints is None else constraints
+    return Evaluation(programs_of(problem), _constraint_values, None, own, repeats)
+
+
+def _loss(loss: Callable[..., Any], _: Any, x: jax.Array, z: Any) -> jax.Array:
+    return jnp.asarray(loss(x, z), x.dtype)
+
+
+def _constraint_values(_: None, constraints: Constraints, x: jax.Array, z: Any) -> jax.Array:
+    return constraints.values(x, z)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Evaluates x -> function(static, parameters, x, z).
+
+    In all methods `x` holds decisions, (point, round or 1, *shape of a decision), and `z` the data,
+    a tree of arrays (point or 1, round or 1, ...), or None. Derivatives have one axis for the
+    entries of a decision, flattened, which is the last one.
+
+    Arguments:
+        programs: of the problem, keep what is traced and compiled.
+        function: defined at module level; returns one array.
+        static: what is fixed, for example the user's loss.
+        parameters: a tree of arrays.
+        repeats: how often an evaluation of this size will be repeated, as far as it is known. It
+            counts like a larger size.
+    """
+
+    programs: Programs
+    function: Callable[..., Any]
+    static: Hashable
+    parameters: Any
+    repeats: int = 1
+
+    def repeated(self, times: int) -> Evaluation:
+        """Return the same for evaluations that are repeated."""
+        return replace(self, repeats=times)
+
+    def count(self, x: Array, z: Any = None) -> int:
+        """Return the number of values of the function at one decision."""
+        return math.prod(self._trace(x, z).shape)
+
+    def values(self, x: Array, z: Any = None) -> Array:
+        """Return the values, (point, round, *shape)."""
+        found = self._in_numpy(x, z)
+        if found is None:
+            return np.asarray(self._compiled(_values, x, z))
+        return found[0][0, 0]
+
+    def slopes(self, x: Array, z: Any = None) -> tuple[Array, Array]:
+        """Return the values and the gradients, (point, round, *shape, entry)."""
+        found = self._in_numpy(x, z, _units(x))
+        if found is None:
+            values, slopes = self._compiled(_slopes, x, z)
+            return np.asarray(values), np.asarray(slopes)
+        return found[0][0, 0], np.moveaxis(found[1][:, 0], 0, -1)
+
+    def products(self, x: Array, z: Any, directions: Array) -> Array:
+        """Return the Hessians times flat directions, (direction, point, round, entry). The function
+        has one value."""
+        along = np.asarray(directions, x.dtype).reshape(-1, *x.shape[2:])
+        found = self._in_numpy(x, z, _units(x), along)
+        if found is None:
+            return np.asarray(self._compiled(_products, x, z, along))
+        return np.moveaxis(found[2], 0, -1)
+
+    def rows(self, x: Array, z: Any, which: Array, second: bool = False) -> tuple[Array, ...]:
+        """Return value, gradient and, if `second`, Hessian of the entry `which[i]` of the function
+        at point i.
+
+        There is one round per point. The arrays are (point,), (point, entry) and (point, entry,
+        entry).
+        """
+        units, own = _units(x), np.arange(len(x))
+        found = self._in_numpy(x, z, *(units, units)[: 1 + second])
+        if found is None:
+            return self._compiled_rows(x, z, which, second)
+        value, slope = found[0][0, 0, own, 0, which], found[1][:, 0, own, 0, which].T
+        if not second:
+            return value, slope
+        hessian = found[2][:, :, own, 0, which].transpose(2, 0, 1)
+        return value, slope, (hessian + hessian.transpose(0, 2, 1)) / 2
+
+    def sums(
+        self,
+        x: Array,
+        z: Any,
+        rounds: int,
+        second: bool = False,
+        probe: Array | None = None,
+        second_order: float | None = None,
+    ) -> Sums:
+        """Return sums over the first `rounds` rounds of a function with one value.
+
+        Arguments:
+            x: one decision per point, the same in all rounds.
+            z: the data.
+            rounds: how many rounds count; the others are padding, so that few programs are
+                compiled.
+            second: whether Hessians are summed.
+            probe: a flat step. The values after it are compared with their polynomials of second
+                order.
+            second_order: the last term of these polynomials, if it is believed to be known.
+        """
+        own = jax.tree.map(lambda a: np.asarray(a)[:, :rounds], z)
+        units = _units(x)
+        found = self._in_numpy(x, own, *(units, units)[: 1 + second])
+        if found is None:
+            sums = self._compiled(_sums, x, z, rounds, probe, second_order, flags=(second,))
+            return Sums(*map(np.asarray, sums))
+        hessian = np.zeros(0)
+        if second:
+            hessian = found[2].sum(axis=3).transpose(2, 0, 1)
+            hessian = (hessian + hessian.transpose(0, 2, 1)) / 2
+        misfit = np.zeros(0) if probe is None else self._misfit(x, own, probe, second_order)
+        return Sums(found[0][0, 0].sum(axis=1), found[1][:, 0].sum(axis=2).T, hessian, misfit)
+
+    def _misfit(self, x: Array, z: Any, probe: Array, second_order: float | None) -> Array:
+        step = probe.reshape(x.shape[2:]).astype(x.dtype)
+        at = self._in_numpy(x, z, step[None], step[None], any_size=True)
+        after = self._in_numpy(x + step, z, any_size=True)
+        assert at is not None  # larger evaluations of the same function are computed in NumPy
+        assert after is not None
+        here, first, second = (part[0, 0] for part in at)
+        known = second / 2 if second_order is None else second_order
+        with np.errstate(all="ignore"):
+            return np.asarray(_share(np, after[0][0, 0], here, first, known).max(axis=1))
+
+    def _in_numpy(
+        self, x: Array, z: Any, *directions: Array, any_size: bool = False
+    ) -> list[Array] | None:
+        """The values, their derivatives along the first directions, and along the first and the
+        second, as far as given; None if they are to be compiled.
+
+        Arrays are (direction or 1, second direction or 1, point, round, *shape).
+        """
+        trace = self._trace(x, z)
+        program = trace.program(len(directions))
+        if program is None:
+            return None
+        blank = np.zeros((1, *x.shape[2:]), x.dtype)
+        v, w = (*directions, blank, blank)[:2]
+        data = [np.asarray(leaf) for leaf in jax.tree.leaves(z)]
+        arrays = [
+            x[None, None],
+            v[:, None, None, None],
+            w[None, :, None, None],
+            *(np.asarray(leaf)[(None,) * LEAD] for leaf in jax.tree.leaves(self.parameters)),
+            *(leaf[None, None] for leaf in data),
+        ]
+        inputs = [np.asarray(a, _canonical(a.dtype)) for a in arrays]
+        if not any_size and program.work(inputs) * self.repeats > LARGEST:
+            return None
+        batch = np.broadcast_shapes(x.shape[:2], *(leaf.shape[:2] for leaf in data))
+        leads = ((1, 1), (len(v), 1), (len(v), len(w)))
+        return [  # results need not depend on all that they could depend on
+            np.broadcast_to(a, (*lead, *batch, *trace.shape))
+            for lead, a in zip(leads, program.run(inputs), strict=False)
+        ]
+
+    def _trace(self, x: Array, z: Any) -> _Trace:
+        one = jax.tree.map(lambda a: np.asarray(a)[0, 0], z)
+        leaves, tree = jax.tree.flatten((self.parameters, one))
+        described = tuple(
+            (np.shape(leaf), _canonical(np.asarray(leaf).dtype)) for leaf in (x[0, 0], *leaves)
+        )
+        key = self.function, self.static, tree, described
+        precise = jax.config.read("jax_enable_x64")
+        return self.programs.get((_Trace, *key, precise), lambda: _Trace(*key))
+
+    def _compiled(self, function: Callable[..., Any], *arguments: Any, flags: Any = ()) -> Any:
+        """`function`, below, compiled."""
+        static = (self.function, self.static, *flags)
+        return self.programs.call(function, self.parameters, *arguments, static=static)
+
+    def _compiled_rows(self, x: Array, z: Any, which: Array, second: bool) -> tuple[Array, ...]:
+        parts = []
+        for start in range(0, len(x), BATCH):
+            batch = np.minimum(np.arange(start, start + BATCH), len(x) - 1)
+            own = jax.tree.map(lambda a, batch=batch: np.asarray(a)[batch, 0], z)
+            parts.append(
+                self._compiled(_rows, x[batch, 0], own, np.asarray(which)[batch], flags=(second,))
+            )
+        return tuple(
+            np.concatenate([np.asarray(a) for a in column])[: len(x)]
+            for column in zip(*parts, strict=True)
+        )
+
+
+class _Trace:
+    """A function, traced for arguments of certain shapes and types."""
+
+    def __init__(
+        self, function: Callable[..., Any], static: Any, tree: Any, described: tuple[Any, ...]
+    ) -> None:
+        def value(x: Any, _v: Any, _w: Any, *leaves: Any) -> Any:
+            return function(static, *_split(tree, x, leaves))
+
+        x, *others = (jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in described)
+        traced = jax.make_jaxpr(value)(x, x, x, *others)
+        self.shape: tuple[int, ...] = tuple(traced.out_avals[0].shape)
+        """The shape of the function's values."""
+        self._programs: list[NumPyProgram | None] = [None, None, None]
+        if plain() or jax.default_backend() != "cpu":
+            return
+        self._programs[0] = in_numpy(traced, LEAD)
+        names = {equation.primitive.name for equation in equations(traced)}
+        smooth = "custom_vjp_call" not in names  # such calls have no forward derivative
+        if self._programs[0] is None or not smooth or traced.out_avals[0].dtype.kind != "f":
+            return
+        twice = in_numpy(jax.make_jaxpr(_twice(traced))(x, x, x, *others), LEAD)
+        if twice is not None:
+            self._programs[1:] = twice.first(2), twice.first(3)
+
+    def program(self, order: int) -> NumPyProgram | None:
+        """The program in NumPy that returns the values and derivatives up to `order`, along v, and
+        along v and w; None if there is none.
+
+        Its arguments are x, the directions v and w, the leaves of the parameters and of the data.
+        """
+        return self._programs[order]
+
+
+def _split(tree: Any, x: Any, leaves: Any) -> tuple[Any, Any, Any]:
+    parameters, z = jax.tree.unflatten(tree, leaves)
+    return parameters, x, z
+
+
+def _twice(traced: Any) -> Callable[..., Any]:
+    """The values of a traced program, their derivatives along v, and along v and w."""
+
+    def twice(x: Any, v: Any, w: Any, *leaves: Any) -> Any:
+        def value(y: Any) -> Any:
+            return evaluate(traced, (y, v, w, *leaves), bind, DIFFERENTIATED_THROUGH)[0]
+
+        def once(y: Any) -> Any:
+            return jax.jvp(value, (y,), (v,))
+
+        (here, along), (_, curved) = jax.jvp(once, (x,), (w,))
+        return here, along, curved
+
+    return twice
+
+
+_canonical = jax.dtypes.canonicalize_dtype
+"""The type that JAX uses for a type: 64 bits become 32 where it does not have them."""
+
+
+def _units(x: Array) -> Array:
+    """The directions of all entries of a decision."""
+    size = math.prod(x.shape[2:])
+    return np.eye(size, dtype=x.dtype).reshape(size, *x.shape[2:])
+
+
+def _share(xp: Any, there: Any, here: Any, first: Any, second: Any) -> Any:
+    """The error of a polynomial relative to the terms that it is made of."""
+    size = xp.abs(here) + xp.abs(first) + xp.abs(second) + xp.abs(there)
+    return xp.abs(there - here - first - second) / xp.where(size > 0, size, 1)
+
+
+def _mapped(function: Callable[..., Any], x: jax.Array, z: Any) -> Any:
+    """`function(x, z)` for each point and round; what does not depend on one of them is not
+    repeated."""
+    leaves, tree = jax.tree.flatten(z)
+    arrays = [x, *leaves]
+    counts = np.broadcast_shapes(*(a.shape[:2] for a in arrays))
+    used = [[a.shape[axis] > 1 or counts[axis] == 1 for axis in (0, 1)] for a in arrays]
+    axes = [[0 if own[axis] else None for own in used] for axis in (0, 1)]
+
+    def flat(*arrays: Any) -> Any:
+        return function(arrays[0], jax.tree.unflatten(tree, arrays[1:]))
+
+    squeezed = [
+        a.reshape(tuple(n for n, keep in zip(a.shape, own, strict=False) if keep) + a.shape[2:])
+        for a, own in zip(arrays, used, strict=True)
+    ]
+    return jax.vmap(jax.vmap(flat, axes[1]), axes[0])(*squeezed)
+
+
+def _values(function: Any, static: Any, parameters: Any, x: jax.Array, z: Any) -> jax.Array:
+    values: jax.Array = _mapped(lambda x, z: function(static, parameters, x, z), x, z)
+    return values
+
+
+def _slopes(
+    function: Any, static: Any, parameters: Any, x: jax.Array, z: Any
+) -> tuple[jax.Array, jax.Array]:
+    def both(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        def twice(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+            values = function(static, parameters, y.reshape(x.shape), z)
+            return values, values
+
+        count = math.prod(jax.eval_shape(twice, x)[0].shape)
+        derivative = jax.jacfwd if count > x.size else jax.jacrev
+        slopes, values = derivative(twice, has_aux=True)(x.ravel())
+        return values, slopes
+
+    found: tuple[jax.Array, jax.Array] = _mapped(both, x, z)
+    return found
+
+
+def _products(
+    function: Any, static: Any, parameters: Any, x: jax.Array, z: Any, directions: jax.Array
+) -> jax.Array:
+    def one(x: jax.Array, z: Any) -> jax.Array:
+        slope = jax.grad(lambda y: function(static, parameters, y, z))
+        return jax.vmap(jax.linearize(slope, x)[1])(directions).reshape(len(directions), -1)
+
+    return jnp.moveaxis(_mapped(one, x, z), 2, 0)
+
+
+def _rows(
+    function: Any,
+    static: Any,
+    second: bool,
+    parameters: Any,
+    x: jax.Array,
+    z: Any,
+    which: jax.Array,
+) -> tuple[jax.Array, ...]:
+    def one(x: jax.Array, z: Any, i: jax.Array) -> tuple[jax.Array, ...]:
+        def value(y: jax.Array) -> jax.Array:
+            values = function(static, parameters, y.reshape(x.shape), z)
+            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
+
+        linear = jax.value_and_grad(value)(x.ravel())
+        if not second:
+            return linear
+        hessian = jax.hessian(value)(x.ravel())
+        return *linear, (hessian + hessian.T) / 2
+
+    return jax.vmap(one)(x, z, which)
+
+
+def _sums(
+    function: Any,
+    static: Any,
+    second: bool,
+    parameters: Any,
+    x: jax.Array,
+    z: Any,
+    rounds: Any,
+    probe: Any,
+    second_order: Any,
+) -> tuple[jax.Array, ...]:
+    def one(y: jax.Array, z: Any) -> jax.Array:
+        value: jax.Array = function(static, parameters, y.reshape(x.shape[2:]), z)
+        return value
+
+    def point(at: jax.Array, z: Any) -> tuple[jax.Array, ...]:
+        inside = jnp.arange(jax.tree.leaves(z)[0].shape[0]) < rounds
+
+        def total(y: jax.Array) -> jax.Array:
+            return jnp.sum(jnp.where(inside, jax.vmap(one, (None, 0))(y, z), 0))
+
+        value, slope = jax.value_and_grad(total)(at)
+        hessian = jnp.zeros(0)
+        if second:  # one Hessian-vector product per column; few at a time, to save memory
+
+            def column(direction: jax.Array) -> jax.Array:
+                return jax.jvp(jax.grad(total), (at,), (direction,))[1]
+
+            unit = jnp.eye(at.size, dtype=at.dtype)
+            small = at.size <= 8 or at.size * inside.size <= SMALL_BLOCK
+            hessian = jax.vmap(column)(unit) if small else jax.lax.map(column, unit, batch_size=8)
+            hessian = (hessian + hessian.T) / 2
+        if probe is None:
+            return value, slope, hessian, jnp.zeros(0)
+
+        def misfit(z: Any) -> jax.Array:
+            def change(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+                return jax.jvp(lambda y: one(y, z), (y,), (probe,))
+
+            if second_order is None:
+                (here, first), (_, bent) = jax.jvp(change, (at,), (probe,))
+                last = bent / 2
+            else:
+                (here, first), last = change(at), second_order
+            return _share(jnp, one(at + probe, z), here, first, last)
+
+        return value, slope, hessian, jnp.max(jnp.where(inside, jax.vmap(misfit)(z), 0))
+
+    return jax.vmap(point)(x.reshape(len(x), -1), z)
