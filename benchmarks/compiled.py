@@ -8,37 +8,44 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-import taut.play.chunks
+import jax
 
 import taut
-import taut.play.loop
+from taut.problem.programs import Programs
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
 
 
 class _Taken(Exception):
-    pass
+    """Carries a compiled program out of the call that asked for it."""
+
+
+def program_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Any:
+    """Return the compiled chunk that `taut.simulate` would run, without running it."""
+    lowered = jax.stages.Lowered
+    compile, executable = lowered.compile, Programs.executable
+
+    def compiled(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        program = compile(self, *arguments, **keywords)
+        if "play_chunk" in program.as_text().partition("\n")[0]:
+            raise _Taken(program)
+        return program
+
+    lowered.compile = compiled  # type: ignore[method-assign]
+    Programs.executable = lambda self, key, make: make()  # type: ignore[method-assign]
+    try:
+        taut.simulate(learner, problem, stream, **options)
+    except _Taken as taken:
+        return taken.args[0]
+    finally:
+        lowered.compile = compile  # type: ignore[method-assign]
+        Programs.executable = executable  # type: ignore[method-assign]
+    raise AssertionError("taut.simulate did not compile a chunk")
 
 
 def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
-
-    def spy(programs: Any, key: Any, *arguments: Any) -> Any:
-        raise _Taken(
-            taut.play.loop.with_program(programs, key, lambda p: p.lower(*arguments))
-            .compile()
-            .as_text()
-        )
-
-    original = taut.play.chunks.play
-    taut.play.chunks.play = spy
-    try:
-        taut.simulate(learner, problem, stream, **options)
-    except _Taken as taken:
-        return str(taken.args[0])
-    finally:
-        taut.play.chunks.play = original
-    raise AssertionError("taut.simulate did not call the compiled chunk")
+    return str(program_of(learner, problem, stream, **options).as_text())
 
 
 def parsed(text: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 import taut
 from taut import files
 from taut.judge.guarantees import setting_of, standing
-from taut.play import loop
+from taut.play.compile import count_compiled
 from taut.testing import playing, problems
 
 ROUNDS = 60
@@ -122,9 +122,9 @@ def test_first_epoch_is_the_shortest_that_the_method_accepts():
 
 def test_is_compiled_once_for_all_epochs_and_parameters():
     play(taut.Doubling.of(clipped), data())
-    before = loop.count_compiled()
+    before = count_compiled()
     play(taut.Doubling.of(lambda horizon: taut.ClippedOGD(0.3 / horizon**0.5, 5.0)), data()[:11])
-    assert loop.count_compiled() == before
+    assert count_compiled() == before
 
 
 def test_is_shown_in_one_line_by_its_first_epoch():

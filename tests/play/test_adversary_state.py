@@ -8,6 +8,7 @@ import pytest
 
 import taut
 from small_games import ALL, GAME, assert_bit_equal
+from taut.play.simulation import Simulation
 
 LEARNER = taut.ClippedOGD(0.3, 5.0)
 START = {"mean": np.zeros(2), "count": np.zeros((), np.int32)}
@@ -49,16 +50,14 @@ def test_the_state_is_that_of_the_decisions_of_the_same_seed():
 
 
 def test_a_simulation_is_resumed_with_the_adversary_state(tmp_path, monkeypatch):
-    from taut.play.chunks import Simulation
+    whole, real = play(), Simulation._play_chunk
 
-    whole, real = play(), Simulation._start
-
-    def stopping(self, state, data, start, rounds):
+    def stopping(self, carry, data, start, rounds):
         if start >= 10:
             raise KeyboardInterrupt
-        return real(self, state, data, start, rounds)
+        return real(self, carry, data, start, rounds)
 
-    monkeypatch.setattr(Simulation, "_start", stopping)
+    monkeypatch.setattr(Simulation, "_play_chunk", stopping)
     with pytest.raises(KeyboardInterrupt):
         play(checkpoint=tmp_path)
     monkeypatch.undo()
@@ -93,6 +92,18 @@ def test_numbers_that_are_not_finite_are_reported_with_their_round():
 
     with pytest.raises(ValueError, match="stream: got a value that is not finite in round 3"):
         taut.simulate(LEARNER, GAME, taut.adversary(exploding, np.zeros(2)), horizon=5)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_an_adversary_that_draws_nothing_and_looks_at_nothing_is_played(seeds):
+    """Its random key and its round are not used by anything in the compiled program."""
+    run = taut.simulate(
+        LEARNER, GAME, lambda t, x, key: jnp.array([1.0, -0.5]), horizon=7, seeds=seeds, record=ALL
+    )
+    fixed = np.tile([1.0, -0.5], (seeds, 7, 1))
+    np.testing.assert_allclose(
+        run.loss, taut.simulate(LEARNER, GAME, fixed, seeds=seeds).loss, rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_padded_seeds_can_have_random_keys_too():
 def test_a_finished_checkpoint_is_not_played_again(tmp_path, monkeypatch):
     z = targets(rounds=1)
     whole = play(z, tmp_path, horizon=1)
-    monkeypatch.setattr("taut.play.chunks.play", None)
+    monkeypatch.setattr("taut.play.simulation.Simulation._play_chunk", None)
     assert_bit_equal(play(z, tmp_path, horizon=1), whole)
 
 

@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from taut.play.compile_key import RECORDS
 
 import taut
 from small_games import ALL, FOUR, GAME, WIDE, assert_bit_equal, targets
-from taut.play import chunks, layout
+from taut.play import simulation
 from taut.play.buffers import aligned
 from taut.play.compile import count_compiled
+from taut.play.loop import RECORDS
 from taut.play.replay import revealed_data
-from taut.play.simulation import default_chunk_length, without_waste
+from taut.play.simulation import Simulation, chunk_of_any_length, default_chunk_length
 from taut.runs.run import RECORDS as PUBLIC
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -23,9 +23,9 @@ def test_default_chunk_length(size):
     length = default_chunk_length(size)
     power = length - 8
     assert power & (power - 1) == 0  # a power of two, plus 8
-    assert layout.SHORTEST <= power <= layout.LONGEST
-    if layout.SHORTEST < power < layout.LONGEST:
-        assert power * size <= layout.CHUNK_BYTES < 2 * power * size
+    assert simulation.SHORTEST <= power <= simulation.LONGEST
+    if simulation.SHORTEST < power < simulation.LONGEST:
+        assert power * size <= simulation.CHUNK_BYTES < 2 * power * size
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_default_chunk_length(size):
 )
 def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch):
     seen = []
-    prepare = chunks.Simulation.prepare.__func__
+    prepare = Simulation.prepare.__func__
 
     def spy(cls, **keywords):
-        simulation = prepare(cls, **keywords)
-        seen.append(simulation.key.length)
-        return simulation
+        prepared = prepare(cls, **keywords)
+        seen.append(prepared.shape.length)
+        return prepared
 
-    monkeypatch.setattr(chunks.Simulation, "prepare", classmethod(spy))
+    monkeypatch.setattr(Simulation, "prepare", classmethod(spy))
     run = taut.simulate(CLIPPED, GAME, targets(rounds=5), record=ALL, **option)
     assert max(seen) <= 40_000
     assert run.every == option.get("every", 1)
@@ -48,31 +48,21 @@ def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch
     assert run.decisions.shape == (1, 5 if run.every == 1 else 0, 2)
 
 
-@pytest.mark.parametrize("size", [1, 16, 160, 4000, 2**17])
-@pytest.mark.parametrize(
-    "horizon", [1, 2, 7, 1000, 1025, 5000, 8192, 8193, 16384, 20_000, 32_768, 100_000]
-)
-def test_records_of_one_chunk_are_hardly_longer_than_the_horizon(horizon, size):
-    usual = default_chunk_length(size)
-    length = without_waste(usual, horizon, size)
-    assert length <= usual
-    if horizon > usual or usual * size <= layout.LARGE:
-        assert length == usual
-    else:
-        assert horizon <= length
-        assert length <= max(1.25 * horizon, horizon + 1) + 8  # the 8 keep rows of seeds apart
-
-
-def test_few_horizons_with_large_records_need_another_program():
-    lengths = {without_waste(32_776, horizon, 160) for horizon in range(16_385, 32_769)}
-    assert len(lengths) == 4
-    z = np.resize(targets(seeds=10), (10, 9000, 2))
-    first = taut.simulate(CLIPPED, GAME, z, seeds=10)
-    assert first.loss.base.nbytes <= 1.25 * first.loss.nbytes
+@pytest.mark.parametrize("few", simulation.FEW)
+def test_short_and_long_simulations_agree(few):
+    """Each has a program of its own, and `chunk_of_any_length` makes them share one."""
+    z = targets(rounds=few + 1)
+    problem = taut.Problem(GAME.loss, lambda x: jnp.sum(jnp.abs(x)) - 1, GAME.domain)
     before = count_compiled()
-    second = taut.simulate(CLIPPED, GAME, z[:, :8900], seeds=10)
+    short, long = (taut.simulate(CLIPPED, problem, data) for data in (z[:-1], z))
+    assert count_compiled() == before + 2
+    np.testing.assert_array_equal(short.loss[0], long.loss[0, :-1])
+    again = taut.simulate(CLIPPED, problem, z, chunk=chunk_of_any_length(len(z)))
+    before = count_compiled()
+    shared = taut.simulate(CLIPPED, problem, z[:-1], chunk=chunk_of_any_length(len(z) - 1))
     assert count_compiled() == before
-    np.testing.assert_array_equal(second.loss, first.loss[:, :8900])
+    np.testing.assert_array_equal(again.loss, long.loss)
+    np.testing.assert_array_equal(shared.loss, short.loss)
 
 
 def test_every_equal_to_the_horizon_keeps_the_last_round():
@@ -101,8 +91,8 @@ def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
     run = taut.simulate(
         CLIPPED, PROBLEM, reveal, horizon=300, seeds=seeds, key=jax.random.key(4), record=ALL
     )
-    monkeypatch.setattr(layout, "LONGEST", 256)  # several chunks
-    monkeypatch.setattr(layout, "SHORTEST", 64)
+    monkeypatch.setattr(simulation, "LONGEST", 256)  # several chunks
+    monkeypatch.setattr(simulation, "SHORTEST", 64)
     data = revealed_data(run)
     assert data["z"].shape == (seeds or 1, 300, 2)
     np.testing.assert_array_equal(data["t"], np.broadcast_to(np.arange(1, 301), (seeds or 1, 300)))
@@ -113,8 +103,7 @@ def test_revealed_data_are_those_that_were_played(seeds, monkeypatch):
 
 
 def test_a_function_may_overwrite_the_arrays_that_it_returned_before():
-    """Chunks overlap in time. Data of a function that are read in place must not change while they
-    are read."""
+    """Its arrays lie so that the compiled loop could read them in place."""
     z = np.random.default_rng(0).normal(size=(2000, 600))
     scratch = aligned((1, 200, 600), float)[0]
 
@@ -126,32 +115,7 @@ def test_a_function_may_overwrite_the_arrays_that_it_returned_before():
     assert_bit_equal(taut.simulate(CLIPPED, WIDE, chunk, horizon=2000, chunk=200), expected)
 
 
-def test_a_chunk_is_started_before_the_one_before_is_looked_at(monkeypatch):
-    order = []
-    start, finish = chunks.Simulation._start, chunks.Simulation._finish
-
-    def starting(self, state, data, begun, rounds):
-        order.append(f"start {begun}")
-        return start(self, state, data, begun, rounds)
-
-    def finishing(self, totals, started):
-        order.append(f"finish {started.start}")
-        return finish(self, totals, started)
-
-    monkeypatch.setattr(chunks.Simulation, "_start", starting)
-    monkeypatch.setattr(chunks.Simulation, "_finish", finishing)
-    z = targets(rounds=50)
-    run = taut.simulate(CLIPPED, GAME, z, chunk=20)
-    assert order == ["start 0", "start 20", "finish 0", "start 40", "finish 20", "finish 40"]
-    order.clear()
-    again = taut.simulate(
-        CLIPPED, GAME, lambda begun, length: z[begun : begun + length], horizon=50, chunk=20
-    )
-    assert order == ["start 0", "finish 0", "start 20", "finish 20", "start 40", "finish 40"]
-    assert_bit_equal(again, run)
-
-
-def test_the_first_number_that_is_not_finite_is_named_although_chunks_overlap():
+def test_the_first_number_that_is_not_finite_is_named():
     z = targets(rounds=50)
     z[25], z[45] = np.nan, np.inf
     with pytest.raises(ValueError, match="stream: got a value that is not finite in round 26"):
@@ -159,9 +123,7 @@ def test_the_first_number_that_is_not_finite_is_named_although_chunks_overlap():
 
 
 @pytest.mark.parametrize("size", [2, 600])
-def test_a_loss_that_calls_back_is_played_in_overlapping_chunks_too(size):
-    """The callback needs the interpreter while the next chunk is being started; an error of its own
-    is raised."""
+def test_a_loss_that_calls_back_is_played_and_its_own_error_is_raised(size):
     calls, last = [], [float("inf")]
 
     def counted(u):
@@ -191,16 +153,16 @@ def test_a_loss_that_calls_back_is_played_in_overlapping_chunks_too(size):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError])
-def test_a_chunk_that_cannot_be_started_does_not_lose_the_one_before(tmp_path, monkeypatch, kind):
-    z, start = targets(rounds=50), chunks.Simulation._start
+def test_an_error_between_two_chunks_does_not_lose_those_before(tmp_path, monkeypatch, kind):
+    z, play_chunk = targets(rounds=50), Simulation._play_chunk
     whole = taut.simulate(CLIPPED, GAME, z, chunk=20)
 
-    def stopping(self, state, data, begun, rounds):
-        if begun >= 40:
+    def stopping(self, carry, data, start, rounds):
+        if start >= 40:
             raise kind
-        return start(self, state, data, begun, rounds)
+        return play_chunk(self, carry, data, start, rounds)
 
-    monkeypatch.setattr(chunks.Simulation, "_start", stopping)
+    monkeypatch.setattr(Simulation, "_play_chunk", stopping)
     with pytest.raises(kind):
         taut.simulate(CLIPPED, GAME, z, chunk=20, checkpoint=tmp_path)
     monkeypatch.undo()

@@ -230,8 +230,9 @@ def test_two_problems_with_other_decisions_before_round_1_do_not_score_each_othe
 
 
 def test_problems_without_memory_carry_nothing_more():
-    state = LEARNER.init(jnp.zeros(2), 1)
-    assert Remembered.around(state, None) is state
+    state = taut.init(LEARNER, taut.Problem(lambda x, z: z @ x, total, BOX))
+    assert state.previous is None
+    np.testing.assert_array_equal(taut.init(LEARNER, LIMITED).previous, np.zeros(2))
 
 
 def test_policy_comparator_is_its_own_previous_decision():

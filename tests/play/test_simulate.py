@@ -10,12 +10,12 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.compiled import program_of
 
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, clipped_by_hand, distance, targets
 from taut.engine import register_dataclass
 from taut.learners import Learner, State
-from taut.play.loop import play, with_program
 
 ETA, SIGMA = 0.3, 5.0
 CLIPPED = taut.ClippedOGD(ETA, SIGMA)
@@ -147,8 +147,6 @@ def test_doubling_can_be_swept():
 @pytest.mark.parametrize("seeds", [5, 6, 7, 10, 11, 12])
 @pytest.mark.parametrize("swept", [False, True])
 def test_any_number_of_seeds_equals_single_games(seeds, swept):
-    """Some of these numbers are filled up with seeds played in vain; data that are all 0 would not
-    do for this loss."""
     problem = taut.Problem(
         lambda x, z: jnp.sum((x - jnp.log(z)) ** 2),
         lambda x: (jnp.sum(x) - 1, -x),
@@ -336,16 +334,8 @@ def test_second_horizon_parameter_and_data_do_not_recompile(compiled):
 
 def _loop(problem, score=None):
     """The optimised text of the compiled loop over rounds, everything recorded."""
-    captured = {}
-
-    def spy(programs, key, *rest):
-        captured["text"] = with_program(programs, key, lambda p: p.lower(*rest)).compile().as_text()
-        return play(programs, key, *rest)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taut.play.chunks.play", spy)
-        taut.simulate(CLIPPED, problem, targets(rounds=8), record=ALL, score=score, chunk=8)
-    return captured["text"]
+    options = {"record": ALL, "score": score, "chunk": 8}
+    return program_of(CLIPPED, problem, targets(rounds=8), **options).as_text()
 
 
 def test_loss_and_constraints_are_evaluated_once_a_round():
@@ -398,22 +388,14 @@ def test_memory_does_not_depend_on_the_horizon_when_only_totals_are_asked_for():
 
 
 def test_compiled_game_has_no_buffer_of_records_unless_asked():
-    sizes = {}
-    for record in ((), ("loss",)):
-        with pytest.MonkeyPatch.context() as patch:
-
-            def spy(programs, key, *rest, record=record):
-                sizes[record] = (
-                    with_program(programs, key, lambda p: p.lower(*rest))
-                    .compile()
-                    .memory_analysis()
-                )
-                return play(programs, key, *rest)
-
-            patch.setattr("taut.play.chunks.play", spy)
-            taut.simulate(CLIPPED, GAME, targets(rounds=64), record=record, chunk=4096)
-    assert sizes[()].output_size_in_bytes < 1000
-    assert sizes["loss",].output_size_in_bytes >= 4096 * 8
+    sizes = [
+        program_of(CLIPPED, GAME, targets(rounds=64), record=record, chunk=4096)
+        .memory_analysis()
+        .output_size_in_bytes
+        for record in ((), ("loss",))
+    ]
+    assert sizes[0] < 1000
+    assert sizes[1] >= 4096 * 8
 
 
 # The rest of the interface.
@@ -437,6 +419,8 @@ def test_learner_of_the_users_own():
     run = taut.simulate(FollowTheData(), GAME, z, record=ALL)
     means = np.cumsum(z, axis=0) / np.arange(1, ROUNDS + 1)[:, None]
     np.testing.assert_allclose(run.decisions[0, 1:], means[:-1], atol=1e-12)
+    several = taut.simulate([FollowTheData()] * 2, GAME, np.stack([z, z]), seeds=2, record=ALL)
+    np.testing.assert_allclose(several.decisions, np.tile(run.decisions, (2, 2, 1, 1)), atol=1e-12)
 
 
 def test_what_produced_a_run_is_in_it():

@@ -10,7 +10,7 @@ import pytest
 
 import taut
 from taut.learners import DualMirror
-from taut.play import loop
+from taut.play.compile import count_compiled
 from taut.play.with_feedback import WithFeedback
 from taut.testing.playing import quick_compilation
 from taut.testing.problems import POLYHEDRON
@@ -36,9 +36,9 @@ def noisy(compile_quickly):
 
 def test_full_information_is_the_program_without_feedback():
     plain = taut.simulate(LEARNER, PROBLEM, DATA, **SAME)
-    compiled = loop.count_compiled()
+    compiled = count_compiled()
     full = taut.simulate(LEARNER, PROBLEM, DATA, feedback=taut.FullInformation(), **SAME)
-    assert loop.count_compiled() == compiled
+    assert count_compiled() == compiled
     assert full.feedback is None
     np.testing.assert_array_equal(full.decisions, plain.decisions)
 
@@ -68,11 +68,11 @@ def test_noise_depends_on_key_and_seed_and_on_nothing_else(noisy):
 
 
 def test_a_larger_scale_is_the_same_program(noisy):
-    compiled = loop.count_compiled()
+    compiled = count_compiled()
     louder = taut.simulate(
         LEARNER, PROBLEM, DATA, feedback=taut.Noisy(values=0.6), unproven=True, **SAME
     )
-    assert loop.count_compiled() == compiled
+    assert count_compiled() == compiled
     assert np.any(louder.decisions != noisy.decisions)
 
 

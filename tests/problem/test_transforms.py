@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.play import loop
+from taut.play.compile import count_compiled
 from taut.testing import playing, problems
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
@@ -216,15 +216,37 @@ def test_log_sum_exp_of_unknown_many_claims_nothing_that_depends_on_their_number
     assert (soft.constraint_range, soft.slater, soft.error_bound) == (None, None, None)
 
 
-def test_max_takes_the_mean_of_the_active_slopes():
+def test_max_takes_the_slope_of_the_first_largest():
     constraints = taut.max_of(ROWS_TOY).constraints
     slope = {
         x: np.asarray(constraints.linearise(jnp.asarray(x), None).pullback(jnp.ones(1)))
-        for x in [(0.0, 0.0), (0.5, 0.0), (0.5, 0.25)]
+        for x in [(0.0, 0.0), (0.5, 0.0), (0.0, -0.5), (-0.5, 0.25)]
     }
-    np.testing.assert_array_equal(slope[0.0, 0.0], [0, 0])  # all four
-    np.testing.assert_array_equal(slope[0.5, 0.0], [1, 0])  # (1, 1) and (1, -1)
-    np.testing.assert_array_equal(slope[0.5, 0.25], [1, 1])
+    np.testing.assert_array_equal(slope[0.0, 0.0], SIGNS[0])  # all four
+    np.testing.assert_array_equal(slope[0.5, 0.0], [1, 1])  # (1, 1) and (1, -1)
+    np.testing.assert_array_equal(slope[0.0, -0.5], [1, -1])  # (1, -1) and (-1, -1)
+    np.testing.assert_array_equal(slope[-0.5, 0.25], [-1, 1])
+
+
+def test_constraints_in_parts_have_the_joined_maximum():
+    def joined(x):
+        return jnp.concatenate([jnp.sum(x, 1) - 1, -x.ravel()])
+
+    random, direction = np.random.default_rng(0).normal(size=(2, 4, 5))
+    domain = taut.Ball(9.0, shape=(4, 5))
+    in_parts, as_one = (
+        taut.max_of(taut.Problem(lambda x, z: z, function, domain)).constraints
+        for function in (lambda x: (jnp.sum(x, 1) - 1, -x), joined)
+    )
+    for x in (random, np.zeros((4, 5)), np.ones((4, 5))):  # the last two with ties
+        first, second = (of.linearise(jnp.asarray(x), None) for of in (in_parts, as_one))
+        np.testing.assert_array_equal(first.values, second.values)
+        np.testing.assert_allclose(
+            first.pullback(jnp.ones(1)), second.pullback(jnp.ones(1)), rtol=1e-14
+        )
+        np.testing.assert_allclose(
+            first.pushforward(direction), second.pushforward(direction), rtol=1e-12
+        )
 
 
 # -- Soft maxima: the temperature that the paper forgot
@@ -263,9 +285,9 @@ def test_numbers_of_a_transform_are_traced():
     for transform, first, second in ((taut.log_sum_exp, 5.0, 6.0), (taut.tightened, 0.5, 0.6)):
         taut.simulate(taut.ClippedOGD(0.1, 4.0), transform(ROWS_TOY, first), data, chunk=4)
         gc.collect()  # the transformed problem is gone, its programs belong to the original one
-        before = loop.count_compiled()
+        before = count_compiled()
         taut.simulate(taut.ClippedOGD(0.1, 4.0), transform(ROWS_TOY, second), data, chunk=4)
-        assert loop.count_compiled() == before
+        assert count_compiled() == before
 
 
 # -- Margins and smoothing

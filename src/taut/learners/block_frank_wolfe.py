@@ -166,7 +166,8 @@ def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array
         away = round.minimise(slope) - point
         gap, size = -jnp.sum(slope * away), jnp.sum(away**2)
         length = jnp.clip(jnp.where(size > 0, gap / jnp.where(size > 0, size, 1), 0), 0, 1)
-        return point + length * away, jnp.where(gap < least, point, best), jnp.minimum(gap, least)
+        best = jnp.where(gap >= least, best, point)  # NaN is not hidden by an earlier point
+        return point + length * away, best, jnp.minimum(gap, least)
 
     best: jax.Array = jax.lax.fori_loop(0, calls, body, (x, x, jnp.asarray(jnp.inf, x.dtype)))[1]
     return best

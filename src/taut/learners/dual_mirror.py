@@ -118,7 +118,7 @@ class DualMirror(Learner):
         left = jnp.maximum(
             jnp.asarray(self.horizon, x.dtype) - t.astype(x.dtype), 0
         )  # rounds after this one
-        fits = jnp.all(used + wanted + left * saved <= 0)
+        fits = ~jnp.any(used + wanted + left * saved > 0)  # NaN is played, and noticed
         return state._replace(x=jnp.where(fits, favoured, idle), wanted=wanted)
 
     def step(self, state: BudgetState, round: Round) -> BudgetState:

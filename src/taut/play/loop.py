@@ -146,7 +146,7 @@ def begin_all(shape: Shape, inputs: Inputs, keys: jax.Array | None) -> GameState
         in_axes = None if keys is None else 0
         return jax.vmap(begin, in_axes=in_axes, axis_size=shape.seeds)(keys)
 
-    return jax.vmap(one_learner)(inputs.learner)
+    return jax.vmap(one_learner, axis_size=shape.learners)(inputs.learner)
 
 
 def _begin(shape: Shape, inputs: Inputs, learner: Learner, key: Any) -> GameState:

@@ -139,6 +139,12 @@ class CheckedRound(FullInformation):
         """Return the nearest point of the domain B."""
         return super().project(computed_once(x))
 
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        """Return the point of the domain B where a linear function is least; NaN if the function
+        has a slope that is not finite, which a comparison would not show."""
+        point = super().minimise(direction)
+        return jnp.where(jnp.all(jnp.isfinite(direction)), point, jnp.nan)
+
 
 def computed_once(x: jax.Array) -> jax.Array:
     """Return `x` behind a barrier, so that the compiler stores it instead of computing it for each

@@ -1,5 +1,4 @@
-"""A second call with the same objects is prepared from memory, and never with the numbers of
-another call."""
+"""Calls that share a problem share compiled programs, and never each other's numbers."""
 
 from typing import NamedTuple
 
@@ -9,9 +8,8 @@ import numpy as np
 import pytest
 
 import taut
-from taut.play import calls, layout
 from taut.play.compile import count_compiled
-from taut.problem.programs import CALLS, programs_of
+from taut.problem.programs import programs_of
 
 
 class _State(NamedTuple):
@@ -27,20 +25,12 @@ def toy():
     return taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
 
 
-@pytest.fixture
-def laid_out(monkeypatch):
-    made, of = [], layout.Layout.of
-    monkeypatch.setattr(layout.Layout, "of", lambda *given: made.append(given) or of(*given))
-    return made
-
-
-def test_the_same_call_is_laid_out_once(toy, laid_out):
-    learner = taut.ClippedOGD(0.1, 4.0)
+def test_the_same_call_is_compiled_once_and_gives_the_same_bits(toy):
+    learner, before = taut.ClippedOGD(0.1, 4.0), count_compiled()
     first, again = (taut.simulate(learner, toy, DATA) for _ in range(2))
-    assert len(laid_out) == 1
-    assert np.array_equal(first.loss, again.loss)
-    taut.simulate(learner, toy, DATA + 1)  # other data of the same shape
-    assert len(laid_out) == 1
+    assert everything(first) == everything(again)
+    taut.simulate(taut.ClippedOGD(0.2, 5.0), toy, DATA + 1)  # other numbers of the same shape
+    assert count_compiled() == before + 1
 
 
 def everything(run):
@@ -52,7 +42,7 @@ def everything(run):
     ]
 
 
-def test_calls_from_memory_give_what_calls_without_memory_give(toy, laid_out, monkeypatch):
+def test_calls_in_any_order_give_the_same(toy):
     learner, other = taut.ClippedOGD(0.1, 4.0), taut.ClippedOGD(0.2, 4.0)
     scored = taut.Problem(
         lambda x, c: 2 * c @ x, lambda x: jnp.abs(x).sum() - 0.5, taut.Ball(1.0, shape=2)
@@ -92,23 +82,14 @@ def test_calls_from_memory_give_what_calls_without_memory_give(toy, laid_out, mo
             **{name: value for name, value in given.items() if name not in ("learner", "stream")},
         )
 
-    monkeypatch.setattr("taut.problem.programs.CALLS", 100)
-    with monkeypatch.context() as without:
-        without.setattr(calls.Call, "again", lambda self: None)
-        expected = [everything(play(given)) for given in options]
-    assert (
-        len(set(map(repr, expected))) == len(options) - 2
-    )  # zeros as x1 and `unproven` change nothing
-    laid_out.clear()
-    for order in (range(len(options)), reversed(range(len(options)))):
-        for i in order:
-            assert everything(play(options[i])) == expected[i], options[i]
-    assert laid_out == []
-    taut.simulate(learner, toy, DATA, chunk=16)  # the same numbers, but another program
-    assert len(laid_out) == 1
+    expected = [everything(play(given)) for given in options]
+    # Zeros as x1 and `unproven` change nothing.
+    assert len(set(map(repr, expected))) == len(options) - 2
+    for i in reversed(range(len(options))):
+        assert everything(play(options[i])) == expected[i], options[i]
 
 
-def test_data_that_are_changed_in_place_are_other_data(toy, laid_out):
+def test_data_that_are_changed_in_place_are_other_data(toy):
     learner, data = taut.ClippedOGD(0.1, 4.0), DATA.copy()
     first = taut.simulate(learner, toy, data).loss
     data *= 2
@@ -116,7 +97,6 @@ def test_data_that_are_changed_in_place_are_other_data(toy, laid_out):
     data[3] = np.nan
     with pytest.raises(ValueError, match="not finite in round 4"):
         taut.simulate(learner, toy, data)
-    assert len(laid_out) == 1
 
 
 def test_another_precision_is_another_call(toy):
@@ -130,7 +110,7 @@ def test_another_precision_is_another_call(toy):
     assert taut.simulate(learner, toy, DATA).final.dtype == np.float64
 
 
-def test_random_numbers_are_drawn_for_every_call(toy, laid_out):
+def test_random_numbers_are_drawn_for_every_call(toy):
     options = {"feedback": taut.Noisy(loss_gradients=0.1), "unproven": True}
     learner = taut.ClippedOGD(0.1, 4.0)
     finals = [
@@ -138,7 +118,6 @@ def test_random_numbers_are_drawn_for_every_call(toy, laid_out):
         for key in (None, jax.random.key(1), None, jax.random.key(0))
     ]
     assert finals[0] == finals[2] == finals[3] != finals[1]
-    assert len(laid_out) == 4
 
 
 def _double(x, c):
@@ -149,27 +128,23 @@ def _triple(x, c):
     return 3 * c @ x
 
 
-def test_problems_with_the_identity_of_another_that_is_gone_are_not_taken_for_it(toy, monkeypatch):
-    same = lambda one: 0 if isinstance(one, taut.Problem) else id(one)  # noqa: E731, Python may give identities twice
-    monkeypatch.setattr(calls, "id", same, raising=False)
+def test_problems_in_the_place_of_others_that_are_gone_are_not_taken_for_them(toy):
+    """Python may give a new problem the identity of one that is gone."""
     for radius in (0.1, 0.3, 0.1):
         problem = taut.Problem(toy.loss, toy.constraints.function, taut.Ball(radius, shape=2))
-        assert np.linalg.norm(taut.simulate(STEADY, problem, 9 * DATA).final) == pytest.approx(
-            radius
-        )
-    for loss, factor in ((_double, 2), (_triple, 3), (None, 1), (_double, 2)):
-        score = (
-            None
-            if loss is None
-            else taut.Problem(loss, toy.constraints.function, taut.Ball(1.0, shape=2))
-        )
-        assert taut.simulate(STEADY, toy, DATA, score=score).loss[0, 1] == pytest.approx(
-            factor * -0.125
-        )
+        final = taut.simulate(STEADY, problem, 9 * DATA).final
+        assert np.linalg.norm(final) == pytest.approx(radius)
+        del problem
+    for loss, factor in ((_double, 2), (_triple, 3), (_double, 2)):
+        score = taut.Problem(loss, toy.constraints.function, taut.Ball(1.0, shape=2))
+        run = taut.simulate(STEADY, toy, DATA, score=score)
+        assert run.loss[0, 1] == pytest.approx(factor * -0.125)
+        del score, run
+    assert taut.simulate(STEADY, toy, DATA).loss[0, 1] == pytest.approx(-0.125)
 
 
-def test_learners_that_are_gone_are_not_taken_for_those_in_their_place(toy):
-    for k in range(2 * CALLS):
+def test_learners_in_the_place_of_others_that_are_gone_are_not_taken_for_them(toy):
+    for k in range(20):
         step = 0.01 * (k % 7 + 1)
         learner = taut.ClippedOGD(step, 4.0)
         assert taut.simulate(learner, toy, DATA[:2]).final[0, 0] == pytest.approx(-2 * step)
@@ -236,19 +211,3 @@ def test_a_parameter_that_is_changed_in_place_is_noticed(toy):
     before = taut.simulate(learner, toy, DATA).final
     scale[:] = 0.2
     assert not np.array_equal(taut.simulate(learner, toy, DATA).final, before)
-
-
-def test_few_layouts_are_kept(toy):
-    for k in range(CALLS + 5):
-        taut.simulate(taut.ClippedOGD(0.1 + k / 100, 4.0), toy, DATA)
-    assert len(programs_of(toy).calls.values()) == CALLS
-
-
-@pytest.mark.parametrize("few", layout.FEW)
-def test_short_and_long_simulations_agree(toy, few):
-    data = np.random.default_rng(0).normal(size=(few + 1, 2))
-    learner = taut.ClippedOGD(0.1, 4.0)
-    before = count_compiled()
-    short, long = taut.simulate(learner, toy, data[:-1]), taut.simulate(learner, toy, data)
-    assert count_compiled() == before + 2
-    assert np.array_equal(short.loss[0], long.loss[0, :-1])
