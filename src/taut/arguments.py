@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import numbers
@@ -19,6 +20,7 @@ __all__ = [
     "did_you_mean",
     "finite",
     "flag",
+    "flags",
     "fraction",
     "instance",
     "native",
@@ -78,6 +80,13 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}: got {shown(value)}; expected True or False")
     return bool(value)
+
+
+def flags(record: Any) -> None:
+    """Check the fields of a dataclass that are True or False."""
+    for field in dataclasses.fields(record):
+        if field.type in (bool, "bool"):
+            flag(field.name, getattr(record, field.name))
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

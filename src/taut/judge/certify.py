@@ -70,6 +70,7 @@ def certify(
         key: random key for the probes.
     """
     arguments.instance("run", run, Run, "the result of taut.simulate(learner, problem, stream)")
+    arguments.flag("check", check)
     learner = run.learner
     if isinstance(learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")

@@ -308,6 +308,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         arguments.one_of("quantity", self.quantity, QUANTITIES)
         arguments.instance("source", self.source, str, "the theorem, a text")
+        arguments.flags(self)
 
     @classmethod
     def none(cls, quantity: str, source: str, reason: str) -> Guarantee:
@@ -387,6 +388,9 @@ class Setting:
     """Whether some constraints are announced, and enforced before a decision is played."""
     path_length: float | None = None
     """Sum of |u_{t+1} - u_t| of a moving comparator; `None` for a fixed one."""
+
+    def __post_init__(self) -> None:
+        arguments.flags(self)
 
     def evaluate(
         self,

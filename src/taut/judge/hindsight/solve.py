@@ -116,6 +116,7 @@ def hindsight(
         )
     arguments.one_of("method", method, ("exact", "first-order", "saga"))
     tolerance = arguments.positive("tolerance", tolerance)
+    arguments.flag("progress", progress)
     if projection is not None and (method != "saga" or not callable(projection)):
         raise ValueError(
             f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"'
@@ -143,7 +144,7 @@ def hindsight(
             from .first_order import solve_by_first_order
 
             found = solve_by_first_order(
-                problem, source, ends, tolerance, rng, time_limit, bool(progress)
+                problem, source, ends, tolerance, rng, time_limit, progress
             )
         else:
             from .exact import solve as exactly
