@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import arguments
 from ..display import Summary
 from ..engine import Array, double_precision
 from ..problem.constants import Constants
@@ -107,6 +108,7 @@ def from_cvxpy(
     ... )
     ([-0.5, -0.5], [1.0, 1.0], 1.414214)
     """
+    arguments.flag("domain_binds", domain_binds)
     request = Request(
         loss, constraints, domain, constants, per_round, domain_binds, recourse, announced
     )

@@ -101,6 +101,7 @@ class Driver:
                 try:
                     future = self.finished.get(timeout=TICK)
                 except queue.Empty:
+                    self.workers.check()
                     self._end_overdue()
                     continue
                 self._collect(future)

@@ -57,6 +57,9 @@ class Error:
     where: str = ""
     exception: bytes | BaseException | None = None
     """The exception itself, pickled if it came from another process and can be pickled."""
+    unwritten: bool = False
+    """Whether the cell was played, but its file could not be written, for example because the disk
+    is full. The next call plays it again."""
 
     @classmethod
     def of(cls, error: BaseException, where: str, pickled: bool) -> Error:
@@ -275,12 +278,16 @@ def _outcome(
     cell."""
     try:
         played = _play(cell, timeout, streams, here=store is None and not pickled)
-        if store is not None and identity is not None:
-            store.write(identity, played.header, played.arrays, played.seconds)
-            played = played.brief()
     except Exception as error:
         return Outcome(number, error=Error.of(error, platform.node(), pickled))
-    return Outcome(number, played)
+    if store is None or identity is None:
+        return Outcome(number, played)
+    try:
+        store.write(identity, played.header, played.arrays, played.seconds)
+    except Exception as error:
+        described = Error.of(error, platform.node(), pickled)
+        return Outcome(number, error=replace(described, unwritten=isinstance(error, OSError)))
+    return Outcome(number, played.brief())
 
 
 def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
