@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import double_precision
+from ..engine import Array, double_precision
 from ..play.replay import revealed_data
 from ..problem.interpreter import evaluated
 from ..problem.memory import steady
@@ -20,8 +20,6 @@ from .hindsight import Hindsight, hindsight
 from .hindsight.stream_sums import blocks
 
 __all__ = ["cumulative_regret", "losses_of"]
-
-Array = np.ndarray[Any, Any]
 
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:

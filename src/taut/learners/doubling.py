@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
+from ..engine import Array
 from ..problem.rounds import Round
 from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
 
 __all__ = ["Doubling", "Epoch"]
 
-Array = np.ndarray[Any, Any]
 LONGEST = 31
 """Rounds are counted in 32 bits."""
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import files
-from ..engine import VERSION, default_float
+from ..engine import VERSION, Array, default_float
 from ..play.fingerprint import parts_of, program_digest
 from ..problem.compatibility import first_decision, round_shapes
 from ..problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
@@ -311,7 +311,7 @@ def _contents(cell: Any) -> Any:
         return None
 
 
-def _array(array: np.ndarray[Any, Any]) -> Any:
+def _array(array: Array) -> Any:
     if array.dtype == object:
         raise TypeError("got an array of Python objects; expected numbers or texts")
     if array.dtype.kind not in "fiubc":
