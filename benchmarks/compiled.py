@@ -8,8 +8,9 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-import taut
 import taut.play.chunks
+
+import taut
 import taut.play.loop
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")

@@ -26,9 +26,9 @@ BOUNDS = "learners/bounds/test_{}.py"
 TESTS: dict[str, tuple[str, ...]] = {
     "storage.py": ("test_storage.py", "play/test_checkpoint.py"),
     "files.py": ("test_files.py", "learners/test_doubling.py", "learners/test_projected_ogd.py"),
-    "play/run_file.py": ("test_storage.py", "play/test_run.py"),
+    "runs/file.py": ("test_storage.py", "runs/test_run.py"),
     "play/checkpoint.py": ("play/test_checkpoint.py",),
-    "play/totals.py": ("play/test_totals.py", "play/test_player.py"),
+    "runs/totals.py": ("runs/test_totals.py", "player/test_player.py"),
     "judge/certificate.py": (
         "judge/test_rows.py",
         "judge/test_regret.py",
@@ -46,7 +46,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learners/card.py": (
         GOLDEN,
         "learners/test_registry.py",
-        "test_cli.py",
+        "cli/test_cli.py",
         "learners/test_clipped_ogd.py",
     ),
     "learners/estimates.py": (WIDTHS, "learners/test_bandit.py", "learners/test_averaged.py"),
@@ -59,9 +59,15 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_pytrees.py",
         "learners/test_clipped_ogd.py",
     ),
-    "learners/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
-    "learners/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
-    "learners/half_space_guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),
+    "learners/half_space/method.py": (
+        GOLDEN,
+        WIDTHS,
+        "learners/test_base.py",
+        "learners/test_half_space.py",
+    ),
+    "learners/half_space/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
+    "learners/half_space/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
+    "learners/half_space/guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),
     **{
         f"learners/{name}.py": (GOLDEN, WIDTHS, "learners/test_base.py", f"learners/test_{name}.py")
         for name in (
@@ -75,7 +81,6 @@ TESTS: dict[str, tuple[str, ...]] = {
             "doubling",
             "drift_plus_penalty",
             "dual_mirror",
-            "half_space",
             "no_slater",
             "projected_ogd",
             "recoo",

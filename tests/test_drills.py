@@ -107,3 +107,11 @@ def test_lines_belong_to_their_innermost_function():
         "= 1\n"
     )
     assert mutant_tests.functions_by_line(code) == {3: "A.f", 4: "A.f.g", 5: "A.f"}
+
+
+def test_tests_of_modules_exist():
+    root = Path(__file__).parent.parent
+    for module, files in mutant_tests.TESTS.items():
+        assert (root / "src" / "taut" / module).exists(), module
+        for name in files:
+            assert (root / "tests" / name).exists(), name

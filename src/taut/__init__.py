@@ -8,22 +8,15 @@ bounds that theory gives.
 import logging as _logging
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import engine as _engine
-
-_logging.getLogger("taut").addHandler(
-    _logging.NullHandler()
-)  # silent until an application configures logging
-_engine.prepare()  # before the first JAX array starts XLA
-
-from . import bounds, metrics  # noqa: E402
-from .engine import VERSION as __version__  # noqa: E402
-from .judge.certificate import Certificate  # noqa: E402
-from .judge.certify import certify  # noqa: E402
-from .judge.compare import Comparison, compare  # noqa: E402
-from .judge.hindsight import Hindsight, hindsight  # noqa: E402
-from .judge.rates import rates  # noqa: E402
-from .judge.recommend import recommend  # noqa: E402
-from .learners import (  # noqa: E402
+from . import bounds, engine, metrics
+from .engine import VERSION as __version__
+from .judge.certificate import Certificate
+from .judge.certify import certify
+from .judge.compare import Comparison, compare
+from .judge.hindsight import Hindsight, hindsight
+from .judge.rates import rates
+from .judge.recommend import recommend
+from .learners import (
     LEARNERS,
     Averaged,
     Card,
@@ -44,11 +37,12 @@ from .learners import (  # noqa: E402
     learner_dataclass,
     register_learner,
 )
-from .play.simulate import simulate  # noqa: E402
-from .play.threads import simulate_all  # noqa: E402
-from .player.player import Player  # noqa: E402
-from .problem.constants import Constants  # noqa: E402
-from .problem.domains import (  # noqa: E402
+from .play.simulate import simulate
+from .play.step import announce, init, step
+from .play.threads import simulate_all
+from .player.player import Player
+from .problem.constants import Constants
+from .problem.domains import (
     AffineBox,
     Ball,
     Blocks,
@@ -59,15 +53,15 @@ from .problem.domains import (  # noqa: E402
     Simplex,
     Spectral,
 )
-from .problem.feasibility import NoFeasibleDecision  # noqa: E402
-from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy  # noqa: E402
-from .problem.memory import steady  # noqa: E402
-from .problem.problem import Problem  # noqa: E402
-from .problem.rescaling import rescaled  # noqa: E402
-from .problem.streams import adversary  # noqa: E402
-from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened  # noqa: E402
-from .runs.run import Run  # noqa: E402
-from .sweeps import Cell, Sweep, sweep  # noqa: E402
+from .problem.feasibility import NoFeasibleDecision
+from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy
+from .problem.memory import steady
+from .problem.problem import Problem
+from .problem.rescaling import rescaled
+from .problem.streams import adversary
+from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened
+from .runs.run import Run
+from .sweeps import Cell, Sweep, sweep
 
 __all__ = [
     "LEARNERS",
@@ -112,11 +106,14 @@ __all__ = [
     "TwoPoint",
     "__version__",
     "adversary",
+    "announce",
     "bounds",
     "certify",
     "compare",
+    "engine",
     "from_cvxpy",
     "hindsight",
+    "init",
     "learner",
     "learner_dataclass",
     "log_sum_exp",
@@ -133,9 +130,12 @@ __all__ = [
     "smoothed",
     "squared",
     "steady",
+    "step",
     "sweep",
     "tightened",
 ]
+
+_logging.getLogger("taut").addHandler(_logging.NullHandler())  # silent until configured
 
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy

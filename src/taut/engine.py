@@ -1,4 +1,4 @@
-"""JAX set-up: the XLA flag, the compilation cache, the precision of floats, dataclasses as pytrees;
+"""JAX set-up: passes, the compilation cache, the precision of floats, dataclasses as pytrees;
 taut's version."""
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from jax.tree_util import GetAttrKey
 from .jax_internals import backend_started, forget_traces
 
 __all__ = [
-    "COMPILER_OPTIONS",
-    "FLAG",
     "VERSION",
     "Array",
     "cache",
     "cache_folder",
-    "compiles_whole_loops",
+    "chosen_passes",
     "default_float",
     "double_precision",
     "first_key",
     "notice_precision",
-    "prepare",
+    "passes",
     "random_key",
     "register_attributes",
     "register_dataclass",
@@ -45,8 +43,6 @@ VERSION = "0.1.0"
 Array = np.ndarray[Any, Any]
 """A NumPy array of any type and shape, for annotations."""
 
-OPTION = "xla_cpu_small_while_loop_byte_threshold"
-
 
 def unless_chosen(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of XLA's compiler without those that the user has chosen in `XLA_FLAGS`."""
@@ -57,40 +53,41 @@ def unless_chosen(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-COMPILER_OPTIONS: dict[str, Any] = {
-    # This pass rewrites reductions of 32 or more numbers into windows that are not vectorised.
-    "xla_disable_hlo_passes": "tree_reduction_rewriter",
-    # Compiled in a quarter less time than with 3, the default, and not slower.
-    **unless_chosen({"xla_backend_optimization_level": 1}),
-}
-"""For compiled simulations only."""
 KEYS = "threefry2x32"
 """The usual kind of random keys: two numbers of 32 bits."""
-FLAG = f"--xla_backend_extra_options={OPTION}=100000000"
 
 
-def prepare() -> bool:
-    """Set the flag that makes XLA's CPU backend compile whole loops. Return True if the flag was
-    set.
+def chosen_passes() -> frozenset[str] | None:
+    """Return the names of the passes that are switched on; None for all."""
+    return _Process.passes
 
-    The backend compiles a `while` loop into one function only if the loop's buffers are small (1
-    KiB by default). Otherwise it dispatches every operation of every round, which is up to seven
-    times slower. The threshold is read when the backend starts, so nothing is set if it is already
-    running, or if `XLA_FLAGS` already has backend options.
+
+@contextmanager
+def passes(*names: str) -> Iterator[None]:
+    """Return a context in which only these passes rewrite compiled loops: none without a name.
+
+    Passes change the speed of simulations and players, and no result; `taut.play.passes.PASSES`
+    lists them. `TAUT_PASSES` in the environment does the same for a process: "none", or names
+    separated by commas.
+
+    >>> import taut
+    >>> with taut.engine.passes():
+    ...     print(taut.engine.chosen_passes())
+    frozenset()
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_backend_extra_options" in flags or backend_started():
-        _Process.whole_loops = OPTION in flags
-        return False
-    os.environ["XLA_FLAGS"] = f"{flags} {FLAG}".strip()
-    _Process.whole_loops = True
-    return True
+    before, _Process.passes = _Process.passes, frozenset(names)
+    try:
+        yield
+    finally:
+        _Process.passes = before
 
 
-def compiles_whole_loops() -> bool:
-    """Return whether XLA compiles whole loops in this process; False if it started before the flag
-    was set."""
-    return _Process.whole_loops
+def _passes_of_environment() -> frozenset[str] | None:
+    given = os.environ.get("TAUT_PASSES", "").strip()
+    if not given:
+        return None
+    names = frozenset(name.strip() for name in given.split(","))
+    return frozenset() if names == {"none"} else names
 
 
 def cache(folder: str | Path) -> None:
@@ -162,8 +159,8 @@ class _Process:
     """Whether JAX was seen to have a device to compute on."""
     x64: bool | None = None
     """The precision in which functions were traced last."""
-    whole_loops = False
-    """Whether the flag that makes XLA compile whole loops was set when taut was imported."""
+    passes: frozenset[str] | None = _passes_of_environment()
+    """The passes that are switched on; None for all."""
 
 
 def _after_fork() -> None:

@@ -23,7 +23,7 @@ except ImportError:
         ClosedJaxpr = Jaxpr = Literal = type("Missing", (), {})  # type: ignore[assignment,misc]
 
 __all__ = [
-    "ONE_KERNEL",
+    "TESTED",
     "ClosedJaxpr",
     "Jaxpr",
     "Literal",
@@ -32,13 +32,12 @@ __all__ = [
     "forget_traces",
     "is_tracer",
     "mark_call",
-    "marks_calls",
     "plain",
     "trace_state",
 ]
 
-ONE_KERNEL = "0.10."
-"""Versions of JAX in which whole functions were compiled into one kernel by all tests."""
+TESTED = "0.10."
+"""Versions of JAX in which passes that depend on XLA were tested: its options, and one kernel."""
 _forced = os.environ.get("TAUT_PLAIN_JAX", "") not in ("", "0")
 
 
@@ -110,26 +109,9 @@ def bind(equation: Any, operands: Sequence[Any]) -> list[Any]:
     return list(results) if equation.primitive.multiple_results else [results]
 
 
-def marks_calls() -> bool:
-    """Return whether `mark_call` has an effect.
-
-    It has none with versions of XLA in which this was not tested: an error in its compiler ends the
-    process.
-    """
-    return not _forced and jax.__version__.startswith(ONE_KERNEL)
-
-
 def mark_call(results: list[jax.Array]) -> list[jax.Array]:
-    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU; as a
-    fall-back, do nothing."""
-    try:
-        if not marks_calls() or not results:
-            raise ImportError
-        from jax.experimental.xla_metadata import set_xla_metadata
+    """Mark the call of a jitted function that returned `results` to be one kernel on a CPU."""
+    from jax.experimental.xla_metadata import set_xla_metadata
 
-        first: jax.Array = set_xla_metadata(
-            results[0], xla_cpu_small_call="true", inlineable="false"
-        )
-    except (ImportError, AttributeError, TypeError):
-        return results
-    return [first, *results[1:]]
+    marked = set_xla_metadata(results[0], xla_cpu_small_call="true", inlineable="false")
+    return [marked, *results[1:]]

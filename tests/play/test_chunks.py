@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from taut.play.compile_key import RECORDS
 
 import taut
 from small_games import ALL, FOUR, GAME, WIDE, assert_bit_equal, targets
 from taut.play import chunks, layout
 from taut.play.buffers import aligned
-from taut.play.compile_key import RECORDS
-from taut.play.layout import default_chunk_length, without_waste
-from taut.play.loop import count_compiled
+from taut.play.compile import count_compiled
 from taut.play.replay import revealed_data
+from taut.play.simulation import default_chunk_length, without_waste
 from taut.runs.run import RECORDS as PUBLIC
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)

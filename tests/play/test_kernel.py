@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks.compiled import parsed, text_of
+from taut.play.compile_key import CompileKey
 
 import taut
 from taut import jax_internals
 from taut.learners.step_experts import StepExperts
 from taut.play import kernel, layout
-from taut.play.compile_key import CompileKey
-from taut.play.loop import count_compiled
+from taut.play.compile import count_compiled
 from taut.play.with_feedback import WithFeedback
 from taut.problem.programs import programs_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import taut
 from taut.play import calls, layout
-from taut.play.loop import count_compiled
+from taut.play.compile import count_compiled
 from taut.problem.programs import CALLS, programs_of
 
 

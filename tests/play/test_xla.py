@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from taut.play.xla import computed_once, rewritten
 
 import taut
-from taut.play.xla import computed_once, rewritten
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5))
 

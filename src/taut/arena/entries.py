@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
-from ..play.layout import chunk_of_any_length
+from ..play.simulation import chunk_of_any_length
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..runs import metrics

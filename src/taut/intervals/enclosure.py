@@ -24,9 +24,9 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..jax_internals import Literal
+from ..jaxpr.walk import CALLS, called, equations
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.domains.support import bounding_box, centre_of, exact_in_numpy, least_change
-from ..problem.interpreter import CALLS, bodies
 
 __all__ = ["Enclosure", "Space", "Unknown", "enclosed", "work"]
 
@@ -215,23 +215,18 @@ def enclosed(
 def work(function: Callable[..., Any], space: Space, data: Any) -> int:
     """The number of slopes, or of values if there are no slopes, that are computed for these
     data."""
-    return (space.size if space.steep else 1) * _entries(_traced(function, space, data).jaxpr)
+    entries = sum(
+        math.prod(variable.aval.shape)
+        for equation in equations(_traced(function, space, data))
+        for variable in equation.outvars
+    )
+    return (space.size if space.steep else 1) * entries
 
 
 def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
     x = jax.ShapeDtypeStruct(space.domain.shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     return jax.make_jaxpr(function)(x, like)
-
-
-def _entries(jaxpr: Any) -> int:
-    total = 0
-    for equation in jaxpr.eqns:
-        inner = bodies(equation)
-        total += sum(_entries(body.jaxpr) for body in inner) + sum(
-            math.prod(v.aval.shape) for v in equation.outvars
-        )
-    return total
 
 
 def _double(leaf: Array) -> Array:
@@ -262,7 +257,7 @@ def _run(closed: Any, inputs: Sequence[Enclosure], space: Space) -> list[Enclosu
     for equation in jaxpr.eqns:
         operands = [read(v) for v in equation.invars]
         if equation.primitive.name in CALLS:
-            results = _run(bodies(equation)[0], operands, space)
+            results = _run(called(equation), operands, space)
         else:
             results = apply(equation, operands, space)
         values.update(zip(equation.outvars, results, strict=True))

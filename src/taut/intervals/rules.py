@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
-from ..problem.numpy_rules import RULES, usual
+from ..jax_internals import bind
 from .arithmetic import Interval, add, at_centre, dot, interval, lead, made, mul, neg, total
 from .curves import CURVES, SQUARE, curve_rule, div, elementwise, gradual, power, power_of
 from .enclosure import Enclosure, Space, Unknown
@@ -47,10 +47,10 @@ ORDERS: dict[str, Callable[[Interval, Interval], tuple[Any, Any]]] = {
 def apply(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[Enclosure]:
     """Bounds on the results of one operation. Raises `Unknown` if there is no rule for it."""
     name, params = equation.primitive.name, equation.params
-    if all(one.thin for one in operands) and name in RULES and usual(equation):
-        results = RULES[name](*(one.low for one in operands), **params)
-        results = results if equation.primitive.multiple_results else [results]
-        return [Enclosure.fixed(value, value) for value in map(np.asarray, results)]
+    if name not in MOVES and all(one.thin for one in operands):
+        whole = any(np.dtype(v.aval.dtype).kind in "iu" for v in equation.outvars)
+        if whole or name not in _RULES:  # rules are for floats; others are computed by JAX
+            return [Enclosure.fixed(value, value) for value in _computed(equation, operands)]
     if name in MOVES:
         return _moved(equation, operands, space)
     if name in ("mul", "dot_general") and equation.invars[0] is equation.invars[1]:
@@ -77,11 +77,41 @@ def _moved(equation: Any, operands: Sequence[Enclosure], space: Space) -> list[E
     if not all(one.thin for one in others):
         raise Unknown(f"the operation {name} at a place that depends on the decision has no bound")
     places = np.arange(math.prod(u.shape)).reshape(u.shape)
-    results = RULES[name](places, *(one.low for one in others), **equation.params)
-    return [
-        _taken(space, u, np.asarray(at))
-        for at in (results if equation.primitive.multiple_results else [results])
+    return [_taken(space, u, at) for at in _places(equation, places, others)]
+
+
+def _places(equation: Any, places: Array, others: Sequence[Enclosure]) -> list[Array]:
+    """The places of the results' entries among those of the first operand."""
+    name, params, shape = equation.primitive.name, equation.params, equation.outvars[0].aval.shape
+    if name in ("copy", "copy_p", "expand_dims", "reshape", "squeeze"):
+        return [places.reshape(shape)]
+    if name == "broadcast_in_dim":
+        full = [1] * len(shape)
+        for source, target in enumerate(params["broadcast_dimensions"]):
+            full[target] = places.shape[source]
+        return [np.broadcast_to(places.reshape(full), shape)]
+    if name == "transpose":
+        return [places.transpose(params["permutation"])]
+    if name == "slice":
+        steps = params["strides"] or [1] * places.ndim
+        edges = zip(params["start_indices"], params["limit_indices"], steps, strict=True)
+        return [places[tuple(slice(*edge) for edge in edges)]]
+    return [np.asarray(at) for at in bind(equation, [places, *(one.low for one in others)])]
+
+
+def _computed(equation: Any, operands: Sequence[Enclosure]) -> list[Array]:
+    """The results of an operation on known numbers."""
+    if equation.primitive.name == "iota":
+        params = equation.params
+        axis = [-1 if i == params["dimension"] else 1 for i in range(len(params["shape"]))]
+        line = np.arange(params["shape"][params["dimension"]], dtype=params["dtype"])
+        return [np.broadcast_to(line.reshape(axis), params["shape"])]
+    numbers = [
+        np.asarray(one.low, variable.aval.dtype)
+        for one, variable in zip(operands, equation.invars, strict=True)
     ]
+    results = [np.asarray(value) for value in bind(equation, numbers)]
+    return [value.astype(float) if value.dtype.kind == "f" else value for value in results]
 
 
 def _taken(space: Space, u: Enclosure, at: Array) -> Enclosure:
@@ -243,6 +273,8 @@ def _select(space: Space, which: Enclosure, *cases: Enclosure) -> Enclosure:
 
 
 def _converted(space: Space, u: Enclosure, *, new_dtype: Any, **_: Any) -> Enclosure:
+    if np.dtype(new_dtype).kind == "b" and u.thin:
+        return Enclosure.fixed(u.low != 0, u.low != 0)
     if np.dtype(new_dtype).kind != "f":
         raise Unknown(f"a conversion to {np.dtype(new_dtype)} has no bound")
     if u.low.dtype.kind == "f":

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax.numpy as jnp
+
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 
 __all__ = ["CALLS", "Rule", "bodies", "called", "equations", "evaluate", "is_float"]
@@ -88,4 +90,4 @@ def equations(program: Any) -> Iterator[Any]:
 
 def is_float(atom: Any) -> bool:
     """Return whether a variable or literal of a program is an array of floats."""
-    return bool(atom.aval.dtype.kind == "f" or "float" in str(atom.aval.dtype))
+    return bool(jnp.issubdtype(atom.aval.dtype, jnp.floating))

@@ -9,11 +9,8 @@ import jax
 from .. import arguments
 from ..engine import default_float
 from ..learners import Learner
-from ..problem.constraints import Constraints
-from ..problem.domains import Domain
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
-from ..problem.rounds import FullInformation
 from ..problem.streams import Stream
 from ..problem.tracing import UnusableOutput, traced
 
@@ -22,7 +19,6 @@ __all__ = [
     "check_announced",
     "check_announced_count",
     "count_announced",
-    "heeded",
 ]
 
 
@@ -110,12 +106,3 @@ def check_announced_count(problem: Problem, decision: Any, data: Any, expected: 
         raise ValueError(
             f"z: got data with which announced(x, z) returns {found} values; expected {expected}"
         )
-
-
-def heeded(learner: Learner, state: Any, announced: Constraints, domain: Domain, z: Any) -> Any:
-    """Return the learner's state with the decision that it plays once constraints are announced."""
-    return learner.heed(state, FullInformation(_no_loss, announced, domain, z))
-
-
-def _no_loss(x: jax.Array, z: Any) -> Any:
-    raise TypeError("the loss of a round is not known when its constraints are announced")

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 
 from .. import arguments, files, storage
 from ..engine import Array
-from .chunks import Simulation
 from .fingerprint import digest_of_tree, fingerprint
-from .kept_records import ROUND_AXIS, KeptRecords
+from .records import ROUND_AXIS, KeptRecords
+from .simulation import Simulation
 
 __all__ = ["Checkpoint"]
 
@@ -48,7 +48,7 @@ class Checkpoint:
             )
         self.simulation = simulation
         self.fingerprint = {} if folder is None else fingerprint(simulation)
-        self.kept = KeptRecords(simulation.key, simulation.stream.horizon)
+        self.kept = KeptRecords(simulation.shape, simulation.stream.horizon)
         self.ends: list[int] = []
         self.run = "" if folder is None else secrets.token_hex(16)
         self.data = ""
@@ -90,7 +90,7 @@ class Checkpoint:
                 str(header["run"]),
                 [int(end) for end in header["ends"]],
             )
-            recorded = bool(self.simulation.key.record)
+            recorded = bool(self.simulation.shape.record)
             if not 0 < done <= self.simulation.stream.horizon or (
                 self.ends[-1:] if recorded else [done]
             ) != [done]:
@@ -102,9 +102,9 @@ class Checkpoint:
                 f"checkpoint: got {path}, damaged or foreign ({error}); expected a file that taut "
                 "wrote"
             ) from error
-        for start in range(0, done, self.simulation.key.length):
+        for start in range(0, done, self.simulation.shape.length):
             self._add_data(
-                self.simulation.block(start, min(self.simulation.key.length, done - start))
+                self.simulation.block(start, min(self.simulation.shape.length, done - start))
             )
         if header["data"] != self.data:
             self._refuse(f"stream, in its first {done} rounds")
@@ -122,8 +122,8 @@ class Checkpoint:
             if {name: header.get(name) for name in expected} != expected:
                 raise ValueError(f"{path.name} belongs to another run or to other rounds")
             rows = {
-                name: self.simulation.key.rows(name, end - begun)
-                for name in self.simulation.key.record
+                name: self.simulation.shape.rows(name, end - begun)
+                for name in self.simulation.shape.record
             }
             if {name: array.shape[ROUND_AXIS] for name, array in arrays.items()} != rows:
                 raise ValueError(f"{path.name} holds other records")

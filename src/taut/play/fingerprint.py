@@ -16,11 +16,12 @@ from ..engine import VERSION
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 from ..problem.compatibility import adversary_state
 from ..problem.problem import Problem
+from ..problem.programs import programs_of
+from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
 from ..problem.streams import Adversary, Stream
 from ..storage import digest
-from .chunks import Simulation
-from .step import with_previous
+from .simulation import Simulation
 from .with_feedback import through
 
 __all__ = ["Functions", "digest_of_tree", "fingerprint", "parts_of", "program_digest"]
@@ -45,7 +46,7 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
             *_functions(simulation),
         ],
         "feedback": _feedback(simulation),
-        "stream (shapes and types)": str(simulation.layout.example),
+        "stream (shapes and types)": str(simulation.example),
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
         "x1": digest_of_tree(simulation.first),
@@ -55,9 +56,9 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
             else {"start": digest_of_tree(simulation.problem.start)}
         ),
         "key": None if keys is None else digest_of_tree(jax.random.key_data(keys)),
-        "record": sorted(simulation.key.record),
+        "record": sorted(simulation.shape.record),
         "every": simulation.every,
-        "chunk": simulation.key.length,
+        "chunk": simulation.shape.length,
         "version of taut or jax": [VERSION, jax.__version__],
     }
 
@@ -73,10 +74,10 @@ def _feedback(simulation: Simulation) -> str | None:
     feedback = simulation.feedback
     if feedback is None:
         return None
-    problem, first, count = simulation.problem, simulation.first, simulation.key.batch.played
+    problem, first, count = simulation.problem, simulation.first, simulation.shape.counts[0]
     learner = through(simulation.learners[0], feedback)
-    z = jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
-    z = with_previous(z, first, problem.previous)
+    z = jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
+    z = problem.given(z, first)
 
     def step(x: jax.Array, z: Any) -> Any:
         return learner.step(
@@ -100,7 +101,7 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
     z = (
         None
         if simulation.stream.reacts
-        else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.layout.example)
+        else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
     )
     functions, problems = parts_of(
         problem, simulation.score, simulation.stream, simulation.first.dtype
@@ -111,7 +112,9 @@ def _functions(simulation: Simulation) -> tuple[str, str]:
     )
     program = traced(leaves, points, z, random_key)
     text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
-    values = simulation.programs.call(_probe, problems, points, z, random_key, static=(functions,))
+    values = programs_of(simulation.problem).call(
+        _probe, problems, points, z, random_key, static=(functions,)
+    )
     return f"{text} {digest_of_tree(program.consts)} {digest_of_tree(leaves)}", digest_of_tree(
         values
     )
@@ -204,14 +207,14 @@ def _probe(
         if reveal is not None:
             z = reveal(first, x, key) if state is None else reveal(state, first, x, key)[1]
         before = points[0]
-        played = FullInformation(loss, constraints, domain, with_previous(z, before, previous[0]))
+        played = FullInformation(loss, constraints, domain, _given(z, before, previous[0]))
         scored = FullInformation(
-            scored_loss, scored_constraints, domain, with_previous(z, before, previous[1])
+            scored_loss, scored_constraints, domain, _given(z, before, previous[1])
         )
         values, pull, _ = played.constraints(x)
         enforced = None
         if announced is not None:
-            enforced = announced.values(x, with_previous(data, before, previous[0]))
+            enforced = announced.values(x, _given(data, before, previous[0]))
         results = (
             played.loss(x),
             played.gradient(x),
@@ -223,3 +226,7 @@ def _probe(
         return results, enforced
 
     return jax.vmap(probe)(points)
+
+
+def _given(z: Any, before: jax.Array, previous: bool) -> Any:
+    return RoundData(z, before) if previous else z

@@ -1,253 +1,249 @@
-"""The compiled loop over the rounds of a chunk.
+"""The loop over the rounds of a chunk: initial state, one round, the loop, the result.
 
-In every round the learner's decision is scored, then the round is revealed to the learner. A
-simulation is played in chunks of a fixed length with a traced number of rounds, so that neither the
-horizon, nor a parameter, nor the data compile anything again. Totals are always kept; records of
-single rounds are optional.
+A simulation is played in chunks of a fixed length with a traced number of rounds, so that neither
+the horizon, nor a parameter, nor the data compile anything again. Nothing here makes rounds faster;
+`passes/` does, without this file knowing.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..engine import COMPILER_OPTIONS, default_float, unless_chosen
-from ..jax_internals import marks_calls
+from ..engine import register_dataclass
 from ..learners import Learner
-from ..problem.programs import Programs
-from ..runs.totals import ChunkTotals, round_terms
-from .announced import heeded
-from .compile_key import BLOCK_TOTALS, RECORDS, BatchShape, Carry, CompileKey, Inputs
-from .kernel import Separate, check_for_kernel, equations, first_numbers, in_one_kernel
-from .packing import Packed
-from .scaled import Scaled, carried, decided, projects_by_scaling
-from .step import (
-    CheckedRound,
-    Remembered,
-    StepCheckedRound,
-    all_finite,
-    nan_unless_finite,
-    play_checked,
-    with_previous,
-)
-from .xla import hidden_zero, rewritten, separate_zeros
+from .round import Game, GameState, Played, announce, init, reveal
 
-__all__ = [
-    "count_compiled",
-    "initial_carry",
-    "play",
-    "plays_alone",
-    "with_program",
-]
+__all__ = ["RECORDS", "Inputs", "Record", "Shape", "Span", "begin_all", "play_chunk"]
 
-
-LANES = 4
-"""Numbers in a vector register: 4 of float64 with AVX2. Another width costs some speed and changes
-no result."""
 SIDE_BY_SIDE = 1024
 """Numbers of all decisions computed side by side, at most: their intermediate results should stay
 in the first cache."""
 
 
-SHORT_ROUND, SMALL_DECISION = 128, 8
-"""Operations and numbers up to which two rounds per pass are faster. With more, the passes compete
-for registers: half-space takes longer."""
-SHORT_CHUNK = 2**11
-"""Simulations of so few rounds take less time than compiling a round twice."""
-NO_KERNEL = ("UNIMPLEMENTED", "Failed to materialize symbols")
-"""What XLA says if it cannot compile an operation into a kernel."""
-TESTED_OPTIONS: dict[str, Any] = {
-    "xla_cpu_copy_insertion_use_region_analysis": True,
-    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+class Record(NamedTuple):
+    """Something that can be recorded of every round."""
+
+    value: Callable[[Played, Any, jax.Array], Any]
+    """Computes it from the played round, its data, and the decision before it was moved into the
+    announced constraints."""
+    thinned: bool
+    """Whether it is recorded in every `every`-th round only."""
+
+
+RECORDS = {
+    "loss": Record(lambda played, z, proposed: played.loss, thinned=False),
+    "excess": Record(lambda played, z, proposed: jnp.max(played.excess), thinned=False),
+    "decisions": Record(lambda played, z, proposed: played.state.x, thinned=True),
+    "multipliers": Record(
+        lambda played, z, proposed: played.learner.multiplier(played.state, played.round).astype(
+            played.state.x.dtype
+        ),
+        thinned=True,
+    ),
+    "data": Record(lambda played, z, proposed: z, thinned=False),
+    "proposals": Record(lambda played, z, proposed: proposed, thinned=False),
 }
-"""For versions of XLA in which these were tested; others may not know them. The first looks closely
-at which arrays are in use at the same time, so that a round copies fewer of them; the second
-computes a number right before it is used."""
-KERNEL_OPTIONS: dict[str, Any] = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""For programs that are one kernel: XLA would hand long sums to a library, which no kernel can
-contain."""
-QUICK_OPTIONS: dict[str, Any] = {"xla_backend_optimization_level": 0}
-"""Compiling takes less than half the time, and the program runs up to ten times longer."""
-QUICKER_OPTIONS = QUICK_OPTIONS | {"xla_cpu_use_fusion_emitters": False}
-"""The same for versions of XLA that have this option."""
 
 
-def play(
-    programs: Programs,
-    key: CompileKey,
-    inputs: Packed,
-    state: Packed,
+class Shape(NamedTuple):
+    """What is compiled into the loop besides the functions of the game. Hashable."""
+
+    learners: int
+    seeds: int
+    counts: tuple[int, int]
+    """How many constraints are played and how many are scored."""
+    length: int
+    """The number of rounds for which arrays are laid out."""
+    record: tuple[str, ...]
+    every: int
+    reveal: Callable[..., Any] | None
+    """An adversary, or None."""
+
+    def rows(self, name: str, rounds: int) -> int:
+        """Return in how many of `rounds` rounds something is recorded."""
+        return rounds // (self.every if RECORDS[name].thinned else 1)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Inputs:
+    """What stays the same through a simulation."""
+
+    game: Game
+    learner: Learner
+    """Its parameters have a leading axis `learner`."""
+    x1: Any
+    start: Any = None
+    """The decision before round 1, for problems that depend on it."""
+    adversary: Any = None
+    """The adversary's state before round 1, if it has one."""
+
+
+class Span(NamedTuple):
+    """Which rounds a chunk plays."""
+
+    begin: Any
+    """Rounds before the chunk."""
+    rounds: Any
+    """Rounds to play, at most the chunk's length."""
+
+
+Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def play_chunk(
+    shape: Shape,
+    rewrite: Rewrite,
+    inputs: Inputs,
+    state: GameState,
     data: Any,
-    random_keys: Any,
-    span: Any,
-) -> tuple[Packed, dict[str, Any]]:
-    """Play the rounds of a chunk. Returns the state after it, behind a header, and the records.
+    keys: jax.Array | None,
+    span: Span,
+) -> tuple[GameState, dict[str, Any]]:
+    """Play the rounds of a chunk with all learners and seeds.
+
+    Returns states, whose totals are those of the chunk alone, and records. All of them have the
+    leading axes learner and seed.
 
     Arguments:
-        programs: where compiled programs are kept.
-        key: what is compiled.
-        inputs: `Inputs`, packed.
-        state: the packed state that the chunk before returned. In the first chunk the state is
-            initialised here and this argument is ignored.
-        data: arrays (seed, round, ...) of the chunk's length, or None.
-        random_keys: of the adversary, the feedback and the learner, one per seed, or None.
-        span: three whole numbers: rounds before the chunk, rounds to play, and rounds of the data
-            to skip.
+        shape: what is compiled.
+        rewrite: replaces the function that plays one round by one that computes the same, faster.
+        inputs: what stays the same through the simulation.
+        state: the states after the chunk before. In the first chunk it is not looked at.
+        data: arrays (seed, round, ...) of the chunk's length; None with an adversary.
+        keys: random keys of adversary, feedback and learner, one per seed, or None.
+        span: which rounds to play.
     """
-    arguments = inputs, state, data, random_keys, span
-    result: tuple[Packed, dict[str, Any]] = with_program(
-        programs, key, lambda program: program(*arguments)
-    )
-    return result
+
+    first = begin_all(shape, inputs, keys)
+    given = state._replace(totals=first.totals, faults=first.faults)
+    begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
+    learners, seeds = (1, 1)
+    if inputs.learner.side_by_side:
+        learners, seeds = _side_by_side(shape, math.prod(inputs.game.domain.shape))
+
+    def some_learners(swept: bool, learner: Learner, state: GameState) -> Any:
+        games = partial(_play_rounds, shape, rewrite, inputs.game, span, swept, learner)
+        axes = (int(swept), 0, 0)
+        return _in_groups(games, (state, data, keys), axes, shape.seeds, seeds)
+
+    return _in_groups(some_learners, (inputs.learner, begun), (0, 0), shape.learners, learners)
 
 
-def with_program(programs: Programs, key: CompileKey, use: Callable[[Any], Any]) -> Any:
-    """Return `use(program)` for the program of `key`; for one in pieces, if it shows that no kernel
-    can contain it."""
-    try:
-        return use(programs.loop(key, partial(_program, programs)))
-    except Separate:
-        pass
-    except jax.errors.JaxRuntimeError as error:
-        if not key.whole or not any(text in str(error) for text in NO_KERNEL):
-            raise  # an error of the user's own callback, for example
-    programs.keep((in_pieces, key), key._replace(whole=False))
-    programs.drop((play_chunk, (key,)))
-    return use(programs.loop(key, partial(_program, programs)))
+def begin_all(shape: Shape, inputs: Inputs, keys: jax.Array | None) -> GameState:
+    """Return the states before round 1 of all learners and seeds."""
+
+    def one_learner(learner: Learner) -> GameState:
+        begin = partial(_begin, shape, inputs, learner)
+        in_axes = None if keys is None else 0
+        return jax.vmap(begin, in_axes=in_axes, axis_size=shape.seeds)(keys)
+
+    return jax.vmap(one_learner)(inputs.learner)
 
 
-def _program(programs: Programs, key: CompileKey) -> Any:
-    key = in_pieces(programs, key)
-    options = COMPILER_OPTIONS | (unless_chosen(TESTED_OPTIONS) if marks_calls() else {})
-    options |= (KERNEL_OPTIONS if key.whole else {}) | (_quick_options() if key.quick else {})
-    return programs.compiled(play_chunk, key, compiler_options=options)
+def _begin(shape: Shape, inputs: Inputs, learner: Learner, key: Any) -> GameState:
+    x1, given = jnp.asarray(inputs.x1), (inputs.start, inputs.adversary)
+    return init(learner, inputs.game, x1, shape.counts, key, *given)
 
 
-def in_pieces(programs: Programs, key: CompileKey) -> CompileKey:
-    """Return what is compiled in place of `key` if that could not be compiled into one kernel."""
-    found: CompileKey | None = programs.find((in_pieces, key)) if key.whole else None
-    return found or key
+def _play_rounds(
+    shape: Shape,
+    rewrite: Rewrite,
+    game: Game,
+    span: Span,
+    swept: bool,
+    learner: Learner,
+    seeded: bool,
+    state: GameState,
+    data: Any,
+    key: Any,
+) -> tuple[GameState, dict[str, Any]]:
+    """Play the rounds of a chunk one after the other.
+
+    Several learners, if `swept`, and several seeds, if `seeded`, are played side by side: states
+    and records then have leading axes for them.
+    """
+    one_round = rewrite(partial(_one_round, shape, game))
+    if seeded:
+        one_round = jax.vmap(one_round, in_axes=(None, 0, 0, 0))
+    if swept:
+        one_round = jax.vmap(one_round, in_axes=(0, 0, None, None))
+    axis = int(swept) + int(seeded)  # of the rounds in records
+
+    def revealed(i: Any) -> Any:
+        read = partial(lax.dynamic_index_in_dim, index=i, axis=int(seeded), keepdims=False)
+        return jax.tree.map(read, data)
+
+    def body(i: jax.Array, carry: Any) -> Any:
+        state, records = carry
+        state, row = one_round(learner, state, revealed(i), key)
+        return state, {name: _put(shape, name, records[name], row[name], i, axis) for name in row}
+
+    row = jax.eval_shape(lambda state: one_round(learner, state, revealed(0), key)[1], state)
+    records = {name: _empty(shape, name, row[name], axis) for name in row}
+    return lax.fori_loop(0, span.rounds, body, (state, records))
 
 
-@cache
-def _quick_options() -> dict[str, Any]:
-    """Return the options that compile most quickly in this version of XLA, which refuses those that
-    it does not know."""
-    try:
-        jax.jit(jnp.zeros, static_argnums=0, compiler_options=QUICKER_OPTIONS)(())
-    except Exception:
-        return QUICK_OPTIONS
-    return QUICKER_OPTIONS
+def _one_round(
+    shape: Shape, game: Game, learner: Learner, state: GameState, z: Any, key: Any
+) -> tuple[GameState, dict[str, Any]]:
+    """Play one round of one learner and one seed. Returns the state after it and its records."""
+    proposed = state.x
+    state = announce(learner, game, state, z)
+    if shape.reveal is not None:
+        state, z = _ask(shape.reveal, state, key)
+    after, played = reveal(learner, game, state, z)
+    return after, {name: RECORDS[name].value(played, z, proposed) for name in shape.record}
 
 
-class _Compiled:
-    lock = threading.Lock()
-    loops = 0
+def _ask(reveal: Callable[..., Any], state: GameState, key: jax.Array) -> tuple[GameState, Any]:
+    """Return the state with what the adversary remembers, and the data that it chooses, with floats
+    in the type of the decision."""
+    t, x = state.t, state.x
+    key = jax.random.fold_in(key, t)
+    if state.adversary is None:
+        after, z = None, reveal(t, x, key)
+    else:
+        after, z = reveal(state.adversary, t, x, key)
+
+    def cast(a: Any) -> jax.Array:
+        floating = jnp.issubdtype(jnp.result_type(a), jnp.floating)
+        return jnp.asarray(a, x.dtype) if floating else jnp.asarray(a)
+
+    after, z = jax.tree.map(cast, (after, z))
+    return state._replace(adversary=after), z
 
 
-def count_compiled() -> int:
-    """Return how many loops were compiled in this process so far, for tests that nothing is
-    compiled twice."""
-    return _Compiled.loops
+def _empty(shape: Shape, name: str, row: Any, axis: int) -> Any:
+    """Return zeros for a record of all rounds of a chunk."""
+    length = shape.rows(name, shape.length)
+
+    def zeros(leaf: Any) -> jax.Array:
+        return jnp.zeros((*leaf.shape[:axis], length, *leaf.shape[axis:]), leaf.dtype)
+
+    return jax.tree.map(zeros, row)
 
 
-def initial_carry(batch: BatchShape, inputs: Inputs, random_keys: jax.Array | None = None) -> Carry:
-    """Return states and totals before round 1, with leading axes learner and seed; `random_keys`
-    has one key per seed."""
-    x1 = jnp.asarray(inputs.x1)
-
-    def one(learner: Learner, key: jax.Array | None) -> Carry:
-        begun = learner.init(x1, batch.played)
-        if key is not None and learner.random:
-            begun = learner.seeded(begun, key)
-        state = Remembered.around(begun, inputs.start, inputs.adversary)
-        return Carry(state, ChunkTotals.zero(batch.scored, x1.dtype))
-
-    by_seed = jax.vmap(
-        one, in_axes=(None, None if random_keys is None else 0), axis_size=batch.seeds
-    )
-    return jax.vmap(by_seed, in_axes=(0, None), axis_size=batch.learners)(
-        inputs.learner, random_keys
-    )
+def _put(shape: Shape, name: str, record: Any, row: Any, i: jax.Array, axis: int) -> Any:
+    """Write a round into a record. A thinned one is overwritten until its last round comes."""
+    place = i // shape.every if RECORDS[name].thinned else i
+    write = partial(lax.dynamic_update_index_in_dim, index=place, axis=axis)
+    return jax.tree.map(write, record, row)
 
 
-def play_chunk(key: CompileKey, *arguments: Any) -> tuple[Packed, dict[str, Any]]:
-    result: tuple[Packed, dict[str, Any]]
-    result = (
-        in_one_kernel(partial(_play_chunk, key), *arguments)
-        if key.whole
-        else _play_chunk(key, *arguments)
-    )
-    with _Compiled.lock:
-        _Compiled.loops += 1  # JAX calls this function once for each program that it compiles
-    return result
-
-
-def _play_chunk(
-    key: CompileKey, inputs: Packed, state: Packed, data: Any, random_keys: Any, span: jax.Array
-) -> tuple[Packed, dict[str, Any]]:
-    start, rounds, skipped = span
-    batch = key.batch
-    fixed: Inputs = key.inputs.unpack(inputs)
-    learner, domain = fixed.learner, fixed.domain
-    first = initial_carry(batch, fixed, random_keys)
-    given = key.state.unpack(state, key.header)
-    carry = first._replace(state=jax.tree.map(partial(jnp.where, start == 0), first.state, given))
-    learner_group, seed_group = (
-        _group_sizes(batch, math.prod(domain.shape)) if learner.side_by_side else (1, 1)
-    )
-    one_round = partial(_round, key, fixed, start)
-    replaceable = hasattr(
-        Remembered.parts(first.state).learner, "_replace"
-    )  # a user's state need not be a named tuple
-    by_scaling = (
-        replaceable
-        and StepCheckedRound.suits(learner, domain)
-        and projects_by_scaling(domain, fixed.x1)
-    )
-
-    def some_learners(learner: Learner, carry: Carry, swept: bool) -> Any:
-        chunk = partial(_chunk, key, one_round, rounds, skipped, by_scaling, learner, swept)
-        one, several = partial(chunk, False), partial(chunk, True)
-        arguments, axes = (carry, data, random_keys), (int(swept), 0, 0)
-        after, records, finite = _in_groups(one, several, arguments, axes, batch.seeds, seed_group)
-        return after, records, jnp.all(finite)
-
-    one, several = partial(some_learners, swept=False), partial(some_learners, swept=True)
-    after, records, finite = _in_groups(
-        one, several, (learner, carry), (0, 0), batch.learners, learner_group
-    )
-    totals = after.totals
-    if key.blocks > 1:
-        each = [jax.tree.map(lambda a, k=block: a[:, :, k], totals) for block in range(key.blocks)]
-        records[BLOCK_TOTALS] = jnp.stack([key.totals.pack_traced(one)[0] for one in each])
-        totals = each[0]
-    (header,) = key.totals.pack_traced(totals, jnp.all(finite).astype(key.inputs.floating)[None])
-    last = first_numbers((inputs, state, data, random_keys, span), key.inputs.floating)
-    return key.state.pack_traced(after.state, header, last), records
-
-
-def _group_sizes(batch: BatchShape, size: int) -> tuple[int, int]:
-    """Return how many learners and how many seeds, with decisions of so many numbers, to play side
-    by side."""
+def _side_by_side(shape: Shape, size: int) -> tuple[int, int]:
+    """Return how many learners and seeds, with decisions of this size, to play side by side."""
     room = SIDE_BY_SIDE // size
-    seeds = _divisor(batch.seeds, room)
-    return _divisor(batch.learners, room // batch.seeds) if seeds == batch.seeds else 1, seeds
-
-
-def plays_alone(batch: BatchShape, size: int) -> bool:
-    """Return whether decisions of so many numbers are too large to play two seeds side by side.
-
-    Then it is faster to play seeds in calls of their own, which read the data where they are.
-    """
-    return batch.seeds > 1 and SIDE_BY_SIDE // size <= 1
+    seeds = _divisor(shape.seeds, room)
+    return _divisor(shape.learners, room // shape.seeds) if seeds == shape.seeds else 1, seeds
 
 
 def _divisor(count: int, most: int) -> int:
@@ -256,8 +252,7 @@ def _divisor(count: int, most: int) -> int:
 
 
 def _in_groups(
-    one: Callable[..., Any],
-    several: Callable[..., Any],
+    function: Callable[..., Any],
     batch: tuple[Any, ...],
     axes: tuple[int, ...],
     count: int,
@@ -266,277 +261,21 @@ def _in_groups(
     """Apply a function to all entries of an axis of its arguments, `group` of them at a time.
 
     Arguments:
-        one: the function for a single entry; its arguments come without the axis.
-        several: the function for a group; its arguments come with the axis.
-        batch: the arguments.
+        function: its first argument says whether the others have the axis, or are single entries.
+        batch: the other arguments.
         axes: where each argument has the axis. Results have it where the first argument does.
         count: the length of the axis. If it is neither 1 nor `group`, all axes are 0.
         group: a divisor of it.
     """
     if count == 1:
-        squeezed = (
-            jax.tree.map(partial(lax.squeeze, dimensions=(k,)), a)
-            for k, a in zip(axes, batch, strict=True)
-        )
-        return jax.tree.map(lambda a: lax.expand_dims(a, (min(axes[0], a.ndim),)), one(*squeezed))
+        pairs = zip(axes, batch, strict=True)
+        entry = [jax.tree.map(partial(lax.squeeze, dimensions=(k,)), a) for k, a in pairs]
+        results = function(False, *entry)
+        return jax.tree.map(lambda a: lax.expand_dims(a, (min(axes[0], a.ndim),)), results)
     if group == count:
-        return several(*batch)
+        return function(True, *batch)
     if group == 1:
-        return lax.map(lambda entry: one(*entry), batch)
+        return lax.map(lambda entry: function(False, *entry), batch)
     split = jax.tree.map(lambda a: a.reshape(count // group, group, *a.shape[1:]), batch)
-    out = lax.map(lambda entries: several(*entries), split)
-    return jax.tree.map(lambda a: a.reshape(count, *a.shape[2:]) if a.ndim > 1 else a, out)
-
-
-def _chunk(
-    key: CompileKey,
-    one_round: Callable[..., Any],
-    rounds: jax.Array,
-    skipped: jax.Array,
-    by_scaling: bool,
-    learner: Learner,
-    swept: bool,
-    seeded: bool,
-    carry: Carry,
-    data: Any,
-    random_keys: Any,
-) -> tuple[Carry, dict[str, Any], jax.Array]:
-    """Play the rounds of a chunk one after the other, with all learners and seeds of a group side
-    by side.
-
-    Returns the carry after the chunk, the records, and whether all numbers are finite.
-    """
-    batch_ndim = int(swept) + int(seeded)
-    seed_axis = batch_ndim - 1
-    shape = carry.state.x.shape
-    padding = 0
-    if seeded and random_keys is None:
-        padding = _padding(shape[seed_axis], math.prod(shape[batch_ndim:]))
-    play_rounds = rewritten(one_round)
-    if seeded:
-        play_rounds = jax.vmap(play_rounds, (None, 0, 0, 0, None))
-    if swept:
-        play_rounds = jax.vmap(play_rounds, (0, 0, None, None, None))
-
-    def revealed(i: jax.Array) -> Any:
-        now = jax.tree.map(
-            lambda a: lax.dynamic_index_in_dim(a, skipped + i, int(seeded), keepdims=False), data
-        )
-        return _pad_seeds(now, 0, padding)
-
-    def one(i: jax.Array, carry: Carry) -> Any:
-        (carry, row), stored = play_rounds(learner, carry, revealed(i), random_keys, i)
-        return carry, _pad_seeds(row, seed_axis, -padding), stored
-
-    # initial carry
-    zero = jnp.zeros_like(rounds)
-    carry = _pad_seeds(carry, seed_axis, padding)
-    floating = carry.totals.loss.value.dtype
-    if default_float().itemsize >= 8:
-        carry = carry._replace(totals=carry.totals.widened())
-    carry, traced, row, stored = _traced(
-        partial(one, zero), carry, batch_ndim if by_scaling else None
-    )
-    if key.whole:
-        check_for_kernel(traced)  # the whole chunk is checked too, but this is noticed sooner
-    records = _buffers(key, row, batch_ndim, rounds)
-    blank = [jnp.zeros(value.shape, value.dtype) for value in stored]
-
-    def body(i: jax.Array, previous: Any) -> Any:
-        carry, records, _ = previous
-        carry, row, stored = one(i, carry)
-        kept = i // key.every
-
-        def put(name: str) -> Any:
-            position = kept if RECORDS[name].thinned else i
-            write = partial(lax.dynamic_update_index_in_dim, index=position, axis=batch_ndim)
-            return jax.tree.map(write, records[name], row[name])
-
-        return carry, {name: put(name) for name in records}, stored
-
-    # loop
-    state = carry, records, blank
-    if key.blocks > 1:
-        state = _in_blocks(key, body, rounds, batch_ndim, state)
-    else:
-        done = zero
-        if batch_ndim == 0 and _pays_to_unroll(key, shape, traced):
-            two = lambda i, state: body(2 * i + 1, body(2 * i, state))  # noqa: E731
-            state, done = lax.fori_loop(zero, rounds // 2, two, state), rounds // 2 * 2
-        state = lax.fori_loop(done, rounds, body, state)
-    carry, records, stored = state
-
-    # result
-    carry, stored = _pad_seeds((carry, stored), seed_axis, -padding)
-    carry = _with_learner(carry, partial(decided, nothing=hidden_zero(rounds)))
-    totals = carry.totals.narrowed(floating)
-    carry = carry._replace(totals=totals)
-    finite = all_finite(
-        carry.state.x, totals.loss.value, totals.excess.value, totals.squared.value, *stored
-    )
-    return carry, records, finite
-
-
-def _traced(
-    one: Callable[[Carry], Any], carry: Carry, batch_ndim: int | None
-) -> tuple[Carry, Any, Any, Any]:
-    """Trace a round. Returns the first carry, the traced program, and shapes and types of records
-    and stored values.
-
-    With a number of axes for learners and seeds, the decision is carried as a step and a scale,
-    unless it turns out to be no projection.
-    """
-    scaled = (
-        carry
-        if batch_ndim is None
-        else _with_learner(carry, partial(carried, batch_ndim=batch_ndim))
-    )
-    traced, (after, row, stored) = jax.make_jaxpr(one, return_shape=True)(scaled)
-    if batch_ndim is None or isinstance(Remembered.parts(after.state).x, Scaled):
-        return scaled, traced, row, stored
-    return _traced(one, carry, None)
-
-
-def _in_blocks(
-    key: CompileKey, body: Callable[..., Any], rounds: jax.Array, axis: int, state: Any
-) -> Any:
-    """Play a chunk block by block. The totals that are returned have an axis for the block, at the
-    given place."""
-    empty, size = state[0].totals, key.length // key.blocks
-
-    def play_block(block: jax.Array, parts: Any) -> Any:
-        (carry, *others), sums = parts
-        begin = block * size
-        state = lax.fori_loop(
-            begin, jnp.minimum(begin + size, rounds), body, (carry._replace(totals=empty), *others)
-        )
-        put = partial(lax.dynamic_update_index_in_dim, index=block, axis=axis)
-        return state, jax.tree.map(put, sums, state[0].totals)
-
-    sums = jax.tree.map(
-        lambda a: jnp.zeros((*a.shape[:axis], key.blocks, *a.shape[axis:]), a.dtype), empty
-    )
-    (carry, *others), sums = lax.fori_loop(
-        jnp.zeros_like(rounds), -(-rounds // size), play_block, (state, sums)
-    )
-    return (carry._replace(totals=sums), *others)
-
-
-def _with_learner(carry: Carry, change: Callable[[Any], Any]) -> Carry:
-    """Return a carry with another state of the learner."""
-    remembered = Remembered.parts(carry.state)
-    return carry._replace(state=Remembered.around(change(remembered.learner), *remembered[1:]))
-
-
-def _pays_to_unroll(key: CompileKey, shape: tuple[int, ...], round: Any) -> bool:
-    """Return whether to play two rounds per pass of the loop, which takes up to a fifth less time
-    if a round is short.
-
-    Arguments:
-        key: what is compiled.
-        shape: of a decision.
-        round: the traced program of a round.
-    """
-    if key.length <= SHORT_CHUNK or math.prod(shape) > SMALL_DECISION:
-        return False
-    return sum(1 for _ in equations(round)) <= SHORT_ROUND
-
-
-def _buffers(
-    key: CompileKey, row: dict[str, Any], batch_ndim: int, rounds: jax.Array
-) -> dict[str, Any]:
-    """Return an empty array for each record, with the axis round behind those of the batch."""
-    numbers = iter(range(1, 1 + len(jax.tree.leaves(row))))
-
-    def buffer(name: str, leaf: Any) -> jax.Array:
-        length = -(-key.length // key.every) if RECORDS[name].thinned else key.length
-        shape = (*leaf.shape[:batch_ndim], length, *leaf.shape[batch_ndim:])
-        return separate_zeros(shape, leaf.dtype, next(numbers), rounds)
-
-    return {name: jax.tree.map(partial(buffer, name), leaf) for name, leaf in row.items()}
-
-
-def _padding(seeds: int, size: int) -> int:
-    """Return how many seeds to add so that decisions of `size` numbers fill whole vector registers.
-
-    Loops over a few numbers that leave a remainder are compiled into scalar instructions: 10 seeds
-    of 3 numbers take longer than 12. With more numbers, or more than two seeds to add, padding does
-    not pay. The added seeds are discarded.
-    """
-    padding = -seeds % LANES
-    return (
-        padding if padding <= 2 and LANES < seeds <= 32 and size < 8 and seeds * size % LANES else 0
-    )
-
-
-def _pad_seeds(tree: Any, axis: int, by: int) -> Any:
-    """Make an axis of all arrays longer by so many entries, which repeat the first ones, or shorter
-    if `by` is negative.
-
-    The padding repeats real seeds, because artificial data could make a user's loop run forever or
-    produce NaN.
-    """
-
-    def one(a: jax.Array) -> jax.Array:
-        if by < 0:
-            return lax.slice_in_dim(a, 0, a.shape[axis] + by, axis=axis)
-        return lax.concatenate([a, lax.slice_in_dim(a, 0, by, axis=axis)], axis)
-
-    return jax.tree.map(one, tree) if by else tree
-
-
-def _round(
-    key: CompileKey,
-    fixed: Inputs,
-    start: jax.Array,
-    learner: Learner,
-    carry: Carry,
-    data: Any,
-    random_key: Any,
-    i: jax.Array,
-) -> tuple[Carry, dict[str, Any]]:
-    """Play one round of one learner and one seed. Returns the carry after it, and what to
-    record."""
-    (given, previous, adversary), totals = Remembered.parts(carry.state), carry.totals
-    state = decided(given, hidden_zero(start))
-    domain, proposed = fixed.domain, None
-    if fixed.announced is not None:
-        proposed = state.x
-        state = heeded(
-            learner, state, fixed.announced, domain, with_previous(data, previous, key.previous[0])
-        )
-    x, z = state.x, data
-    if key.reveal is not None:
-        adversary, z = _ask(key.reveal, adversary, (start + i + 1).astype(jnp.int32), x, random_key)
-    seen = with_previous(z, previous, key.previous[0])
-    scored = None
-    if fixed.scored_constraints is not None:
-        whole = with_previous(z, previous, key.previous[1])
-        scored = CheckedRound(key.scored_loss, fixed.scored_constraints, domain, whole)
-    played, unchecked = play_checked(
-        learner, state, lambda kind: kind(key.loss, fixed.constraints, domain, seen), scored
-    )
-    loss = played.loss + nan_unless_finite(unchecked, x.dtype)
-    played, after = played._replace(loss=loss, proposed=proposed), played.after
-    row = {name: record.value(played, z) for name, record in key.records().items()}
-    if isinstance(given.x, Scaled) and isinstance(played.round, StepCheckedRound):
-        after = after._replace(x=played.round.scaled(after.x))
-    after = Remembered.around(after, None if previous is None else played.state.x, adversary)
-    return Carry(after, totals.add(round_terms(jnp, played.loss, played.excess))), row
-
-
-def _ask(
-    reveal: Callable[..., Any], state: Any, t: jax.Array, x: jax.Array, random_key: jax.Array
-) -> tuple[Any, Any]:
-    """Return the adversary's state after round t and the data z_t that it chooses, with floats in
-    the type of the decision."""
-    key = jax.random.fold_in(random_key, t)
-    after, z = (None, reveal(t, x, key)) if state is None else reveal(state, t, x, key)
-    return jax.tree.map(
-        lambda a: (
-            jnp.asarray(a, x.dtype)
-            if jnp.issubdtype(jnp.result_type(a), jnp.floating)
-            else jnp.asarray(a)
-        ),
-        (after, z),
-    )
+    results = lax.map(lambda entries: function(True, *entries), split)
+    return jax.tree.map(lambda a: a.reshape(count, *a.shape[2:]), results)

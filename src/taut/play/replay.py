@@ -4,7 +4,6 @@ revealed."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from ..learners import Learner
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
-from .chunks import Chunk, Simulation
+from .simulation import Chunk, Simulation
 from .with_feedback import through
 
 __all__ = ["replayed", "revealed_data"]
@@ -67,7 +66,8 @@ def replayed(
         )
     stream = as_stream(stream, horizon=run.horizon)
     kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
-    whole = Simulation.prepare(
+    quick = not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY
+    again = Simulation.prepare(
         learners=(learner,),
         swept=False,
         problem=problem,
@@ -79,6 +79,7 @@ def replayed(
         first=jnp.asarray(run.first),
         random_keys=_keys_again(run, learner, stream),
         chunk=None,
+        quick=quick,
     )
     known = (
         run.decisions
@@ -86,17 +87,11 @@ def replayed(
         else None
     )
     if known is not None:
-        for start in range(0, run.horizon, whole.key.length):
-            count = min(whole.key.length, run.horizon - start)
-            yield known[:, start : start + count], whole.block(start, count)
+        for start in range(0, run.horizon, again.shape.length):
+            count = min(again.shape.length, run.horizon - start)
+            yield known[:, start : start + count], again.block(start, count)
         return
-    if not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY:
-        quick = replace(whole, layout=whole.layout._replace(key=whole.key._replace(quick=True)))
-        *_, last = chunks = list(quick.play(quick.begin()))
-        if quick.is_after(last.carry, run.final):
-            yield from (_decisions(quick, chunk) for chunk in chunks)
-            return
-    yield from (_decisions(whole, chunk) for chunk in whole.play(whole.begin()))
+    yield from (_decisions(again, chunk) for chunk in again.play(again.begin()))
 
 
 def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,9 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
 from ..runs.run import RECORDS, Run
-from .calls import Call
 from .checkpoint import Checkpoint
-from .chunks import Simulation
 from .deadline import check_deadline
+from .simulation import Simulation
 from .with_feedback import check_covered, through
 
 __all__ = ["simulate"]
@@ -111,17 +109,22 @@ def simulate(
     require_jax()
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
-    call, index, saved = None, None, checkpoint is not None
-    options = horizon, seeds, every, unproven, chunk, saved
-    if key is None:
-        call = Call.of(learner, problem, stream, x1, record, score, feedback, *options)
-    simulation = None if call is None else call.again()
-    if simulation is None:
-        index = _index(stream)
-        simulation = _prepared(learner, problem, stream, key, x1, record, score, feedback, *options)
-        if call is not None:
-            call.keep(simulation)
-        simulation = simulation.placed()
+    index = _index(stream)
+    simulation = _prepared(
+        learner,
+        problem,
+        stream,
+        key,
+        x1,
+        record,
+        score,
+        feedback,
+        horizon,
+        seeds,
+        every,
+        unproven,
+        chunk,
+    )
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info(
@@ -130,14 +133,8 @@ def simulate(
             source.seeds,
             _shown(learners),
         )
-    parts = simulation.by_seed() if checkpoint is None else [simulation]
-    if checkpoint is None and not progress:
-        runs = [part.in_memory() for part in parts]
-        LOG.debug("played %d of %d rounds", source.horizon, source.horizon)
-    else:
-        with _bar(progress, source.horizon) as advance:
-            runs = [_played(part, checkpoint, partial(advance, share=len(parts))) for part in parts]
-    run = Run.of_seeds(runs, source)
+    with _bar(progress, source.horizon) as advance:
+        run = _played(simulation, checkpoint, advance)
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
@@ -175,7 +172,6 @@ def _prepared(
     every: Any,
     unproven: bool,
     chunk: int | None,
-    saved: bool,
 ) -> Simulation:
     """Check the arguments of `simulate` and lay them out."""
     for name, value in (("problem", problem), ("score", score)):
@@ -210,7 +206,6 @@ def _prepared(
         first=first,
         random_keys=random_keys(key, source, through(learners[0], feedback).random),
         chunk=chunk,
-        saved=saved,
     )
 
 
@@ -287,10 +282,9 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
 
 @contextmanager
 def _bar(show: bool, rounds: int) -> Iterator[Callable[..., None]]:
-    """Yield a function that is told how many rounds were played, of one of `share` parts of the
-    simulation."""
+    """Yield a function that is told how many rounds were played."""
     if not show:
-        yield lambda count, share: None
+        yield lambda count: None
         return
     from rich.progress import (
         BarColumn,
@@ -304,4 +298,4 @@ def _bar(show: bool, rounds: int) -> Iterator[Callable[..., None]]:
         TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     ) as bars:
         bar = bars.add_task("rounds", total=rounds)
-        yield lambda count, share: bars.advance(bar, count / share)
+        yield lambda count: bars.advance(bar, count)

@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import arguments
 from ..play.announced import check_announced_count
+from ..play.round import FAULTS
 from ..problem.compatibility import count_constraints
 from ..problem.problem import Problem
 from .data_types import DataTypes
-from .steps import FAULTS
 
 __all__ = ["checked_data", "checked_measurements", "number_of_constraints", "refuse"]
 
@@ -97,6 +97,7 @@ def refuse(faults: int, round: int) -> NoReturn:
     name of `FAULTS`."""
     name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
     why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
+    argument = "z" if name == "data" else name
     raise ValueError(
-        f"{name}: got a value that is not finite in round {round}; expected finite numbers{why}"
+        f"{argument}: got a value that is not finite in round {round}; expected finite numbers{why}"
     )

@@ -11,12 +11,10 @@ import numpy as np
 
 from .. import arguments
 from ..play.announced import announced_needs_data
-from ..play.packing import Packing
 from ..problem.compatibility import cast_data
 from ..problem.problem import Problem
-from ..problem.programs import Programs
 from ..problem.tables import plain
-from .steps import heeded_step, moved_step
+from .steps import Steps, heeded_step, moved_step
 
 __all__ = ["RoundDecision"]
 
@@ -31,27 +29,14 @@ class RoundDecision:
     Arguments:
         problem: the problem.
         dtype: the float type of all computations.
-        programs: the compiled functions of the problem.
-        fixed: how learner, constraints and domain are packed.
-        state: how the state is packed.
-        header_size: how many numbers are before the state.
+        steps: the compiled steps of the player.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        dtype: Any,
-        programs: Programs,
-        fixed: Packing,
-        state: Packing,
-        header_size: int,
-    ) -> None:
-        self._problem, self._dtype = problem, dtype
-        self._heed = heeded_step(programs, fixed, state, header_size)
-        self._move = moved_step(programs, fixed, state, header_size)
+    def __init__(self, problem: Problem, dtype: Any, steps: Steps) -> None:
+        self._problem, self._dtype, self._steps = problem, dtype, steps
         self._begun: Begun | None = None  # for the round about to be played
 
-    def announce(self, z: Any, fixed: Any, arrays: Any, round: int) -> Begun:
+    def announce(self, z: Any, arrays: Any, round: int) -> Begun:
         """Enforce the constraints that the data `z` announce; return state and header."""
         if self._problem.announced is None:
             raise TypeError(
@@ -63,10 +48,10 @@ class RoundDecision:
             raise ValueError(
                 f"z: got a value that is not finite in round {round}; expected finite numbers"
             )
-        self._begun = self._heeded(fixed, arrays, data)
+        self._begun = self._heeded(arrays, data)
         return self._begun
 
-    def enforced(self, fixed: Any, arrays: Any, round: int) -> Begun:
+    def enforced(self, arrays: Any, round: int) -> Begun:
         """Return state and header after announced constraints were enforced; if they need data,
         these must be announced."""
         if self._begun is None:
@@ -75,14 +60,14 @@ class RoundDecision:
                     f"decision: the announced constraints of round {round} are not known; call "
                     "player.announce(z) before"
                 )
-            self._begun = self._heeded(fixed, arrays, None)
+            self._begun = self._heeded(arrays, None)
         return self._begun
 
-    def _heeded(self, fixed: Any, arrays: Any, data: Any) -> Begun:
-        heeded = self._heed(*fixed, *arrays, data)
+    def _heeded(self, arrays: Any, data: Any) -> Begun:
+        heeded = self._steps.take(heeded_step, arrays, data)
         return heeded, np.asarray(heeded[0])
 
-    def played(self, decision: Any, fixed: Any, arrays: Any) -> Begun:
+    def played(self, decision: Any, arrays: Any) -> Begun:
         """Return state and header with the decision that was really played."""
         given, shape = (
             arguments.finite("played", self._problem.assemble(decision)),
@@ -98,7 +83,7 @@ class RoundDecision:
                 f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected "
                 "a point inside"
             )
-        moved = self._move(*fixed, *arrays, x)
+        moved = self._steps.take(moved_step, arrays, x)
         return moved, np.asarray(moved[0])
 
     def forget(self) -> None:

@@ -19,14 +19,13 @@ from ..learners import Learner
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..play.announced import check_announced, count_announced
 from ..play.packing import Packing, as_arrays
-from ..play.step import Remembered
+from ..play.round import Game
 from ..play.with_feedback import check_covered, through
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
 from ..runs.totals import RunningTotals, Totals
 from . import display as player_display
 from . import file as player_file
@@ -36,7 +35,7 @@ from .data_types import DataTypes
 from .decision import RoundDecision
 from .extremes import COLUMNS, Extremes, RunningExtremes
 from .history import History
-from .steps import header, measured_step, revealed_step
+from .steps import Layout, Steps, header, measured_step, revealed_step
 
 if TYPE_CHECKING:
     from ..judge.certificate import Certificate
@@ -119,26 +118,19 @@ class Player(Displayed):
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
         ready = as_arrays(through(learner, self.feedback), self._dtype)
-        before = shared_start(problem, None, first)
-        scored = None if problem.announced is None else problem.scored_constraints
-        fixed = problem.constraints, problem.domain, ready, scored, problem.announced
         begun = ready.init(first, self._learned)
         if ready.random:
             begun = ready.seeded(
                 begun, first_key() if key is None else random_key("key", key, usual=True)
             )
-        state = Remembered.around(begun, before)
-        packing, self._packing = Packing.of(fixed, self._dtype), Packing.of(state, self._dtype)
-        programs = programs_of(problem)
+        state, fixed = (begun, shared_start(problem, None, first)), (Game.of(problem), ready)
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
-        self._reveal = revealed_step(
-            programs, problem.loss, packing, self._packing, self._seen.stop
+        self._layout = Layout(
+            Packing.of(fixed, self._dtype), Packing.of(state, self._dtype), self._seen.stop
         )
-        self._measure = measured_step(programs, packing, self._packing, self._seen.stop)
-        self._round_decision = RoundDecision(
-            problem, self._dtype, programs, packing, self._packing, self._seen.stop
-        )
-        self._fixed = packing.pack_traced(fixed)
+        packed = jax.device_put(self._layout.fixed.pack(fixed))
+        self._steps = Steps(problem, ready, self._layout, packed)
+        self._round_decision = RoundDecision(problem, self._dtype, self._steps)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
         start = np.asarray(first, float).ravel()
@@ -146,6 +138,8 @@ class Player(Displayed):
             self._shape, start, self._history.recent, self._history.decision_of
         )
         self._data = DataTypes(self._dtype)
+        # Whether arrays are played as they are. Models written in CVXPY arrange them.
+        self._takes_arrays = type(problem).arrange is Problem.arrange
         self._asked: tuple[Any, Array, Any] | None = (
             None  # the round of a request that was not observed yet
         )
@@ -154,8 +148,8 @@ class Player(Displayed):
 
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
-        decision = jnp.asarray(state.x, self._dtype)
-        self._arrays = self._packing.pack_traced(state, header(0, 0, nothing, decision))
+        decision = jnp.asarray(state[0].x, self._dtype)
+        self._arrays = self._layout.state.pack_traced(state, header(0, 0, nothing, decision))
         self._report = np.asarray(self._arrays[0])
         self._round_decision.forget()
 
@@ -182,7 +176,7 @@ class Player(Displayed):
         """The points to play in this round, (k, *decision): the decision, or those around it that a
         bandit learner plays."""
         with self._lock:
-            state = Remembered.parts(self._packing.unpack(self._arrays, self._seen.stop)).learner
+            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
         return np.stack(
             [np.asarray(point) for point in through(self.learner, self.feedback).points(state)]
         )
@@ -278,14 +272,14 @@ class Player(Displayed):
         """
         require_jax(tracing=False)
         with self._lock:
-            report = self._round_decision.announce(z, self._fixed, self._arrays, self.round)[1]
+            report = self._round_decision.announce(z, self._arrays, self.round)[1]
             return self.problem.present(report[self._played].reshape(self._shape).copy())
 
     def _before_round(self) -> tuple[Any, Array]:
         """Return the state with which the round is played, and its header."""
         if self.problem.announced is None:
             return self._arrays, self._report
-        return self._round_decision.enforced(self._fixed, self._arrays, self.round)
+        return self._round_decision.enforced(self._arrays, self.round)
 
     def observe(
         self,
@@ -322,32 +316,28 @@ class Player(Displayed):
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
         require_jax(tracing=False)
         with self._lock:
-            before = (
-                self._before_round()
-                if played is None
-                else self._round_decision.played(played, self._fixed, self._arrays)
-            )
-            self._observe(before, z, measured, gradient, excess, jacobian, loss)
-            self._extremes.changed += played is not None
-
-    def _observe(
-        self,
-        before: tuple[Any, Array],
-        z: Any,
-        measured: bool,
-        gradient: Any,
-        excess: Any,
-        jacobian: Any,
-        loss: Any,
-    ) -> None:
-        if not measured:
-            if loss is not None:
+            before = self._arrays, self._report
+            if played is not None:
+                before = self._round_decision.played(played, self._arrays)
+            elif self.problem.announced is not None:
+                before = self._before_round()
+            if measured:
+                self._measured(before, gradient, excess, jacobian, loss)
+            elif loss is not None:
                 raise TypeError(
                     "loss: got a value beside z; expected it only beside gradient, excess and "
                     "jacobian"
                 )
-            self._accept(*self._revealed(z, before[0]), before[1])
-            return
+            else:
+                arrays, report, data = self._revealed(z, before[0])
+                self._accept(arrays, report, before[1])
+                self._data.remember(data)
+            self._extremes.changed += played is not None
+
+    def _measured(
+        self, before: tuple[Any, Array], gradient: Any, excess: Any, jacobian: Any, loss: Any
+    ) -> None:
+        """Play the round with measurements."""
         if self.problem.announced is not None:
             raise TypeError(
                 "excess: got measurements for a problem with announced constraints; expected z"
@@ -361,46 +351,40 @@ class Player(Displayed):
             shape=self._shape,
             dtype=self._dtype,
         )
-        arrays = self._measure(*self._fixed, *before[0], *numbers)
-        report = self._report_of(arrays)
-        scored = report[1 : self._played.start]
-        if loss is None:
-            scored = np.concatenate([[np.nan], scored[1:]])
-        self._history.add(scored, before[1][self._played])
-        self._arrays, self._report = arrays, report
-        self._running.add(scored)
-        self._extremes.add(report[self._seen])
+        arrays = self._steps.take(measured_step, before[0], *numbers)
+        report = np.asarray(arrays[0])
+        if report[0]:
+            refuse(int(report[0]), self.round)
+        self._accept(arrays, report, before[1], without_loss=loss is None)
 
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the
         player stays as it is."""
-        z = self.problem.arrange(z)
-        if (
-            type(z) is not np.ndarray or (z.shape, z.dtype) != self._data.array
-        ):  # rarely: walking a tree takes time
+        usual = type(z) is np.ndarray and (z.shape, z.dtype) == self._data.array
+        if not usual or not self._takes_arrays:  # rarely: walking a tree takes time
             decision = self._report[self._played].reshape(self._shape)
-            z = checked_data(
-                self.problem, self._data, decision, (self._learned, self._announced), z
-            )
-        arrays = self._reveal(*self._fixed, *before, z)
-        return arrays, self._report_of(arrays), z
-
-    def _report_of(self, arrays: Any) -> Array:
-        report = np.asarray(
-            arrays[0]
-        )  # one array brings it all back: each transfer costs as much as the step
+            counts = self._learned, self._announced
+            arranged = self.problem.arrange(z)
+            z = checked_data(self.problem, self._data, decision, counts, arranged)
+        arrays = self._steps.take(revealed_step, before, z)
+        report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
             refuse(int(report[0]), self.round)
-        return report
+        return arrays, report, z
 
-    def _accept(self, arrays: Any, report: Array, z: Any, before: Array) -> None:
+    def _accept(
+        self, arrays: Any, report: Array, before: Array, without_loss: bool = False
+    ) -> None:
+        """Take over the state after a round, and add the round to what is remembered."""
         scored = report[1 : self._played.start]
+        if without_loss:
+            scored = np.concatenate([[np.nan], scored[1:]])
         self._history.add(scored, before[self._played])
         self._arrays, self._report = arrays, report
-        self._round_decision.forget()
+        if self.problem.announced is not None:
+            self._round_decision.forget()
         self._running.add(scored)
         self._extremes.add(report[self._seen])
-        self._data.remember(z)
 
     def _finish(self, given: bool) -> None:
         """End the round of the last request."""
@@ -415,7 +399,9 @@ class Player(Displayed):
                 f"observe: no request was made; {kind} needs player.decide(z) before "
                 "player.observe()"
             )
-        self._accept(*self._asked, self._asked[1])
+        arrays, report, data = self._asked
+        self._accept(arrays, report, report)
+        self._data.remember(data)
         self._asked = None
 
     def save(self, path: str | Path) -> None:
@@ -435,7 +421,7 @@ class Player(Displayed):
                 self._data.described(),
             )
             parts = {
-                "state": files.flat(self._packing.unpack(self._arrays, self._seen.stop)),
+                "state": files.flat(self._layout.state.unpack(self._arrays, self._seen.stop)),
                 "totals": self._running.to_arrays(),
                 "history": self._history.to_arrays(),
                 "extremes": self._extremes.to_arrays(),
@@ -478,7 +464,7 @@ class Player(Displayed):
 
     def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
-        model = self._packing.unpack(self._arrays, self._seen.stop)
+        model = self._layout.state.unpack(self._arrays, self._seen.stop)
         self._set_state(files.like(model, parts["state"]))
         decision = self._report[self._played].reshape(self._shape)
         if not np.isfinite(decision).all() or not self.problem.domain.contains(

@@ -8,24 +8,87 @@ header) hold all that the player reads: each further array would cost as much as
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..learners import Learner
-from ..play.announced import heeded
+from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
-from ..play.step import CheckedRound, Remembered, all_finite, floats_of, play_round, with_previous
-from ..problem.domains import Domain
-from ..problem.programs import Programs
+from ..play.round import Game, GameState, announce, fault, play_round, reveal
+from ..problem.problem import Problem
+from ..problem.programs import programs_of
 from ..problem.rounds import MeasuredRound, Round
 from .extremes import COLUMNS, round_extremes
 
-__all__ = ["FAULTS", "header", "heeded_step", "measured_step", "moved_step", "revealed_step"]
+__all__ = [
+    "Layout",
+    "Steps",
+    "header",
+    "heeded_step",
+    "measured_step",
+    "moved_step",
+    "revealed_step",
+]
 
-FAULTS = ("z", "loss", "loss gradient", "constraints", "next decision")
-"""The quantities of a live round that may not be finite, in the order of the bits in its header."""
+
+class Layout(NamedTuple):
+    """How a player's arrays are packed. Hashable."""
+
+    fixed: Packing
+    """Of the pair (game, learner)."""
+    state: Packing
+    """Of the pair (learner's state, previous decision or None)."""
+    header: int
+    """Entries before the packed state."""
+
+    def unpack(self, arrays: tuple[Any, ...]) -> tuple[Game, Learner, GameState]:
+        """Return game, learner and state from the packed arrays of both."""
+        game, learner = self.fixed.unpack(arrays[: self.fixed.count])
+        state, previous = self.state.unpack(arrays[self.fixed.count :], self.header)
+        nothing = jnp.asarray(0, jnp.int32)
+        return game, learner, GameState(state, None, nothing, nothing, previous)
+
+    def pack(self, state: GameState, header: jax.Array) -> tuple[jax.Array, ...]:
+        """Return the packed state behind its header."""
+        return self.state.pack_traced((state.learner, state.previous), header)
+
+
+class Steps:
+    """The compiled steps of one player. Each is compiled when it is first taken.
+
+    Arguments:
+        problem: what is played; it owns the compiled functions.
+        learner: as it is played.
+        layout: how arrays are packed.
+        fixed: game and learner, packed.
+    """
+
+    def __init__(
+        self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
+    ) -> None:
+        self._problem, self._layout, self._fixed = problem, layout, fixed
+        self._facts = facts_of(learner, problem.domain, seeds=1)
+        self._compiled: dict[Any, Executable] = {}
+
+    def take(self, step: Callable[..., Any], state: tuple[Any, ...], *given: Any) -> Any:
+        """Return the packed state after a step from a packed state. What is given has the same
+        structure, shapes and types in every call."""
+        executable = self._compiled.get(step)
+        if executable is None:
+            programs, passed = programs_of(self._problem), (*self._fixed, *state, *given)
+            executable = compiled(programs, _rewritten, (step, self._layout), self._facts, passed)
+            self._compiled[step] = executable
+        return executable(*self._fixed, *state, *given)
+
+
+def _rewritten(
+    static: tuple[Callable[..., Any], Layout], rewrite: Callable[..., Any], *arrays: Any
+) -> Any:
+    step, layout = static
+    return rewrite(partial(step, layout))(*arrays)
 
 
 def header(
@@ -38,122 +101,56 @@ def header(
     return jnp.concatenate([start, excess, decision.ravel(), extremes])
 
 
-def revealed_step(
-    programs: Programs,
-    loss: Callable[[jax.Array, Any], Any],
-    fixed: Packing,
-    state: Packing,
-    header_size: int,
-) -> Any:
-    """Return the compiled function (*fixed, *state, z) -> *state, for data z that are revealed."""
-
-    return programs.compiled(_revealed, loss, fixed, state, header_size)
-
-
-def _revealed(
-    loss: Callable[[jax.Array, Any], Any],
-    fixed: Packing,
-    state: Packing,
-    header_size: int,
-    *arrays: Any,
-) -> tuple[jax.Array, ...]:
+def revealed_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, z) -> *state: play a round whose data are revealed."""
     *given, z = arrays
-    (constraints, domain, learner, scored, _), before = _unpacked(fixed, state, header_size, given)
-    floats = floats_of(z)
-    z = with_previous(z, Remembered.parts(before).previous)
-    whole = None if scored is None else CheckedRound(loss, scored, domain, z)
-    return _live(
-        learner,
-        before,
-        CheckedRound(loss, constraints, domain, z),
-        domain,
-        all_finite(*floats),
-        state,
-        whole,
-    )
+    game, learner, state = layout.unpack(tuple(given))
+    after, played = reveal(learner, game, state, z)
+    return _packed(layout, game, after, played, after.faults)
 
 
-def measured_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, loss, gradient, excess, jacobian) -> *state,
-    for measurements."""
-
-    return programs.compiled(_measured, fixed, state, header_size)
-
-
-def _measured(
-    fixed: Packing, state: Packing, header_size: int, *arrays: Any
-) -> tuple[jax.Array, ...]:
+def measured_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, loss, gradient, excess, jacobian) -> *state: play a round of which
+    measurements are known."""
     *given, loss, gradient, excess, jacobian = arrays
-    (_, domain, learner, _, _), before = _unpacked(fixed, state, header_size, given)
-    round = MeasuredRound(loss, gradient, excess, jacobian, domain)
-    return _live(learner, before, round, domain, jnp.asarray(True), state)
-
-
-def _unpacked(
-    fixed: Packing, state: Packing, header_size: int, arrays: list[jax.Array]
-) -> tuple[Any, Any]:
-    return fixed.unpack(tuple(arrays[: fixed.count])), state.unpack(
-        tuple(arrays[fixed.count :]), header_size
+    game, learner, state = layout.unpack(tuple(given))
+    round = MeasuredRound(loss, gradient, excess, jacobian, game.domain)
+    played, learned = play_round(learner, state.learner, round, round)
+    after = state._replace(
+        learner=learned, previous=None if state.previous is None else played.state.x
     )
+    faults = fault("constraints", excess) | fault("next decision", after.x)
+    return _packed(layout, game, after, played, faults)
 
 
-def _live(
-    learner: Learner,
-    carried: Any,
-    round: Round,
-    domain: Domain,
-    data_finite: jax.Array,
-    packing: Packing,
-    scored: Round | None = None,
+def _packed(
+    layout: Layout, game: Game, after: GameState, played: Any, faults: jax.Array
 ) -> tuple[jax.Array, ...]:
-    state, previous, _ = Remembered.parts(carried)
-    played = play_round(learner, state, round, scored)
-    after, gradient = played.after, round.gradient(state.x)
-    finite = (data_finite, *map(all_finite, (played.loss, gradient, played.excess, after.x)))
-    faults = sum(jnp.where(good, 0, 2**bit) for bit, good in enumerate(finite))
-    remembered = Remembered.around(after, None if previous is None else played.state.x)
+    """Return the packed state after a round, with all that the player reads in its header."""
+    round: Round = played.round
     x = played.state.x
-    extremes = round_extremes(
-        round, x, played.loss, round.gradient(x), jnp.asarray(domain.centre, x.dtype)
-    )
-    return packing.pack_traced(
-        remembered, header(faults, played.loss, played.excess, after.x, extremes)
-    )
+    gradient = round.gradient(x)
+    centre = jnp.asarray(game.domain.centre, x.dtype)
+    extremes = round_extremes(round, x, played.loss, gradient, centre)
+    bits = faults % 2**5 | fault("loss gradient", gradient)
+    return layout.pack(after, header(bits, played.loss, played.excess, after.x, extremes))
 
 
-def heeded_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, z) -> *state that enforces announced
-    constraints, for live use."""
-    return programs.compiled(_heeded, fixed, state, header_size)
-
-
-def _heeded(
-    fixed: Packing, packing: Packing, header_size: int, *arrays: Any
-) -> tuple[jax.Array, ...]:
+def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, z) -> *state: enforce announced constraints."""
     *given, z = arrays
-    _, domain, learner, _, announced = fixed.unpack(tuple(given[: fixed.count]))
-    state, previous, _ = Remembered.parts(packing.unpack(tuple(given[fixed.count :]), header_size))
-    after = heeded(learner, state, announced, domain, with_previous(z, previous))
-    return _again(packing, header_size, after, previous)
+    game, learner, state = layout.unpack(tuple(given))
+    return _unplayed(layout, announce(learner, game, state, z))
 
 
-def moved_step(programs: Programs, fixed: Packing, state: Packing, header_size: int) -> Any:
-    """Return the compiled function (*fixed, *state, x) -> *state that puts another decision in the
-    place of the learner's."""
-    return programs.compiled(_moved, fixed, state, header_size)
-
-
-def _moved(
-    fixed: Packing, packing: Packing, header_size: int, *arrays: Any
-) -> tuple[jax.Array, ...]:
+def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, x) -> *state: put another decision in the place of the learner's."""
     *given, x = arrays
-    learner: Learner = fixed.unpack(tuple(given[: fixed.count]))[2]
-    state, previous, _ = Remembered.parts(packing.unpack(tuple(given[fixed.count :]), header_size))
-    return _again(packing, header_size, learner.moved(state, x), previous)
+    _, learner, state = layout.unpack(tuple(given))
+    return _unplayed(layout, state._replace(learner=learner.moved(state.learner, x)))
 
 
-def _again(
-    packing: Packing, header_size: int, state: Any, previous: jax.Array | None
-) -> tuple[jax.Array, ...]:
-    nothing = jnp.zeros(header_size - 2 - state.x.size - len(COLUMNS), state.x.dtype)
-    return packing.pack_traced(Remembered.around(state, previous), header(0, 0, nothing, state.x))
+def _unplayed(layout: Layout, state: GameState) -> tuple[jax.Array, ...]:
+    """Return the packed state of a round that was not played yet."""
+    nothing = jnp.zeros(layout.header - 2 - state.x.size - len(COLUMNS), state.x.dtype)
+    return layout.pack(state, header(0, 0, nothing, state.x))

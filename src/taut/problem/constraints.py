@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from .. import arguments
 from ..engine import register_dataclass
+from ..jaxpr.maxima import by_index
 from .constants import Constants
 from .round_data import data_of
 from .tracing import UnusableType, UnusableValue
@@ -62,10 +63,11 @@ class Constraints:
     def linearise(self, x: jax.Array, z: Any) -> Linearisation:
         """Return values and Jacobian products at `x`, by automatic differentiation unless a
         subclass overrides it."""
-        values, pull = jax.vjp(lambda y: self.values(y, z), x)
+        function = by_index(lambda y: self.values(y, z))
+        values, pull = jax.vjp(function, x)
 
         def push(direction: jax.Array) -> jax.Array:
-            slopes: jax.Array = jax.jvp(lambda y: self.values(y, z), (x,), (direction,))[1]
+            slopes: jax.Array = jax.jvp(function, (x,), (direction,))[1]
             return slopes
 
         return Linearisation(values, lambda weights: pull(weights)[0], push)
@@ -128,10 +130,11 @@ class UserConstraints(Constraints):
 
     def in_parts(self, x: jax.Array, z: Any) -> Parts:
         """Return one part per array that the function returns."""
-        values, pull = jax.vjp(lambda y: self._arrays(y, z), x)
+        function = by_index(lambda y: self._arrays(y, z))
+        values, pull = jax.vjp(function, x)
 
         def push(direction: jax.Array) -> list[jax.Array]:
-            slopes: list[jax.Array] = jax.jvp(lambda y: self._arrays(y, z), (x,), (direction,))[1]
+            slopes: list[jax.Array] = jax.jvp(function, (x,), (direction,))[1]
             return slopes
 
         return Parts(values, lambda weights: pull(weights)[0], push)

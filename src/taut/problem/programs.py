@@ -28,9 +28,6 @@ first."""
 TOTAL = 512
 """Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and
 Linux gives a process 65,530; when they are used up, compiling ends the process."""
-CALLS = 16
-"""Prepared calls per problem, and loops that are found quickly, at most."""
-
 Value = TypeVar("Value")
 
 
@@ -85,11 +82,6 @@ class Programs(Recent):
 
     def __init__(self) -> None:
         super().__init__(lambda: LIMIT)
-        self.calls = Recent(lambda: CALLS)
-        """What recent calls prepared, so that a second call is fast."""
-        self.loops: dict[int, tuple[Any, Any]] = {}
-        """Loops that were played lately: the key and the function, by the identity of the key,
-        because its hash takes time."""
         _all.add(self)
         self.used: dict[Hashable, int] = {}
         """When each compiled function was used last, as a number that grows."""
@@ -107,28 +99,22 @@ class Programs(Recent):
                 return function(*static, *arguments)
 
             fixed.__name__ = function.__name__  # shown in profiles
-            _drop_oldest()
             return jax.jit(fixed, **options)
 
-        found = self.get((function, static), make)
-        self.used[function, static] = next(_clock)
-        return found
+        return self.executable((function, static), make)
+
+    def executable(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the compiled function stored under `key`; the first time, what `make` returns."""
+        program = self.find(key)
+        if program is None:
+            _drop_oldest()
+            program = self.keep(key, make())
+        self.used[key] = next(_clock)
+        return program
 
     def _forget(self, key: Hashable) -> None:
         super()._forget(key)
-        self.loops = {}
         self.used.pop(key, None)
-
-    def loop(self, key: Any, make: Callable[[Any], Any]) -> Any:
-        """Return the compiled loop of `key`, which is `make(key)` unless it was asked for
-        lately."""
-        found = self.loops.get(id(key))
-        if found is None:
-            found = key, make(key)
-            if len(self.loops) >= CALLS:
-                self.loops = {}
-            self.loops[id(key)] = found  # the key is kept, so no other object has its identity
-        return found[1]
 
     def call(
         self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()

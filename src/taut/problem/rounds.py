@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ..jax_internals import trace_state
+from ..jaxpr.maxima import by_index
 from .constraints import Constraints, Linearisation
 from .domains import Domain
 
@@ -83,7 +84,7 @@ class FullInformation:
         def scalar(y: jax.Array) -> jax.Array:
             return jnp.asarray(self.loss_function(y, self.data), x.dtype)
 
-        return self._cached("f", x, lambda: jax.value_and_grad(scalar)(x))
+        return self._cached("f", x, lambda: jax.value_and_grad(by_index(scalar))(x))
 
     def _cached(self, oracle: str, x: jax.Array, compute: Callable[[], Any]) -> Any:
         if (oracle, id(x)) in self._cache:

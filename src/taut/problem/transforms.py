@@ -15,9 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .. import arguments
 from ..engine import default_float, register_dataclass
+from ..jaxpr.maxima import place_of_largest
 from .constants import Constants
 from .constraints import Constraints, Linearisation, Parts
 from .problem import Problem
@@ -152,8 +154,8 @@ class Transform(Constraints):
 @register_dataclass
 @dataclass(frozen=True)
 class Max(Transform):
-    """max_i g_i: one constraint with the same feasible set. Its subgradient is the mean of the
-    active gradients."""
+    """max_i g_i: one constraint with the same feasible set. Its subgradient is the gradient of
+    the first largest one."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The largest value, as a vector of one."""
@@ -165,20 +167,15 @@ class Max(Transform):
         if sum(part.size for part in parts) == 1:
             return self.inner.linearise(x, z)
         largest = reduce(jnp.maximum, [jnp.max(part) for part in parts])
-        # Not `active_rows`: looking for the place of the largest would cost more than the rest. No
-        # active row would give NaN.
-        active = [(part == largest).astype(part.dtype) for part in parts]
-        share = 1 / sum(jnp.sum(mask) for mask in active)
+        active = _active_row([jnp.ravel(part) for part in parts])
+        active = [jnp.reshape(mask, part.shape) for mask, part in zip(active, parts, strict=True)]
 
         def pulled(weights: jax.Array) -> jax.Array:
-            each = share * weights[0]
-            return pull([mask * each for mask in active])
+            return pull([mask * weights[0] for mask in active])
 
         def pushed(direction: jax.Array) -> jax.Array:
             slopes = push(direction)
-            return jnp.reshape(
-                share * sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1
-            )
+            return jnp.reshape(sum(jnp.sum(m * s) for m, s in zip(active, slopes, strict=True)), 1)
 
         return Linearisation(jnp.reshape(largest, 1), pulled, pushed)
 
@@ -186,6 +183,24 @@ class Max(Transform):
         """One constraint; Lipschitz constant and range stay, smoothness is lost."""
         smooth = base.constraint_smoothness if base.constraint_count == 1 else None
         return replace(base, constraint_count=1, constraint_smoothness=smooth)
+
+
+def _active_row(parts: list[jax.Array]) -> list[jax.Array]:
+    """Return one mask per part. One entry of all of them is 1: the place of a largest value."""
+    best, place, before = parts[0][0], jnp.asarray(0, jnp.int32), 0
+    for part in parts:
+        here = place_of_largest(part)
+        value = lax.dynamic_index_in_dim(part, here, keepdims=False)
+        better = value > best
+        best, place = jnp.where(better, value, best), jnp.where(better, here + before, place)
+        before += part.shape[0]
+    place = lax.optimization_barrier(place)  # one number for all parts
+    masks, before = [], 0
+    for part in parts:
+        places = before + lax.iota(jnp.int32, part.shape[0])
+        masks.append((places == place).astype(part.dtype))
+        before += part.shape[0]
+    return masks
 
 
 @register_dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,21 +88,6 @@ class Run(Displayed):
             if getattr(self, name) is not None
         }
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
-
-    @staticmethod
-    def of_seeds(runs: Sequence[Run], stream: Stream) -> Run:
-        """Return one run of several that differ in the seed only; `stream` has the data of all
-        seeds."""
-        first, *others = runs
-        if not others:
-            return first
-        axis = int(first.swept)
-        names = (name for name in (*RECORDS, "final") if getattr(first, name) is not None)
-        joined: dict[str, Any] = {
-            name: np.concatenate([getattr(run, name) for run in runs], axis=axis) for name in names
-        }
-        totals = Totals.of_seeds([run.totals for run in runs], axis)
-        return replace(first, seeds=len(runs), totals=totals, stream=stream, **joined)
 
     def bare(self) -> Run:
         """Return the run without problem, stream and random keys, as it would be loaded from a

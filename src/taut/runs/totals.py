@@ -5,13 +5,14 @@ All three have the same entries and get the same terms from every round (`round_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from ..engine import default_float, register_dataclass
 
 __all__ = ["BLOCK", "ChunkTotals", "RunningTotals", "Sum", "Terms", "Totals", "round_terms"]
 
@@ -65,21 +66,6 @@ class Sum(NamedTuple):
         folded = total + error  # otherwise the error would grow until it loses digits itself
         return Sum(folded, error - (folded - total))
 
-    def widened(self) -> Sum:
-        """Return the sum in 64 bits, in which no error needs to be carried along."""
-        return self if self.error is None else Sum(_wide(self.value) + _wide(self.error), None)
-
-    def narrowed(self, dtype: Any) -> Sum:
-        """Return the sum in another type, with what that rounds off."""
-        if self.value.dtype == dtype:
-            return self
-        value = self.value.astype(dtype)
-        return Sum(value, (self.value - value).astype(dtype))
-
-
-def _wide(a: jax.Array) -> jax.Array:
-    return a.astype(jnp.float64)
-
 
 class ChunkTotals(NamedTuple):
     """Totals of a chunk: of each constraint, and of the largest constraint of each round, which is
@@ -97,24 +83,9 @@ class ChunkTotals(NamedTuple):
     @classmethod
     def zero(cls, constraints: int, dtype: Any) -> ChunkTotals:
         """Return the totals of no rounds."""
-        each, one = Sum.zero((constraints,), dtype), Sum.zero((), dtype)
+        wide = jnp.promote_types(dtype, default_float())  # 64 bits where JAX has them
+        each, one = Sum.zero((constraints,), wide), Sum.zero((), wide)
         return cls(one, each, each, each, jnp.zeros((constraints,), dtype), one, one, one)
-
-    def widened(self) -> ChunkTotals:
-        """Return the totals with sums in 64 bits, which is faster than to carry rounding errors
-        along."""
-        return self.map(Sum.widened)
-
-    def narrowed(self, dtype: Any) -> ChunkTotals:
-        """Return what `widened` returned with sums in another type, and their rounding errors."""
-        return self.map(lambda sum: sum.narrowed(dtype))
-
-    def map(self, change: Callable[[Sum], Sum]) -> ChunkTotals:
-        """Return the totals with all sums changed."""
-        changed: dict[str, Any] = {
-            name: change(sum) for name, sum in self._asdict().items() if name != "peak"
-        }
-        return self._replace(**changed)
 
     def add(self, terms: Terms) -> ChunkTotals:
         """Return the totals with one more round. With a single constraint, those of the largest are
@@ -135,6 +106,7 @@ class ChunkTotals(NamedTuple):
 _WORST = {f"worst_{name}": name for name in ("excess", "violation", "squared")}
 
 
+@register_dataclass
 @dataclass(frozen=True, eq=False)
 class Totals:
     """Sums over all rounds, in 64 bits.
@@ -161,38 +133,31 @@ class Totals:
     """Clipped and squared, of the largest constraint of each round."""
 
     @classmethod
-    def of(cls, vector: Array, places: Any, index: Any = ...) -> Totals:
-        """Return the totals of a simulation.
-
-        Arguments:
-            vector: the sum of the packed totals of its chunks.
-            places: `ChunkTotals` with the place of each number in the vector.
-            index: which learner to select, by default all.
-        """
-        found: dict[str, Any] = {}
-        single = places.peak.shape[-1] == 1
-        for name, place in zip(ChunkTotals._fields, places, strict=True):
-            if single and name in _WORST:
-                found[name] = found[_WORST[name]][..., 0]  # the only constraint is the largest
-            elif name == "peak":
-                found[name] = place.read(vector)[index]
-            else:
-                value = place.value.read(vector)[index]
-                found[name] = (
-                    value if place.error is None else value + place.error.read(vector)[index]
-                )
-        return cls(**found)
+    def of_chunk(cls, chunk: ChunkTotals) -> Totals:
+        """Return the totals of a chunk, whose arrays have the leading axes learner and seed."""
+        sums = {name: _summed(total) for name, total in chunk._asdict().items() if name != "peak"}
+        if chunk.peak.shape[-1] == 1:  # the only constraint is the largest
+            sums |= {worst: sums[name][..., 0] for worst, name in _WORST.items()}
+        return cls(peak=np.asarray(chunk.peak, float), **sums)
 
     @classmethod
-    def of_seeds(cls, parts: Sequence[Totals], axis: int) -> Totals:
-        """Join the totals of several simulations along the axis of the seeds."""
-        names = [entry.name for entry in fields(cls)]
-        return cls(
-            **{
-                name: np.concatenate([getattr(part, name) for part in parts], axis=axis)
-                for name in names
-            }
-        )
+    def zero(cls, chunk: Any) -> Totals:
+        """Return the totals of no rounds, for chunks with totals of these shapes."""
+        empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape), chunk)
+        return cls.of_chunk(empty)
+
+    def plus(self, other: Totals) -> Totals:
+        """Return the totals of these rounds and of others."""
+        sums = {
+            entry.name: getattr(self, entry.name) + getattr(other, entry.name)
+            for entry in fields(self)
+            if entry.name != "peak"
+        }
+        return Totals(peak=np.maximum(self.peak, other.peak), **sums)
+
+    def finite(self) -> bool:
+        """Return whether all totals are finite."""
+        return all(np.isfinite(getattr(self, entry.name)).all() for entry in fields(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is
@@ -202,6 +167,11 @@ class Totals:
     def __getitem__(self, index: Any) -> Totals:
         """Select the totals of one learner of a sweep."""
         return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
+
+
+def _summed(total: Sum) -> Array:
+    value = np.asarray(total.value, float)
+    return value if total.error is None else value + np.asarray(total.error, float)
 
 
 def _json(value: Any) -> Any:

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine import FLAG
 from .cell import Ready
 from .executors import Workers
 from .store import Played, Store
@@ -273,14 +272,12 @@ class Driver:
             return
         self.environments.append(environment)
         first = self.environments[0]
-        for name in ("x64", "whole loops", "backend", "machine"):
+        for name in ("x64", "passes", "backend", "machine"):
             if environment[name] != first[name]:
                 raise RuntimeError(
                     f"executor: got workers with {name} {first[name]} (process {first['pid']} on "
                     f"{first['host']}) and {environment[name]} (process {environment['pid']} on "
-                    f"{environment['host']}); expected one setting, because results would differ. "
-                    "If JAX ran on a worker before taut was imported, start the workers anew, or "
-                    "with XLA_FLAGS=" + FLAG
+                    f"{environment['host']}); expected one setting, because results would differ"
                 )
 
 

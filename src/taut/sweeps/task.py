@@ -101,7 +101,7 @@ def environment() -> dict[str, Any]:
         "host": platform.node(),
         "pid": os.getpid(),
         "x64": bool(jax.config.read("jax_enable_x64")),
-        "whole loops": engine.compiles_whole_loops(),
+        "passes": sorted(engine.chosen_passes() or ()),
         "backend": jax.default_backend(),
         "machine": platform.machine(),
     }

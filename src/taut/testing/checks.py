@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import files
 from ..learners import Card, Learner
-from ..play import loop
+from ..play.compile import count_compiled
 from ..play.simulate import simulate
 from ..player.player import Player
 from ..problem.constraints import Linearisation
@@ -401,13 +401,13 @@ def check_compiles_once(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Other parameters, data, levels and horizons run the program that is already compiled."""
     known = problems[0]
     shared_run(card, known)
-    compiled = loop.count_compiled()
+    compiled = count_compiled()
     problem, data = as_played(card, known.lowered(0.25)), known.stream(seed=9)
     learner = tuned(card, known, horizon=777)
     for other, rounds in ((learner, ROUNDS), (learner, 50)):
         simulate(other, problem, data, horizon=rounds, seeds=SEEDS, chunk=CHUNK, record=RECORD)
     require(
-        loop.count_compiled() == compiled,
+        count_compiled() == compiled,
         "changing parameters or data must not recompile: numeric parameters are fields of the "
         "dataclass, flags are static",
     )

@@ -139,8 +139,8 @@ def test_bad_arguments_are_named():
         ),
         ({"comparator": "shifting", "switches": 1, "prefixes": [3]}, "prefixes: got some"),
         (
-            {"comparator": "per-round", "method": "saga"},
-            'method: got "saga" with comparator="per-round"',
+            {"comparator": "per-round", "method": "first-order"},
+            'method: got "first-order" with comparator="per-round"',
         ),
     ):
         with pytest.raises(ValueError, match=message):

@@ -53,7 +53,7 @@ class Hindsight:
     multipliers: Array | None
     """Multipliers of the constraints, dim `constraint` last; the constraints inside a maximum have
     one each. If constraints change, the multipliers of all rounds are added. They prove the lower
-    bound. None from SAGA, which has none."""
+    bound."""
     solver: str
     prefixes: tuple[int, ...] | None = None
     comparator: str = "fixed"

@@ -33,7 +33,6 @@ def hindsight(
     prefixes: Sequence[int] | None = None,
     method: str = "exact",
     tolerance: float = 1e-8,
-    projection: Callable[[jax.Array], jax.Array] | None = None,
     key: jax.Array | None = None,
     comparator: str = "fixed",
     switches: int | None = None,
@@ -60,9 +59,6 @@ def hindsight(
     that are not quadratic. For these "exact" tries it first. It can stop early with the gap it has
     reached.
 
-    "saga": incremental gradients (Defazio, Bach and Lacoste-Julien, 2014) with a projection on the
-    feasible set.
-
     Arguments:
         problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is
             the same.
@@ -70,11 +66,9 @@ def hindsight(
         horizon: number of rounds; by default all.
         seeds: number of independent streams.
         prefixes: numbers of rounds, each answered for; by default the horizon alone.
-        method: "exact", "first-order" or "saga".
+        method: "exact" or "first-order".
         tolerance: the largest relative gap to return.
-        projection: for "saga", the projection on {x in B : g(x) <= 0} in jax.numpy; by default it
-            is solved for, which takes affine and quadratic constraints that do not change.
-        key: JAX random key for sampled checks and SAGA's order; by default `jax.random.key(0)`.
+        key: JAX random key for sampled checks; by default `jax.random.key(0)`.
         comparator: what the loss is compared with.
             "fixed" is one decision that is feasible in all rounds.
             "per-round" is the best decision of each round under that round's constraints. Its
@@ -114,12 +108,8 @@ def hindsight(
         raise TypeError(
             f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream"
         )
-    arguments.one_of("method", method, ("exact", "first-order", "saga"))
+    arguments.one_of("method", method, ("exact", "first-order"))
     tolerance = arguments.positive("tolerance", tolerance)
-    if projection is not None and (method != "saga" or not callable(projection)):
-        raise ValueError(
-            f'projection: got {projection!r}, method "{method}"; expected a function, method "saga"'
-        )
     if (time_limit is not None or progress) and method != "first-order":
         name = "progress" if time_limit is None else "time_limit"
         raise ValueError(
@@ -135,11 +125,7 @@ def hindsight(
     moving = _moving(comparator, method, switches, breakpoints, grid, wanted, length)
     with double_precision(), owned_by(programs_of(problem)):
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
-        if method == "saga":
-            from .saga import solve_by_saga
-
-            found = solve_by_saga(problem, source, ends, tolerance, rng, projection)
-        elif method == "first-order":
+        if method == "first-order":
             from .first_order import solve_by_first_order
 
             found = solve_by_first_order(

@@ -111,16 +111,3 @@ RANK = 1e-14
 """Eigenvalues below this share of the largest one are zero."""
 CENTRED = 1e-13
 """A quadratic constraint has a centre if its gradient vanishes there up to this."""
-
-# Dykstra's projection
-DYKSTRA_CYCLES = 5000
-"""The largest number of cycles over all sets."""
-STILL = 1e-13
-"""A cycle that moves less than this is the last, if the point is feasible up to"""
-DYKSTRA_FEASIBLE = 1e-12
-"""this."""
-QUADRATIC_STEPS = 60
-"""The largest number of Newton steps for the projection on one quadratic; convergence is monotone
-and quadratic,"""
-QUADRATIC_ROOT = 1e-15
-"""and ends when the constraint's value is this share of its constant."""

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ...jaxpr.maxima import place_of_largest
 from ...problem.domains.arrays import finfo
 
 __all__ = ["Cuts", "Rows", "first_largest", "no_cuts", "remember", "sweep"]
@@ -56,11 +57,8 @@ def no_cuts(memory: int, size: int, dtype: Any) -> Cuts:
 
 
 def first_largest(values: jax.Array) -> jax.Array:
-    """Return a mask of the first largest entry. XLA's own argmax is several times slower on a
-    CPU."""
-    places = lax.iota(jnp.int32, values.shape[0])
-    first = jnp.min(jnp.where(values == jnp.max(values), places, values.shape[0]))
-    return places == first
+    """Return a mask of the first largest entry."""
+    return lax.iota(jnp.int32, values.shape[0]) == place_of_largest(values)
 
 
 def remember(

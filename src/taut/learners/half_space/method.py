@@ -278,7 +278,7 @@ class HalfSpace(Learner):
             return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
         y = project(y - jnp.maximum(excess, 0) * normal)
         if cuts is not None:
-            worth = ((distance > 0) | (excess > 0)) & jnp.any(normal != 0)
+            worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
             cuts = remember(cuts, normal, jnp.sum(normal * start) - distance, worth, t)
         if cuts is not None or rows is not None:
             y, cuts = sweep(project, y, cuts, rows, t, self._tolerance(t, x.dtype), self.sweeps)

@@ -27,8 +27,8 @@ from small_games import (
     outside_diamond,
     targets,
 )
-from taut.play.layout import chunk_of_any_length
-from taut.play.loop import count_compiled
+from taut.play.compile import count_compiled
+from taut.play.simulation import chunk_of_any_length
 from taut.sweeps import driver, task
 from taut.sweeps.cell import prepare
 from taut.sweeps.identity import Identities, described

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..engine import Array
-from .compile_key import CompileKey
+from .loop import Shape
 
 __all__ = ["ROUND_AXIS", "KeptRecords"]
 
@@ -18,12 +18,12 @@ class KeptRecords:
     """The records of the chunks played so far.
 
     Arguments:
-        key: what is compiled.
+        shape: of the simulation.
         horizon: rounds of the simulation.
     """
 
-    def __init__(self, key: CompileKey, horizon: int) -> None:
-        self.key, self.horizon = key, horizon
+    def __init__(self, shape: Shape, horizon: int) -> None:
+        self.shape, self.horizon = shape, horizon
         self.records: dict[str, Array] = {}
         """Arrays for all rounds; the rounds after the chunks played so far are undefined."""
 
@@ -37,9 +37,9 @@ class KeptRecords:
             if name not in self.records:
                 shape = (
                     *array.shape[:ROUND_AXIS],
-                    self.key.rows(name, self.horizon),
+                    self.shape.rows(name, self.horizon),
                     *array.shape[ROUND_AXIS + 1 :],
                 )
                 self.records[name] = np.empty(shape, array.dtype)
-            start = self.key.rows(name, begun)
+            start = self.shape.rows(name, begun)
             self.records[name][:, :, start : start + array.shape[ROUND_AXIS]] = array

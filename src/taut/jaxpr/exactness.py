@@ -1,0 +1,109 @@
+"""Find comparisons of floats that a compiler may compute twice, with different rounding.
+
+A number that is stored is the same wherever it is read: an input of the program, a constant, or
+either of them moved about. Any other float may be computed again for each use. To select by its
+equality with another one, or the entries of an array by comparing them with their largest, is then
+not safe. Whether a number is NaN or infinite does not depend on rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .walk import CALLS, bodies, called, is_float
+
+__all__ = ["compares_computed_floats"]
+
+MOVES = frozenset(
+    (
+        "broadcast_in_dim",
+        "concatenate",
+        "copy",
+        "dynamic_slice",
+        "expand_dims",
+        "gather",
+        "neg",
+        "pad",
+        "reshape",
+        "rev",
+        "select_n",
+        "slice",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    )
+)
+"""Operations that move numbers, and round none."""
+EQUALITIES, ORDERS = frozenset(("eq", "ne")), frozenset(("ge", "gt", "le", "lt"))
+EXTREMES = frozenset(("reduce_max", "reduce_min", "cummax", "cummin", "sort"))
+
+
+class _Origin(NamedTuple):
+    """Where a value comes from."""
+
+    stored: bool
+    """Whether it is the same number wherever it is read."""
+    extreme: int = 0
+    """How many largest or smallest entries it consists of; 0 if it is something else."""
+    infinite: bool = False
+    """Whether it is a constant that is infinite or NaN."""
+
+
+_STORED = _Origin(True)
+
+
+def compares_computed_floats(program: Any) -> str:
+    """Return the name of a comparison in a traced program that is not safe; empty if there is
+    none."""
+    return _unsafe(program.jaxpr, [_STORED for _ in program.jaxpr.invars])[0]
+
+
+def _unsafe(jaxpr: Any, inputs: list[_Origin]) -> tuple[str, list[_Origin]]:
+    """Return the first unsafe comparison, and the origins of the results."""
+    origins: dict[Any, _Origin] = dict(zip(jaxpr.invars, inputs, strict=True))
+
+    def origin(atom: Any) -> _Origin:
+        if hasattr(atom, "val"):
+            return _Origin(True, infinite=is_float(atom) and not np.isfinite(atom.val).any())
+        return origins.get(atom, _STORED)  # constants of the program are stored
+
+    for equation in jaxpr.eqns:
+        name, operands = equation.primitive.name, [origin(atom) for atom in equation.invars]
+        if _is_unsafe(name, equation.invars, operands):
+            return name, []
+        results = [_result(name, operands, atom) for atom in equation.outvars]
+        unsafe = ""
+        if name in CALLS:
+            unsafe, results = _unsafe(called(equation).jaxpr, operands)
+        else:
+            for body in bodies(equation):  # loops and branches store what they are given
+                unsafe = unsafe or _unsafe(body.jaxpr, [_STORED for _ in body.jaxpr.invars])[0]
+        if unsafe:
+            return unsafe, []
+        origins.update(zip(equation.outvars, results, strict=True))
+    return "", [origin(atom) for atom in jaxpr.outvars]
+
+
+def _is_unsafe(name: str, atoms: list[Any], operands: list[_Origin]) -> bool:
+    if name not in EQUALITIES | ORDERS or not is_float(atoms[0]) or atoms[0] is atoms[1]:
+        return False
+    if name in EQUALITIES:
+        computed = not all(each.stored for each in operands)
+        return computed and not any(each.infinite for each in operands)
+    size = max(atom.aval.size for atom in atoms)  # more entries than extremes: a mask
+    spread = any(0 < each.extreme < size for each in operands)
+    return spread and not any(each.stored for each in operands)
+
+
+def _result(name: str, operands: list[_Origin], atom: Any) -> _Origin:
+    if not is_float(atom):
+        return _STORED
+    moved = name in MOVES
+    return _Origin(
+        stored=moved and all(each.stored for each in operands),
+        extreme=atom.aval.size if name in EXTREMES else moved * max(e.extreme for e in operands),
+        infinite=moved and all(each.infinite for each in operands),
+    )

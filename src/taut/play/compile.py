@@ -1,0 +1,136 @@
+"""Compile the function that plays a chunk or a round, with the passes that suit it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+
+from ..learners import Learner
+from ..problem.domains import Domain
+from ..problem.programs import Programs
+from .passes import Pass, RoundFacts, suitable
+from .passes.kernel import KERNEL, NoKernel
+
+__all__ = ["Executable", "compiled", "count_compiled", "facts_of"]
+
+LOG = logging.getLogger(__name__)
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
+"""Compiling takes less than half the time, and the program runs up to ten times longer."""
+
+Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
+Executable = Callable[..., Any]
+
+
+def facts_of(learner: Learner, domain: Domain, seeds: int) -> RoundFacts:
+    """Return what is known of a round before it is traced."""
+    size = 1
+    for length in domain.shape:
+        size *= length
+    return RoundFacts(
+        learner=type(learner),
+        side_by_side=learner.side_by_side,
+        size=size,
+        seeds=seeds,
+        domain=type(domain),
+        backend=jax.default_backend(),
+        jax=jax.__version__,
+    )
+
+
+def compiled(
+    programs: Programs,
+    function: Callable[..., Any],
+    static: Hashable,
+    facts: RoundFacts,
+    arguments: tuple[Any, ...],
+    quick: bool = False,
+) -> Executable:
+    """Return `function(static, rewrite, *arguments)`, compiled for arguments like these.
+
+    Arguments:
+        programs: where compiled functions are kept.
+        function: defined at module level. It gets `static`, then a function that rewrites rounds,
+            then the arguments.
+        static: what is compiled in.
+        facts: what is known of a round; passes are chosen by it.
+        arguments: trees of arrays. The compiled function takes their leaves and returns leaves.
+        quick: whether to compile quickly rather than well, for a function that is called once.
+
+    The result takes arguments of the same structure, shapes and types, and returns a tree.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    passes = suitable(facts)
+    shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    names = tuple(each.name for each in passes)
+    key = (function, static, structure, shapes, names, quick)
+
+    def make() -> Executable:
+        return _compile(function, static, structure, leaves, passes, QUICK if quick else {})
+
+    executable: Executable = programs.executable(key, make)
+    return executable
+
+
+def _compile(
+    function: Callable[..., Any],
+    static: Hashable,
+    structure: Any,
+    leaves: list[Any],
+    passes: tuple[Pass, ...],
+    options: dict[str, Any],
+) -> Executable:
+    """Compile a function with all passes; in pieces if no kernel can contain it.
+
+    That shows while the function is traced, or when XLA refuses to compile it.
+    """
+    results: list[Any] = []
+
+    def rewrite(body: Callable[..., Any]) -> Callable[..., Any]:
+        for each in passes:
+            body = each.of_round(body)
+        return body
+
+    def on_leaves(*leaves: Any) -> list[Any]:
+        outputs = function(static, rewrite, *jax.tree.unflatten(structure, leaves))
+        flat, shape = jax.tree.flatten(outputs)
+        results[:] = [shape]
+        return flat
+
+    on_leaves.__name__ = function.__name__  # shown in profiles
+    program: Callable[..., Any] = on_leaves
+    chosen: dict[str, Any] = {}
+    for each in passes:
+        program = each.of_program(program)
+        chosen |= each.options
+    chosen |= options
+    try:
+        executable = jax.jit(program).trace(*leaves).lower().compile(compiler_options=chosen)
+    except (NoKernel, jax.errors.JaxRuntimeError) as reason:
+        if KERNEL not in passes:
+            raise
+        LOG.debug("%s is compiled in pieces: %s", function.__name__, reason)
+        rest = tuple(each for each in passes if each is not KERNEL)
+        return _compile(function, static, structure, leaves, rest, options)
+    with _Count.lock:
+        _Count.compiled += 1
+
+    def call(*arguments: Any) -> Any:
+        outputs = executable(*jax.tree.leaves(arguments))
+        return jax.tree.unflatten(results[0], outputs[: results[0].num_leaves])
+
+    return call
+
+
+class _Count:
+    lock = threading.Lock()
+    compiled = 0
+
+
+def count_compiled() -> int:
+    """Return how many functions were compiled in this process so far, for tests that nothing is
+    compiled twice."""
+    return _Count.compiled
