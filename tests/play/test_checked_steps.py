@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from taut.play.step import KEEP_NAN, StepCheckedRound
 from taut.play.wide_rounds import HUGE, WIDE
 
 import taut
 from small_games import GAME, ROUNDS, learner, steep, targets
 from taut.learners.base import State
+from taut.play.step import KEEP_NAN, StepCheckedRound
 
 
 def breaking(round, size=2, rounds=ROUNDS):

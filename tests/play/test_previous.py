@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from taut.play.step import Remembered
 
 import taut
 from small_games import assert_bit_equal
 from taut.judge.regret_curve import cumulative_regret
+from taut.play.step import Remembered
 from taut.problem.memory import recorded
 from taut.problem.round_data import RoundData
 
