@@ -30,6 +30,7 @@ __all__ = [
     "notice_precision",
     "passes",
     "random_key",
+    "register_attributes",
     "register_dataclass",
     "remove_damaged_programs",
     "require_jax",
@@ -305,14 +306,19 @@ def register_dataclass(kind: Kind) -> Kind:
     compute them on demand instead.
     """
     static = tuple(f.name for f in fields(kind) if f.metadata.get("static"))
-    names = tuple(f.name for f in fields(kind) if f.name not in static)
-    keys = tuple(map(GetAttrKey, names))
-    put = object.__setattr__  # the dataclass can be frozen
+    register_attributes(kind, tuple(f.name for f in fields(kind) if f.name not in static), static)
+    return kind
+
+
+def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, ...]) -> None:
+    """Register a class as a pytree whose children and static parts are the attributes of these
+    names, as `register_dataclass` does for all fields."""
+    keys = tuple(map(GetAttrKey, leaves))
+    put = object.__setattr__  # instances can be frozen
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return tuple(getattr(value, name) for name in names), tuple(
-            getattr(value, name) for name in static
-        )
+        children = tuple(getattr(value, name) for name in leaves)
+        return children, tuple(getattr(value, name) for name in static)
 
     def flatten_with_keys(value: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
         children, fixed = flatten(value)
@@ -320,11 +326,10 @@ def register_dataclass(kind: Kind) -> Kind:
 
     def unflatten(fixed: tuple[Any, ...], children: Iterable[Any]) -> Any:
         value: Any = object.__new__(kind)
-        for name, child in zip(names, children, strict=True):
+        for name, child in zip(leaves, children, strict=True):
             put(value, name, child)
         for name, one in zip(static, fixed, strict=True):
             put(value, name, one)
         return value
 
     jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
-    return kind

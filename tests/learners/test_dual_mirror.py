@@ -228,8 +228,6 @@ def test_the_wrong_protocol_is_refused():
     usual = taut.Player(taut.ClippedOGD(0.1, 4.0), SHOP)
     with pytest.raises(TypeError, match="decides before a round is revealed"):
         usual.decide(z)
-    with pytest.raises(TypeError, match="before a round is revealed"):
-        taut.ClippedOGD(0.1, 4.0).decide(None, None)
 
 
 def test_flags_of_cards_and_learners_agree():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import taut
+from taut.learners.protocols import multiplier_of
 
 KNOWN = taut.Constants(
     radius=1.5,
@@ -57,4 +58,4 @@ def test_steps_and_multipliers_are_computed_in_the_width_of_the_decision(name):
     x1, z = np.zeros(2, np.float32), np.ones(2, np.float32)
     state = learner.init(jnp.asarray(x1), 1)
     assert not wide(lambda state, z: learner.step(state, GAME.round(z)), state, z)
-    assert not wide(lambda state, z: learner.multiplier(state, GAME.round(z)), state, z)
+    assert not wide(lambda state, z: multiplier_of(learner, state, GAME.round(z)), state, z)

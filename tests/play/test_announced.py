@@ -8,6 +8,7 @@ import pytest
 
 import taut
 from small_games import assert_bit_equal
+from taut.learners.protocols import Announced
 
 SEEDS, ROUNDS, RAMP = 3, 40, 0.05
 BOX = taut.Box(-1.0, 1.0, shape=2)
@@ -292,6 +293,6 @@ def test_a_recommendation_enforces_announced_constraints():
         taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0)
     )
     found = taut.recommend(known, 1000)
-    assert found.learner.heeds_announced
+    assert isinstance(found.learner, Announced)
     assert any("adaptive-adversary regret" in reason for reason in found.reasons)
-    assert taut.recommend(RAMPED, 1000).learner.heeds_announced
+    assert isinstance(taut.recommend(RAMPED, 1000).learner, Announced)

@@ -12,6 +12,7 @@ from taut.play.compile_key import CompileKey
 
 import taut
 from taut import jax_internals
+from taut.learners.protocols import side_by_side
 from taut.learners.step_experts import StepExperts
 from taut.play import kernel, layout
 from taut.play.compile import count_compiled
@@ -94,9 +95,10 @@ def test_seeds_are_side_by_side_unless_rounds_take_several_steps():
     problem, data = game(lambda x, c: c @ x), np.stack([DATA] * 3)
     for learner in (LEARNER, taut.HalfSpace(eta=0.1, diameter=2.0)):
         round = parsed(text_of(learner, problem, data, seeds=3)).all
-        assert ("f64[3,2]" in round) is learner.side_by_side
-    assert LEARNER.side_by_side
-    assert not WithFeedback(learner, taut.FullInformation()).side_by_side
+        assert ("f64[3,2]" in round) is side_by_side(learner)
+    assert side_by_side(LEARNER)
+    assert not side_by_side(learner)
+    assert not side_by_side(WithFeedback(learner, taut.FullInformation()))
 
 
 @in_one_kernel

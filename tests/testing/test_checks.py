@@ -66,17 +66,6 @@ class Stuck(taut.ClippedOGD):
 
 
 @broken
-class Signs(taut.ClippedOGD):
-    """Says that its steps show infinity, and takes only signs."""
-
-    shows_infinity = True
-
-    def step(self, state, round):
-        x, t = state
-        return type(state)(round.project(x - 0.1 * jnp.sign(round.gradient(x))), t + 1)
-
-
-@broken
 class Deaf(taut.ClippedOGD):
     def step(self, state, round):
         x, t = state
@@ -243,11 +232,6 @@ BROKEN = [
         "the oracles that the card declares",
     ),
     (checks.check_calls_declared_oracles_at_x_t_only, card_of(like(Lookahead)), "about no other"),
-    (
-        checks.check_infinite_slopes_are_noticed,
-        card_of(like(Signs)),
-        "an infinite slope of the loss must make the step",
-    ),
     (checks.check_schedule_matters, card_of(like(Stuck)), "does the round counter advance"),
     (checks.check_constraint_matters, card_of(like(Deaf)), "the constraint must influence"),
     (checks.check_stays_in_domain, card_of(like(Outside)), "end step with round.project"),

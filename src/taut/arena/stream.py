@@ -13,6 +13,7 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners.base import QUANTITIES, Learner
+from ..learners.protocols import uncovered
 from ..problem.domains import Domain
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
@@ -140,7 +141,7 @@ class Stream:
         if not isinstance(self.feedback, Bandit):
             return self.feedback
         offered = (Bandit(points=2), Bandit(points=1))
-        return next((one for one in offered if not learner.uncovered(one)), self.feedback)
+        return next((one for one in offered if not uncovered(learner, one)), self.feedback)
 
     @property
     def scale(self) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
 from ..play.simulate import simulate
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Interval", "compare"]
 
-Array = np.ndarray[Any, Any]
 
 SAME = 1e-12
 """Relative half-width up to which an interval is rounding: all seeds have the same value."""

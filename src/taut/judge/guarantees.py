@@ -14,6 +14,7 @@ from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
 from ..learners.bounds import tightening_cost
+from ..learners.protocols import uncovered
 from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
@@ -81,7 +82,7 @@ def under_feedback(
 ) -> Iterable[Guarantee]:
     """Return the guarantees that hold under this feedback (`None` is full information); if none
     does, the reason."""
-    why = "" if feedback is None else learner.uncovered(feedback)
+    why = "" if feedback is None else uncovered(learner, feedback)
     if feedback is None or not why:
         return found
     names = {one.quantity: None for one in found}
@@ -92,7 +93,7 @@ def coverage(learner: Learner, feedback: Feedback | None) -> tuple[str, ...]:
     """Say in one note whether guarantees cover this feedback; full information needs none."""
     if feedback is None:
         return ()
-    why = learner.uncovered(feedback)
+    why = uncovered(learner, feedback)
     told = f"No guarantee covers it: {why}." if why else "The guarantees cover it."
     return (f"Feedback: {feedback!r}. {told}",)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary
+from ..engine import Array
 from ..learners import QUANTITIES, Learner
 from ..learners.base import smallest
 from ..learners.registry import DEFAULT, as_learner
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["Rate", "Rates", "fit", "rates"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import require_jax
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, HalfSpace, Learner, Setting
 from ..learners.bounds import error_bound_from_slater
+from ..learners.protocols import Announced
 from ..learners.registry import DEFAULT
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
@@ -192,9 +193,7 @@ def recommend(
     if problem.announced is not None:
         why = "it does not enforce announced constraints"
         found = [
-            one
-            if one.learner and one.learner.heeds_announced
-            else Candidate(one.method, None, (), why)
+            one if isinstance(one.learner, Announced) else Candidate(one.method, None, (), why)
             for one in found
         ]
 

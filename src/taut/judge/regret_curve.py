@@ -3,12 +3,10 @@ rounds."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .. import arguments
-from ..engine import double_precision
+from ..engine import Array, double_precision
 from ..play.replay import revealed_data
 from ..problem.evaluation import loss_evaluation
 from ..problem.memory import steady
@@ -19,8 +17,6 @@ from .hindsight import Hindsight, hindsight
 from .hindsight.blocks import blocks
 
 __all__ = ["cumulative_regret", "losses_of"]
-
-Array = np.ndarray[Any, Any]
 
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:

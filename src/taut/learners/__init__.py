@@ -1,8 +1,8 @@
 """Methods. One file per family holds the update, the parameters from theory, the guarantees and the
 cards.
 
-Read `base` first (the contract), then `clipped_ogd` (an example), then `registry` (names); formulas
-are in `bounds`.
+Read `base` first (the contract), then `clipped_ogd` (an example), `protocols` (what a method may
+offer besides) and `registry` (names); formulas are in `bounds`.
 """
 
 from .averaged import Averaged

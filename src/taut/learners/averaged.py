@@ -40,6 +40,7 @@ from .bounds.averaged import LEFT_OVER
 from .card import Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace, sizes
+from .protocols import is_random, multiplier_of, seeded
 from .schedules import Constant, check_non_negative
 
 __all__ = ["Averaged", "AveragedState"]
@@ -197,11 +198,11 @@ class Averaged(Learner):
     @property
     def random(self) -> bool:
         """Whether the learner inside draws random numbers."""
-        return self.learner.random
+        return is_random(self.learner)
 
     def seeded(self, state: AveragedState, key: jax.Array) -> AveragedState:
         """Hand the key to the learner inside."""
-        inner = self.learner.seeded(state.inner, key)
+        inner = seeded(self.learner, state.inner, key)
         return state._replace(x=inner.x, inner=inner)
 
     def init(self, x1: jax.Array, count: int) -> AveragedState:
@@ -263,7 +264,7 @@ class Averaged(Learner):
 
     def multiplier(self, state: AveragedState, round: Round) -> jax.Array:
         """Return the multiplier of the learner inside for the true round."""
-        return self.learner.multiplier(state.inner._replace(x=state.x), round)
+        return multiplier_of(self.learner, state.inner._replace(x=state.x), round)
 
     # -- What is proven
     # ------------------------------------------------------------

@@ -22,10 +22,10 @@ from ..engine import register_dataclass
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
-from ..problem.feedback import Feedback
-from ..problem.rounds import FullInformation, Round
+from ..problem.rounds import Round
 from .bounds.moving import path_cost
 from .bounds.theorem import OutsideTheorem
+from .protocols import RequestFirst
 
 __all__ = [
     "BASE",
@@ -118,26 +118,17 @@ class Learner(ABC):
     constructors compute parameters from theory; plain construction takes them as given. Subclasses
     use the decorator `taut.learner_dataclass`.
 
-    In the usual protocol a decision is made before the round is revealed, so a learner has no
-    `decide`. A learner with `request_first = True` defines `decide`, which is called with the
-    revealed round before the decision is scored.
+    A learner may offer more, such as an answer to announced constraints: see `protocols.py`.
     """
 
     request_first: ClassVar[bool] = False
-    """Whether the round is revealed before the decision. Its card has the same flag."""
-    heeds_announced: ClassVar[bool] = False
-    """Whether `heed` moves a decision into constraints that are announced before it is played."""
-    steps_from_decision: ClassVar[bool] = False
-    """Whether the next decision is a step from `state.x`, whatever that is, so that another
-    decision can be put in its place."""
-    shows_infinity: ClassVar[bool] = False
-    """Whether the next decision is the projection of x_t plus multiples of all gradients, so that
-    an infinite gradient makes the step infinite or NaN. Simulations then check the step instead of
-    every gradient. A class with another `step` has to say so itself."""
+    """Whether the round is revealed before the decision. It is set for classes that have `decide`;
+    the card has the same flag."""
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         files.add_class(cls)
+        cls.request_first = issubclass(cls, RequestFirst)
         for name, value in list(vars(cls).items()):
             if (
                 isinstance(value, classmethod)
@@ -153,94 +144,6 @@ class Learner(ABC):
     @abstractmethod
     def step(self, state: Any, round: Round) -> Any:
         """Return the state for round t + 1, given what round t reveals."""
-
-    def decide(self, state: Any, round: Round) -> Any:
-        """Return the state with the decision for this round as `state.x`; only for learners with
-        `request_first = True`.
-
-        Their `step` must keep `state.x`, because the next decision is made when the next request is
-        seen.
-        """
-        raise TypeError(f"{type(self).__name__} makes its decisions before a round is revealed")
-
-    @classmethod
-    def step_shows_infinity(cls) -> bool:
-        """Return `shows_infinity` as said by the class that defines `step`."""
-        owner = next(kind for kind in cls.__mro__ if "step" in vars(kind))
-        return bool(vars(owner).get("shows_infinity", False))
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether several seeds take less time side by side, in vector instructions, than one after
-        the other.
-
-        They take more if the number of steps of a round depends on its numbers: side by side, all
-        seeds take as many steps as the slowest.
-        """
-        return True
-
-    @property
-    def random(self) -> bool:
-        """Whether the learner draws random numbers, so that `seeded` is called with a random key
-        before round 1."""
-        return False
-
-    def seeded(self, state: Any, key: jax.Array) -> Any:
-        """Return the state before round 1 with the random key of one seed; only for learners with
-        `random = True`."""
-        return state
-
-    # Under delayed feedback a round is sent when it was played and arrives later, or never within
-    # the run.
-
-    def send(self, state: Any) -> tuple[Any, jax.Array]:
-        """Return the state after a decision was played whose round will arrive later, and a tag for
-        the round."""
-        return state, jnp.zeros((), jnp.int32)
-
-    def arrived(self, state: Any, round: Round, tag: jax.Array) -> Any:
-        """Return the state after a delayed round arrived. By default a step is taken with it."""
-        return self.step(state, round)
-
-    def advance(self, state: Any) -> Any:
-        """Return the state at the end of a round, after all arrivals, with the next decision as
-        `state.x`."""
-        return state
-
-    def points(self, state: Any) -> tuple[jax.Array, ...]:
-        """Return the points that are played and scored in the round: `state.x`, unless a learner
-        plays several."""
-        return (state.x,)
-
-    def uncovered(self, feedback: Feedback) -> str:
-        """Say why the guarantees do not hold under this feedback; empty if they do.
-
-        By default guarantees cover full information only.
-        """
-        return f"the guarantees of {type(self).__name__} are proven for full information only"
-
-    def heed(self, state: Any, round: FullInformation) -> Any:
-        """Return the state with a decision that satisfies announced constraints; only with
-        `heeds_announced = True`.
-
-        The round's constraints are the announced ones; its loss is not known yet. If the problem
-        depends on the previous decision, `round.data.previous` is it.
-        """
-        raise TypeError(f"{type(self).__name__} does not look at announced constraints")
-
-    def moved(self, state: Any, x: jax.Array) -> Any:
-        """Return the state as if `x` had been the decision; `step` then goes on from there."""
-        if not self.steps_from_decision:
-            raise TypeError(
-                f"played: {type(self).__name__} does not go on from a decision that is not its "
-                "own; expected a learner whose next decision is a step from the last one, such "
-                "as half-space"
-            )
-        return state._replace(x=x)
-
-    def multiplier(self, state: Any, round: Round) -> jax.Array:
-        """Return lambda_t, one entry per constraint; zero for a learner that has none."""
-        return jnp.zeros_like(round.constraints(state.x).values)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield one entry per theorem and quantity: a number with its assumptions, or the reason

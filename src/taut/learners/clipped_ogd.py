@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from . import bounds
 from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
 from .doubling import Doubling
+from .protocols import StepsFromDecision
 from .schedules import (
     Constant,
     Inverse,
@@ -44,7 +45,7 @@ RULES = ("scale-aware", "paper", "bound-optimal")
 
 
 @learner_dataclass
-class ClippedOGD(Learner):
+class ClippedOGD(StepsFromDecision, Learner):
     r"""Take a gradient step of the loss, and a step of the clipped constraints whose length does
     not depend on it.
 
@@ -68,9 +69,6 @@ class ClippedOGD(Learner):
     >>> taut.ClippedOGD.tuned(known, horizon=20_000)
     ClippedOGD(eta=Constant(value=0.005), sigma=4.000000000000001)
     """
-
-    steps_from_decision: ClassVar[bool] = True
-    shows_infinity: ClassVar[bool] = True
 
     eta: Schedule | Any
     sigma: Any

@@ -11,7 +11,7 @@ played on `taut.max_of(problem)` of several constraints.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from ..problem.rounds import Round
 from .base import Learner, State, first_round, learner_dataclass
 from .card import Card
 from .half_space.method import sizes
+from .protocols import StepsFromDecision
 from .schedules import check_positive
 
 __all__ = ["CVVPro"]
@@ -34,7 +35,7 @@ PASSES = 200
 
 
 @learner_dataclass
-class CVVPro(Learner):
+class CVVPro(StepsFromDecision, Learner):
     r"""x_{t+1} = Pi_B( projection of x_t - eta_t df_t(x_t) onto the velocity constraints of all
     violated rows ).
 
@@ -51,8 +52,6 @@ class CVVPro(Learner):
     >>> taut.learner("cvv-pro", taut.Constants(radius=1.0, loss_lipschitz=1.0))
     CVVPro(rate=1.0)
     """
-
-    steps_from_decision: ClassVar[bool] = True
 
     rate: Any
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from ..problem.rounds import Round
 from .base import Guarantee, Learner, Setting, learner_dataclass
 from .card import Card, Growth
 from .half_space.method import HalfSpace
+from .protocols import is_random, multiplier_of, seeded
 
 __all__ = ["CopiesState", "DelayTolerant"]
 
@@ -89,11 +91,12 @@ class DelayTolerant(Learner):
     @property
     def random(self) -> bool:
         """Whether the copies draw random numbers."""
-        return self.learner.random
+        return is_random(self.learner)
 
     def seeded(self, state: CopiesState, key: jax.Array) -> CopiesState:
         """Give every copy a key of its own."""
-        copies = jax.vmap(self.learner.seeded)(state.copies, jax.random.split(key, self.delay + 1))
+        keys = jax.random.split(key, self.delay + 1)
+        copies = jax.vmap(partial(seeded, self.learner))(state.copies, keys)
         return state._replace(copies=copies, x=copies.x[0])
 
     def init(self, x1: jax.Array, count: int) -> CopiesState:
@@ -143,7 +146,8 @@ class DelayTolerant(Learner):
 
     def multiplier(self, state: CopiesState, round: Round) -> jax.Array:
         """Return the multiplier of the copy that plays."""
-        return self.learner.multiplier(self._copy(state, state.playing)._replace(x=state.x), round)
+        copy = self._copy(state, state.playing)._replace(x=state.x)
+        return multiplier_of(self.learner, copy, round)
 
     def uncovered(self, feedback: Feedback) -> str:
         """Delays are covered up to the longest one."""

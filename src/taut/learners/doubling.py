@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
+from ..engine import Array
 from ..problem.rounds import Round
 from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
+from .protocols import multiplier_of
 
 __all__ = ["Doubling", "Epoch"]
 
-Array = np.ndarray[Any, Any]
 LONGEST = 31
 """Rounds are counted in 32 bits."""
 
@@ -201,7 +202,7 @@ class Doubling(Learner):
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""
-        return self.at(state.epoch).multiplier(_playing(state), round)
+        return multiplier_of(self.at(state.epoch), _playing(state), round)
 
 
 def _unpack_epochs(packed: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,14 @@ from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
 from .card import Card, Growth
+from .protocols import StepsFromDecision
 from .schedules import check_positive
 
 __all__ = ["DriftPlusPenalty"]
 
 
 @learner_dataclass
-class DriftPlusPenalty(Learner):
+class DriftPlusPenalty(StepsFromDecision, Learner):
     r"""Minimise the linear models of loss and constraints, weighted by queues, plus a proximal
     term.
 
@@ -49,9 +50,6 @@ class DriftPlusPenalty(Learner):
     >>> taut.DriftPlusPenalty.tuned(taut.Constants(), horizon=10_000)
     DriftPlusPenalty(penalty=100.0, proximity=10000.0)
     """
-
-    steps_from_decision: ClassVar[bool] = True
-    shows_infinity: ClassVar[bool] = True
 
     penalty: Any
     proximity: Any

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,8 +76,6 @@ class DualMirror(Learner):
     [0.0, 1.0, 0.0]
     >>> player.observe()
     """
-
-    request_first: ClassVar[bool] = True
 
     eta: Any
     horizon: Any

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 import jax
 
@@ -27,13 +26,14 @@ from .base import (
     learner_dataclass,
 )
 from .card import Card, Growth
+from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
 __all__ = ["ProjectedOGD"]
 
 
 @learner_dataclass
-class ProjectedOGD(Learner):
+class ProjectedOGD(StepsFromDecision, Learner):
     r"""Take a gradient step and project onto the feasible set S, exactly.
 
         x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
@@ -53,8 +53,6 @@ class ProjectedOGD(Learner):
     >>> taut.ProjectedOGD.zinkevich(known, taut.L1Ball(1.0, shape=2)).eta
     InverseRoot(scale=2.0, shift=0.0)
     """
-
-    steps_from_decision: ClassVar[bool] = True
 
     eta: Schedule
     feasible: Domain

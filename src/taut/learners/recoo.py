@@ -11,7 +11,7 @@ and then projects.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from .base import Learner, first_round, learner_dataclass
 from .card import Card
 from .half_space.cuts import first_largest
 from .half_space.method import sizes
+from .protocols import StepsFromDecision
 from .schedules import check_positive
 
 __all__ = ["Recoo", "RecooState"]
@@ -42,7 +43,7 @@ class RecooState(NamedTuple):
 
 
 @learner_dataclass
-class Recoo(Learner):
+class Recoo(StepsFromDecision, Learner):
     r"""A half-space step that is capped by Q_t gamma_t / (2 alpha_t).
 
     No guarantee is stated: the published proof needs the constraint itself, not its linear model,
@@ -59,8 +60,6 @@ class Recoo(Learner):
     >>> taut.learner("recoo", taut.Constants(radius=1.0, loss_lipschitz=1.0))
     Recoo(scale=1.0)
     """
-
-    steps_from_decision: ClassVar[bool] = True
 
     scale: Any
 

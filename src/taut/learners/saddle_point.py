@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,14 @@ from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
 from .card import STRONG, Card, Growth
+from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, as_schedule, power
 
 __all__ = ["SaddlePoint"]
 
 
 @learner_dataclass
-class SaddlePoint(Learner):
+class SaddlePoint(StepsFromDecision, Learner):
     r"""Take a gradient step of the decision and one of the multiplier, both at once.
 
         x <- Pi_B( x - eta_t (df + lambda dg) )
@@ -56,9 +57,6 @@ class SaddlePoint(Learner):
     >>> taut.SaddlePoint.jenatton(known).theta
     InverseRoot(scale=6.0, shift=0.0)
     """
-
-    steps_from_decision: ClassVar[bool] = True
-    shows_infinity: ClassVar[bool] = True
 
     eta: Schedule
     mu: Schedule

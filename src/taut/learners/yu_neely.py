@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,8 +64,6 @@ class YuNeely(Learner):
     >>> taut.learner("yu-neely", known, horizon=16)
     YuNeely(gain=2.0, proximity=4.0, norm=1.0)
     """
-
-    shows_infinity: ClassVar[bool] = True
 
     gain: Any
     proximity: Any

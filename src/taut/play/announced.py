@@ -9,6 +9,7 @@ import jax
 from .. import arguments
 from ..engine import default_float
 from ..learners import Learner
+from ..learners.protocols import Announced
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream
@@ -38,7 +39,7 @@ def check_announced(
             "information, for which alone it is proven what enforcing them does"
         )
     for learner in learners:
-        if not learner.heeds_announced:
+        if not isinstance(learner, Announced):
             raise TypeError(
                 f"learner: {type(learner).__name__} fixes its decision before it sees announced "
                 "constraints; expected a learner that enforces them, such as half-space, or a "

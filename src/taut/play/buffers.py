@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from ..engine import Array
+
 __all__ = ["BUFFERS", "Staging", "aligned", "is_aligned"]
 
 ALIGNMENT = 64
 KEPT = 64 * 2**20
 """At most so many bytes are kept between simulations: enough for two chunks in each of four
 threads."""
-Array = np.ndarray[Any, Any]
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Array:

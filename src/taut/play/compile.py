@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from ..learners import Learner
+from ..learners.protocols import side_by_side
 from ..problem.domains import Domain
 from ..problem.programs import Programs
 from .passes import Pass, RoundFacts, suitable
@@ -32,7 +33,7 @@ def facts_of(learner: Learner, domain: Domain, seeds: int) -> RoundFacts:
         size *= length
     return RoundFacts(
         learner=type(learner),
-        side_by_side=learner.side_by_side,
+        side_by_side=side_by_side(learner),
         size=size,
         seeds=seeds,
         domain=type(domain),

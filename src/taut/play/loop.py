@@ -19,6 +19,7 @@ from jax import lax
 
 from ..engine import register_dataclass
 from ..learners import Learner
+from ..learners.protocols import multiplier_of, side_by_side
 from .round import Game, GameState, Played, announce, init, reveal
 
 __all__ = ["RECORDS", "Inputs", "Record", "Shape", "Span", "begin_all", "play_chunk"]
@@ -43,9 +44,9 @@ RECORDS = {
     "excess": Record(lambda played, z, proposed: jnp.max(played.excess), thinned=False),
     "decisions": Record(lambda played, z, proposed: played.state.x, thinned=True),
     "multipliers": Record(
-        lambda played, z, proposed: played.learner.multiplier(played.state, played.round).astype(
-            played.state.x.dtype
-        ),
+        lambda played, z, proposed: multiplier_of(
+            played.learner, played.state, played.round
+        ).astype(played.state.x.dtype),
         thinned=True,
     ),
     "data": Record(lambda played, z, proposed: z, thinned=False),
@@ -127,7 +128,7 @@ def play_chunk(
     given = state._replace(totals=first.totals, faults=first.faults)
     begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
     learners, seeds = (1, 1)
-    if inputs.learner.side_by_side:
+    if side_by_side(inputs.learner):
         learners, seeds = _side_by_side(shape, math.prod(inputs.game.domain.shape))
 
     def some_learners(swept: bool, learner: Learner, state: GameState) -> Any:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..learners import Learner
+from ..learners.protocols import is_random
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
@@ -103,7 +104,7 @@ def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:
 
 def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:
     """Return the random keys of a run that is played again, if anything is drawn."""
-    if not stream.reacts and not through(learner, run.feedback).random:
+    if not stream.reacts and not is_random(through(learner, run.feedback)):
         return None
     if run.key is None:
         raise ValueError(

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from ..engine import register_dataclass
 from ..learners import Learner
+from ..learners.protocols import Announced, RequestFirst, points_of, seeded
 from ..problem.constraints import Constraints, Linearisation
 from ..problem.domains import Domain
 from ..problem.problem import Problem
@@ -178,8 +179,8 @@ def init(
         adversary: the adversary's state before round 1, if it has one.
     """
     begun = learner.init(x1, counts[0])
-    if key is not None and learner.random:
-        begun = learner.seeded(begun, key)
+    if key is not None:
+        begun = seeded(learner, begun, key)
     return GameState(
         learner=begun,
         totals=ChunkTotals.zero(counts[1], x1.dtype),
@@ -197,6 +198,7 @@ def announce(learner: Learner, game: Game, state: GameState, z: Any) -> GameStat
         return state
     data = z if state.previous is None or not game.previous[0] else RoundData(z, state.previous)
     round = FullInformation(_unknown_loss, game.announced, game.domain, data)
+    assert isinstance(learner, Announced)  # others were refused before
     return state._replace(learner=learner.heed(state.learner, round))
 
 
@@ -226,13 +228,13 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round) -> tup
     """Let a learner take its step, and score its decision. Returns both, and the learner's state
     after the round.
 
-    A learner with `request_first = True` sees the round before its decision; no other learner is
-    asked to decide here. Bandit learners play several points, which count together as one decision.
+    A learner with `decide` sees the round before its decision; no other learner is asked to decide
+    here. Bandit learners play several points, which count together as one decision.
     """
-    if learner.request_first:
+    if isinstance(learner, RequestFirst):
         state = learner.decide(state, round)
     after = learner.step(state, round)
-    points = learner.points(state)
+    points = points_of(learner, state)
     losses = [scored.loss(point) for point in points]
     values = [scored.constraints(point).values for point in points]
     loss, excess = losses[0], values[0]

@@ -17,6 +17,7 @@ import numpy as np
 from .. import arguments
 from ..engine import first_key, random_key, require_jax
 from ..learners import Learner
+from ..learners.protocols import is_random
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
@@ -205,7 +206,7 @@ def _prepared(
         record=kept,
         every=every,
         first=first,
-        random_keys=random_keys(key, source, through(learners[0], feedback).random),
+        random_keys=random_keys(key, source, is_random(through(learners[0], feedback))),
         chunk=chunk,
     )
 

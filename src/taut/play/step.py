@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from ..engine import first_key
 from ..learners import Learner
+from ..learners.protocols import is_random
 from ..problem.compatibility import count_constraints, first_decision
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
@@ -77,7 +78,7 @@ def init(
         Game.of(problem),
         first,
         _counts(problem, first, z),
-        (first_key() if key is None else key) if ready.random else None,
+        (first_key() if key is None else key) if is_random(ready) else None,
         shared_start(problem, None, first),
     )
 

@@ -7,11 +7,22 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from .. import arguments
 from ..engine import first_key, wrapped_key
 from ..learners import Guarantee, Learner, Setting, learner_dataclass
 from ..learners.base import first_round
+from ..learners.protocols import (
+    Delayed,
+    is_random,
+    moved,
+    multiplier_of,
+    points_of,
+    seeded,
+    side_by_side,
+    uncovered,
+)
 from ..problem.feedback import Feedback
 from ..problem.rounds import Round
 
@@ -35,6 +46,37 @@ class FeedbackState(NamedTuple):
     """The random key of the seed, as numbers."""
 
 
+class Receiver(NamedTuple):
+    """A learner as feedback sees it: it has an answer to all that feedback may ask."""
+
+    learner: Learner
+
+    def step(self, state: Any, round: Round) -> Any:
+        """Return the state after a step with what the feedback shows of a round."""
+        return self.learner.step(state, round)
+
+    def points(self, state: Any) -> tuple[jax.Array, ...]:
+        """Return the points that are played in the round."""
+        return points_of(self.learner, state)
+
+    def send(self, state: Any) -> tuple[Any, jax.Array]:
+        """Return the state after a decision was played whose round will arrive later, and a tag for
+        the round."""
+        if isinstance(self.learner, Delayed):
+            return self.learner.send(state)
+        return state, jnp.zeros((), jnp.int32)
+
+    def arrived(self, state: Any, round: Round, tag: jax.Array) -> Any:
+        """Return the state after a delayed round arrived. By default a step is taken with it."""
+        if isinstance(self.learner, Delayed):
+            return self.learner.arrived(state, round, tag)
+        return self.learner.step(state, round)
+
+    def advance(self, state: Any) -> Any:
+        """Return the state at the end of a round, after all arrivals."""
+        return self.learner.advance(state) if isinstance(self.learner, Delayed) else state
+
+
 @learner_dataclass
 class WithFeedback(Learner):
     """A learner together with the feedback through which it sees rounds."""
@@ -45,12 +87,12 @@ class WithFeedback(Learner):
     @property
     def random(self) -> bool:
         """Whether learner or feedback draw random numbers."""
-        return self.feedback.random or self.learner.random
+        return self.feedback.random or is_random(self.learner)
 
     @property
     def side_by_side(self) -> bool:
         """As the learner."""
-        return self.learner.side_by_side
+        return side_by_side(self.learner)
 
     def init(self, x1: jax.Array, count: int) -> FeedbackState:
         """Begin with the state of the learner, and with a key that `seeded` replaces."""
@@ -60,9 +102,7 @@ class WithFeedback(Learner):
 
     def seeded(self, state: FeedbackState, key: jax.Array) -> FeedbackState:
         """Take the random key of one seed."""
-        inner = state.inner
-        if self.learner.random:
-            inner = self.learner.seeded(inner, jax.random.fold_in(key, LEARNER))
+        inner = seeded(self.learner, state.inner, jax.random.fold_in(key, LEARNER))
         own = jax.random.key_data(jax.random.fold_in(key, FEEDBACK))
         return state._replace(x=inner.x, inner=inner, key=own)
 
@@ -70,21 +110,21 @@ class WithFeedback(Learner):
         """Let the learner take its steps with what the feedback shows of the round."""
         key = jax.random.fold_in(wrapped_key(state.key), state.t)
         inner, memory = self.feedback.deliver(
-            self.learner, self._playing(state), state.memory, round, key, state.t
+            Receiver(self.learner), self._playing(state), state.memory, round, key, state.t
         )
         return FeedbackState(inner.x, state.t + 1, inner, memory, state.key)
 
     def moved(self, state: FeedbackState, x: jax.Array) -> FeedbackState:
         """Let the learner go on from another decision, if it can."""
-        return state._replace(x=x, inner=self.learner.moved(state.inner, x))
+        return state._replace(x=x, inner=moved(self.learner, state.inner, x))
 
     def points(self, state: FeedbackState) -> tuple[jax.Array, ...]:
         """Return the points that the learner plays."""
-        return self.learner.points(self._playing(state))
+        return points_of(self.learner, self._playing(state))
 
     def multiplier(self, state: FeedbackState, round: Round) -> jax.Array:
         """Return the multiplier that the learner would have with the true round."""
-        return self.learner.multiplier(self._playing(state), round)
+        return multiplier_of(self.learner, self._playing(state), round)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield the guarantees of the learner; the certificate knows whether they cover the
@@ -112,7 +152,7 @@ def check_covered(learner: Learner, feedback: Feedback | None, unproven: bool) -
             f"feedback: got {feedback!r}; expected full information, because "
             f"{type(learner).__name__} sees a round before its decision"
         )
-    why = "" if unproven else learner.uncovered(feedback)
+    why = "" if unproven else uncovered(learner, feedback)
     if why:
         raise ValueError(
             f"feedback: {why}; got {feedback!r}. Use a learner whose card names this feedback "

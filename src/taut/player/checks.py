@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from ..play.announced import check_announced_count
 from ..play.round import FAULTS
 from ..problem.compatibility import count_constraints
@@ -14,8 +15,6 @@ from ..problem.problem import Problem
 from .data_types import DataTypes
 
 __all__ = ["checked_data", "checked_measurements", "number_of_constraints", "refuse"]
-
-Array = np.ndarray[Any, Any]
 
 
 def number_of_constraints(problem: Problem, given: int | None) -> int:

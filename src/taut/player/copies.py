@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import Array
 from ..learners import Learner
 from ..play.with_feedback import through
 from ..problem.feedback import Feedback
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from .player import Player
 
 __all__ = ["revived", "unpickled"]
-
-Array = np.ndarray[Any, Any]
 
 
 def unpickled(

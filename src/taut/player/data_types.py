@@ -12,7 +12,6 @@ from ..problem.compatibility import cast_data
 
 __all__ = ["DataTypes"]
 
-Array = np.ndarray[Any, Any]
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 

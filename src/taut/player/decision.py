@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from ..play.announced import announced_needs_data
 from ..problem.compatibility import cast_data
 from ..problem.problem import Problem
@@ -18,7 +19,6 @@ from .steps import Steps, heeded_step, moved_step
 
 __all__ = ["RoundDecision"]
 
-Array = np.ndarray[Any, Any]
 Begun = tuple[Any, Array]
 """A state as arrays, and its first array in NumPy: the header, which contains the decision."""
 

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import Array
 from ..problem.rounds import MeasuredRound, Round
 
 __all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "RunningExtremes", "round_extremes"]
 
-Array = np.ndarray[Any, Any]
 NAMES = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
 """What is compared with the constants of the same names."""
 COLUMNS = (*NAMES, "constraint_slope")

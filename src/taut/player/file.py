@@ -14,14 +14,13 @@ import jax
 import numpy as np
 
 from .. import arguments, files
-from ..engine import VERSION
+from ..engine import VERSION, Array
 from ..learners import Learner
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 
 __all__ = ["FORMAT", "as_arrays", "as_parts", "check_size", "header", "read", "saved_feedback"]
 
-Array = np.ndarray[Any, Any]
 FORMAT = 3
 READABLE = (1, 2, FORMAT)
 PARTS = ("state", "totals", "history", "extremes")

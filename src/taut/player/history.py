@@ -3,13 +3,12 @@ memory."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from ..engine import Array
 
 __all__ = ["History"]
 
-Array = np.ndarray[Any, Any]
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""
 NUMBERS = 2**19

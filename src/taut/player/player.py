@@ -14,8 +14,9 @@ import numpy as np
 
 from .. import arguments, files
 from ..display import Displayed, Summary
-from ..engine import first_key, random_key, require_jax
+from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Learner
+from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..play.announced import check_announced, count_announced
 from ..play.packing import Packing, as_arrays
@@ -44,7 +45,6 @@ __all__ = ["Player"]
 
 LOG = logging.getLogger(__name__)
 
-Array = np.ndarray[Any, Any]
 _unpickled = unpickled  # its name in pickles of earlier versions
 
 
@@ -119,10 +119,9 @@ class Player(Displayed):
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
         ready = as_arrays(through(learner, self.feedback), self._dtype)
         begun = ready.init(first, self._learned)
-        if ready.random:
-            begun = ready.seeded(
-                begun, first_key() if key is None else random_key("key", key, usual=True)
-            )
+        if is_random(ready):
+            own = first_key() if key is None else random_key("key", key, usual=True)
+            begun = seeded(ready, begun, own)
         state, fixed = (begun, shared_start(problem, None, first)), (Game.of(problem), ready)
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
         self._layout = Layout(
@@ -177,9 +176,8 @@ class Player(Displayed):
         bandit learner plays."""
         with self._lock:
             state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
-        return np.stack(
-            [np.asarray(point) for point in through(self.learner, self.feedback).points(state)]
-        )
+        points = points_of(through(self.learner, self.feedback), state)
+        return np.stack([np.asarray(point) for point in points])
 
     @property
     def totals(self) -> Totals:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ..learners import Learner
+from ..learners.protocols import moved
 from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
 from ..play.round import Game, GameState, announce, fault, play_round, reveal
@@ -149,7 +150,7 @@ def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, x) -> *state: put another decision in the place of the learner's."""
     *given, x = arrays
     _, learner, state = layout.unpack(tuple(given))
-    return _unplayed(layout, state._replace(learner=learner.moved(state.learner, x)))
+    return _unplayed(layout, state._replace(learner=moved(learner, state.learner, x)))
 
 
 def _unplayed(layout: Layout, state: GameState) -> tuple[jax.Array, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from ..runs.frames import coordinates
 from .style import BOUND, FAMILIES, axes_for, curve, styled
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_player", "plot_run"]
 
-Array = np.ndarray[Any, Any]
 POINTS = 400
 """Points of a curve; more would not be seen."""
 LINES = 10

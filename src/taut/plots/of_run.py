@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from ..runs.run import Run
 from .style import BOUND, FAMILIES, curve, label_panels, legend_below, new_figure, styled
 
@@ -22,7 +23,6 @@ __all__ = ["draw_runs", "run_figure"]
 POINTS = 400
 WRITTEN = 5
 """Bounds that are written into a panel at most."""
-Array = np.ndarray[Any, Any]
 _KINDS = {"ClippedOGD": "clipped", "SaddlePoint": "ogd"}
 
 
@@ -145,12 +145,12 @@ def _bound(axes: Axes, bound: float, reach: float, colour: Any, several: bool) -
         axes.text(*where, text, transform=axes.transAxes, va="top", color=colour, fontsize=7.5)
 
 
-def _recorded(run: Run, name: str) -> np.ndarray[Any, Any]:
+def _recorded(run: Run, name: str) -> Array:
     if run.swept:
         raise TypeError(
             "runs: got a sweep of learners; expected one run, run[i], or several by label"
         )
-    value: np.ndarray[Any, Any] | None = getattr(run, name)
+    value: Array | None = getattr(run, name)
     if value is None:
         raise ValueError(
             f'runs: got a run without "{name}"; expected simulate(..., record=("loss", "excess"))'

@@ -29,7 +29,6 @@ __all__ = [
     "styled",
 ]
 
-Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 

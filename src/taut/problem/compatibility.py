@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import default_float
+from ..engine import Array, default_float
 from .domains import Domain
 from .domains.support import centre_of
 from .problem import Problem
@@ -110,7 +110,7 @@ def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
     )
 
 
-def cast_data(name: str, data: Any, floating: Any) -> np.ndarray[Any, Any]:
+def cast_data(name: str, data: Any, floating: Any) -> Array:
     """Cast data to the type in which they are used. Whole numbers that do not fit are refused, not
     wrapped around."""
     array = arguments.as_array(name, data)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary, number
-from ..engine import default_float, notice_precision, random_key
+from ..engine import Array, default_float, notice_precision, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
@@ -77,7 +77,7 @@ class Problem(Displayed):
     previous: bool = False
     """Whether loss and constraints depend on the previous decision; their data are then
     `RoundData(z, previous)`."""
-    start: np.ndarray[Any, Any] | None = None
+    start: Array | None = None
     """The decision before round 1, for a problem that depends on it; by default the first
     decision."""
     announced: Constraints | None = None
@@ -233,7 +233,7 @@ class Problem(Displayed):
         hold on the whole domain and are therefore not played."""
         return self
 
-    def present(self, decision: np.ndarray[Any, Any]) -> Any:
+    def present(self, decision: Array) -> Any:
         """Convert a decision for the user. Models written in CVXPY name its parts."""
         return decision
 
@@ -446,7 +446,7 @@ def _check_loss(loss: Any, previous: bool) -> int:
     return 2
 
 
-def _start(domain: Domain, previous: bool, start: Any) -> np.ndarray[Any, Any] | None:
+def _start(domain: Domain, previous: bool, start: Any) -> Array | None:
     """Check the decision before round 1."""
     if start is None:
         return None

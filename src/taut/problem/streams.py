@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 
 __all__ = [
     "Adversary",
@@ -286,11 +287,11 @@ def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
     return Arrays(data, horizon or rounds, seeds or 1, seeds is not None)
 
 
-def _as_array(value: Any) -> np.ndarray[Any, Any]:
+def _as_array(value: Any) -> Array:
     return arguments.as_array("stream", value)
 
 
-def _check_numbers(what: str, leaf: np.ndarray[Any, Any], path: str) -> None:
+def _check_numbers(what: str, leaf: Array, path: str) -> None:
     if leaf.dtype.kind not in "fiub":
         mend = ". Convert them with .astype(float)" if leaf.dtype.kind in "OUS" else ""
         raise TypeError(f"{what} values of type {leaf.dtype}{path}; expected real numbers{mend}")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_order", "index_of", "plain", "warn_of_decreasing_times"]
+from ..engine import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["check_order", "index_of", "plain", "warn_of_decreasing_times"]
 
 
 def plain(data: Any, names: Collection[str] = ()) -> Any:

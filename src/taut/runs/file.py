@@ -17,6 +17,7 @@ import numpy as np
 from .. import arguments, files, storage
 from ..engine import Array, wrapped_key
 from ..learners import Learner
+from ..learners.protocols import is_random
 from ..problem.feedback import Feedback
 from . import labels
 from .totals import Totals
@@ -53,7 +54,7 @@ def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) ->
     """Return the entries that describe the feedback, and the keys of random numbers that it or the
     learner drew."""
     found = {} if feedback is None else {"feedback": files.pack(feedback)}
-    if key is not None and (learner.random or feedback is not None):
+    if key is not None and (is_random(learner) or feedback is not None):
         found["key"] = np.asarray(jax.random.key_data(key)).tolist()
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from .totals import Totals
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["coordinates", "run_frame"]
 
-Array = np.ndarray[Any, Any]
 KINDS = ("rounds", "decisions", "multipliers", "totals")
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine import Array
+
 if TYPE_CHECKING:
     import xarray
 
@@ -16,7 +18,6 @@ __all__ = ["add", "header", "read", "write"]
 
 INDEX = "round_index"
 """The variable of a file that holds the index of the rounds."""
-Array = np.ndarray[Any, Any]
 
 
 def add(run: Run, data: xarray.Dataset) -> xarray.Dataset:

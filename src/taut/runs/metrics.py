@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import arguments
+from ..engine import Array
 from .run import Run
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "violation",
 ]
 
-Array = np.ndarray[Any, Any]
 Prefix = int | Sequence[int] | None
 
 

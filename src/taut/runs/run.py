@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..display import Displayed, Grid, Summary, brief, number
+from ..engine import Array
 from ..learners import Learner
 from . import file as run_file
 from . import labels
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Totals"]
 
-Array = np.ndarray[Any, Any]
 RECORDS = run_file.RECORDS
 
 

@@ -12,13 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..engine import default_float, register_dataclass
+from ..engine import Array, default_float, register_dataclass
 
 __all__ = ["BLOCK", "ChunkTotals", "RunningTotals", "Sum", "Terms", "Totals", "round_terms"]
 
 BLOCK = 256
 """Rounds that a live player buffers before they are added."""
-Array = np.ndarray[Any, Any]
 
 
 class Terms(NamedTuple):

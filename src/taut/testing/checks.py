@@ -19,7 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import files
+from ..engine import Array
 from ..learners import Card, Learner
+from ..learners.protocols import is_random, points_of
 from ..play.compile import count_compiled
 from ..play.simulate import simulate
 from ..player.player import Player
@@ -46,11 +48,9 @@ from .playing import (
 )
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
 from .requirements import decisions_of, require, require_close, require_equal
-from .slope_checks import check_infinite_slopes_are_noticed
 
 __all__ = ["Check", "checks_for"]
 
-Array = np.ndarray[Any, Any]
 Check = Callable[[Card, Sequence[KnownProblem]], None]
 
 _FREE = Ball(1e6, shape=2)
@@ -75,7 +75,6 @@ def checks_for(card: Card) -> Iterator[Check]:
         check_stays_in_domain,
         check_compiles_once,
         check_float32,
-        check_infinite_slopes_are_noticed,
         check_schedule_matters,
         check_constraint_matters,
         check_assumptions_are_known,
@@ -271,7 +270,7 @@ def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool
     def step(state: Any, z: Any) -> Any:
         round: Any = _CountedRound(problem.round(z))
         after = learner.step(state, round)
-        played = learner.points(state)
+        played = points_of(learner, state)
         found.append((round.calls, all(any(x is point for point in played) for x in round.asked)))
         return after
 
@@ -302,7 +301,7 @@ def check_seeds_are_independent(card: Card, problems: Sequence[KnownProblem]) ->
     """The decisions of a seed depend on the data of that seed alone."""
     for known in problems[:2]:
         run = shared_run(card, known)
-        if tuned(card, known).random:
+        if is_random(tuned(card, known)):
             continue  # its decisions depend on the seed's random key too
         repeated = jax.tree.map(lambda a: np.repeat(a[1:2], SEEDS, axis=0), shared_stream(known))
         alone = play(card, known, data=repeated)
@@ -392,7 +391,8 @@ def check_stays_in_domain(card: Card, problems: Sequence[KnownProblem]) -> None:
             f"every decision must lie in {inside!r}: end step with round.project",
         )
         require(
-            tuned(card, known).random or np.all(np.ptp(np.asarray(decisions)[:, 0], axis=0) == 0),
+            is_random(tuned(card, known))
+            or np.all(np.ptp(np.asarray(decisions)[:, 0], axis=0) == 0),
             "the first decision must not depend on the seed",
         )
 
@@ -450,7 +450,7 @@ def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
         require(
             getattr(run, name).dtype == np.float32, f"a game in 32 bits must keep {name} in 32 bits"
         )
-    if tuned(card, known).random:
+    if is_random(tuned(card, known)):
         return  # random numbers in 32 bits are other numbers
     early = slice(0, 20)  # later, rounding may decide between two equally good subgradients
     require_close(

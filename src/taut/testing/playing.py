@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import Array
 from ..learners import LEARNERS, Card, Learner
 from ..play.simulate import simulate
 from ..problem.problem import Problem
@@ -37,7 +38,6 @@ __all__ = [
     "tuned",
 ]
 
-Array = np.ndarray[Any, Any]
 CHUNK = 128
 """All horizons up to this one share a compiled program."""
 RECORD = ("decisions", "multipliers")

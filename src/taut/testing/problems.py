@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import Array
 from ..problem.constants import Constants
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.problem import Problem
@@ -24,7 +25,6 @@ from ..problem.transforms import Tightened
 
 __all__ = ["PROBLEMS", "KnownProblem"]
 
-Array = np.ndarray[Any, Any]
 
 ROUNDS, SEEDS = 120, 3
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine import Array
 from ..runs.run import Run
 
 __all__ = ["decisions_of", "require", "require_close", "require_equal"]
@@ -32,7 +33,7 @@ def require_close(a: Any, b: Any, sentence: str, rtol: float = 0.0, atol: float 
     )
 
 
-def decisions_of(run: Run) -> np.ndarray[Any, Any]:
+def decisions_of(run: Run) -> Array:
     """Return the decisions of a run that recorded them."""
     assert run.decisions is not None
     return run.decisions

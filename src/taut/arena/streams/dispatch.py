@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
@@ -108,11 +108,11 @@ def _excess(slope: float, cap_only: bool) -> Callable[[jax.Array], jax.Array]:
 
 
 @cache
-def _demand_series() -> np.ndarray[Any, Any]:
+def _demand_series() -> Array:
     return _demand.rescaled(_demand.packaged(), DEFAULT.mean_demand)
 
 
-def _rounds(seed: int, rounds: int) -> np.ndarray[Any, Any]:
+def _rounds(seed: int, rounds: int) -> Array:
     return _demand_series()[:rounds]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem
@@ -68,13 +68,13 @@ def _excess(x: jax.Array) -> tuple[jax.Array, ...]:
     return rows - 1, 1 - rows, columns - 1, 1 - columns, -x
 
 
-def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
+def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> Array:
     """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i
     of Y_t."""
     return np.stack([_permutations(size, s, rounds, seed) for s in range(seeds)])
 
 
-def _permutations(size: int, stream: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
+def _permutations(size: int, stream: int, rounds: int, seed: int = 0) -> Array:
     return (
         np.random.default_rng([seed, 2, stream])
         .random((rounds, size))

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...problem.constants import Constants
 from ...problem.domains import Ball, L1Ball
 from ...problem.problem import Problem
@@ -61,13 +61,13 @@ def _excess(x: jax.Array) -> jax.Array:
     return jnp.abs(x[0]) + jnp.abs(x[1]) - 1
 
 
-def costs(seeds: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
+def costs(seeds: int, rounds: int, seed: int = 0) -> Array:
     """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape
     (seed, round, 2)."""
     return np.stack([_costs(s, rounds, seed) for s in range(seeds)])
 
 
-def _costs(stream: int, rounds: int, seed: int = 0) -> np.ndarray[Any, Any]:
+def _costs(stream: int, rounds: int, seed: int = 0) -> Array:
     c = np.random.default_rng([seed, 1, stream]).uniform(size=(rounds, 2)) * (1.2, 1.0)
     return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
 
@@ -90,7 +90,7 @@ def _quadratic(x: jax.Array, c: jax.Array) -> jax.Array:
     return jnp.sum((x + 1.5 * c) ** 2) / 2
 
 
-def switching_costs(seed: int, rounds: int) -> np.ndarray[Any, Any]:
+def switching_costs(seed: int, rounds: int) -> Array:
     """Return unit costs that are constant on nine equal segments, (round, 2)."""
     c = np.random.default_rng([4, seed]).normal(size=(SWITCHES + 1, 2))
     c /= np.linalg.norm(c, axis=1, keepdims=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ from .. import bounds
 from ..announced import enforced
 from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from ..card import STRONG, Card, Growth
+from ..protocols import StepsFromDecision
 from ..schedules import (
     AdaGradNorm,
     Constant,
@@ -78,7 +79,7 @@ class _Models(NamedTuple):
 
 
 @learner_dataclass
-class HalfSpace(Learner):
+class HalfSpace(StepsFromDecision, Learner):
     r"""Gradient step, half-space of the current constraint, kept cuts, projection onto the domain.
 
     Guarantee: with the adaptive step, regret <= (D^2 / (2 R) + R) sqrt(S_T) for every T, where S_T
@@ -108,9 +109,6 @@ class HalfSpace(Learner):
     HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0), diameter=2.0, margin=0.0, memory=4,
     sweeps=2, joint=False, rows='largest')
     """
-
-    heeds_announced: ClassVar[bool] = True
-    steps_from_decision: ClassVar[bool] = True
 
     @property
     def side_by_side(self) -> bool:

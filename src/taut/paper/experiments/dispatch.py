@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ...arena.streams.dispatch import (
     Choice,
     problem,
 )
+from ...engine import Array
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
 from ...sweeps import Cell, sweep
@@ -131,5 +132,5 @@ def play(
     return data
 
 
-def _cost_of(x: np.ndarray[Any, Any], d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _cost_of(x: Array, d: Array) -> Array:
     return np.asarray(np.sum(0.5 * COST * x * x + SLOPE * x) + BALANCE * (np.sum(x) - d) ** 2)

@@ -4,12 +4,13 @@ is two inequalities."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...arena.contest import Contestant, contest
 from ...arena.streams.doubly_stochastic import Choice, permutations, problem
+from ...engine import Array
 from ...judge.hindsight import hindsight
 from ...runs import metrics
 from ...sweeps import Cell, sweep
@@ -58,10 +59,10 @@ def play(
 def _signed(
     contestants: Sequence[Contestant],
     choice: Choice,
-    orders: np.ndarray[Any, Any],
+    orders: Array,
     horizons: Sequence[int],
     seeds: int,
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Return the largest signed sum of a single constraint, by (contestant, seed, horizon).
 
     The aggregated constraint max(h, -h) is never negative, so its signed sum cannot cancel. The

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...engine import Array
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BETAS", "NAMES", "Case", "cases", "largest_temperature", "play", "worst_case_costs"]
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+Arrays = dict[str, Array]
 
 BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
 ANGLE = 0.1
@@ -270,7 +271,7 @@ def largest_temperature(problem: Problem, horizon: int) -> float:
     return (sigma / level - smoothness) / slope**2 * (1 - 1e-12)
 
 
-def worst_case_costs(seeds: int, rounds: int) -> np.ndarray[Any, Any]:
+def worst_case_costs(seeds: int, rounds: int) -> Array:
     """Return costs for which both terms of the regret bound, R^2 / (2 eta) and eta T, are reached
     up to constants.
 
@@ -374,7 +375,7 @@ def play(
     return data
 
 
-def _cell(number: int, case: Case, horizon: int, random: np.ndarray[Any, Any], seeds: int) -> Cell:
+def _cell(number: int, case: Case, horizon: int, random: Array, seeds: int) -> Cell:
     """Return the simulation of one case for one horizon."""
     instance = case.family(horizon)
     return Cell(

@@ -4,12 +4,13 @@ appendix A)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
+from ...engine import Array
 from ...judge.hindsight import hindsight
 from ...problem.problem import Problem
 from ...sweeps import Cell, sweep
@@ -64,8 +65,8 @@ def play(
 
 
 def trajectories(
-    contestants: Sequence[Contestant], instance: Problem, c: np.ndarray[Any, Any], rounds: int
-) -> np.ndarray[Any, Any]:
+    contestants: Sequence[Contestant], instance: Problem, c: Array, rounds: int
+) -> Array:
     """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
     cells = [
         Cell(
@@ -82,9 +83,7 @@ def trajectories(
     return np.stack([np.asarray(found[one.name].decisions)[0] for one in contestants])
 
 
-def _habits(
-    paths: np.ndarray[Any, Any], star: np.ndarray[Any, Any], radius: float
-) -> dict[str, np.ndarray[Any, Any]]:
+def _habits(paths: Array, star: Array, radius: float) -> dict[str, Array]:
     """Describe the trajectory of every learner by numbers, such as the share of rounds near the
     boundary."""
     g = np.abs(paths).sum(axis=-1) - 1

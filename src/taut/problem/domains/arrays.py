@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
+from ...engine import Array
 
 __all__ = ["cast", "finfo", "norm", "reals", "shape_of", "working"]
 
 
-def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> np.ndarray[Any, Any]:
+def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array:
     """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill
     `shape`."""
     array = arguments.finite(name, value).astype(np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
-from ...engine import require_jax
+from ...engine import register_attributes, require_jax
 from .arrays import finfo, working
 
 __all__ = ["Domain", "domain_from_dict"]
@@ -57,28 +57,7 @@ class Domain(ABC):
             return
         cls.leaves, cls.static = leaves, static
         files.add_class(cls, ROLE)
-
-        fixed = ("shape", *static)
-
-        def flatten(domain: Domain) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-            return tuple(getattr(domain, name) for name in leaves), tuple(
-                getattr(domain, name) for name in fixed
-            )
-
-        def flatten_with_keys(
-            domain: Domain,
-        ) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
-            values, rest = flatten(domain)
-            return tuple(zip(map(jax.tree_util.GetAttrKey, leaves), values, strict=True)), rest
-
-        def unflatten(rest: tuple[Any, ...], values: Iterable[Any]) -> Domain:
-            domain = object.__new__(cls)
-            domain._set(
-                **dict(zip(fixed, rest, strict=True)), **dict(zip(leaves, values, strict=True))
-            )
-            return domain
-
-        jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+        register_attributes(cls, leaves, ("shape", *static))
 
     @abstractmethod
     def project(self, x: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
+from ...engine import Array
 from .arrays import shape_of
 from .base import Domain, domain_from_dict
 from .parts import OfParts, check_parts
@@ -63,7 +64,7 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
         self._set(parts=tuple(parts), places=where, shape=wanted)
 
     @property
-    def _order(self) -> np.ndarray[Any, Any]:
+    def _order(self) -> Array:
         """Where each entry of a decision is among the entries of the parts, one part after
         another."""
         return np.argsort(np.concatenate([np.asarray(one, int) for one in self.places]))
