@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from .. import arguments, files
 from ..engine import register_dataclass
+from ..jaxpr.maxima import entry_of_largest
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
@@ -373,16 +374,9 @@ def first_round() -> jax.Array:
 
 
 def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
-    """Return max_i g_i(x) and the weights (m,) whose pull-back is a subgradient of it: the mean of
-    the active rows."""
-    values = constraints.values
-    if values.shape[0] == 1:
-        return values[0], jnp.ones_like(values)
-    largest = jnp.max(values)
-    # The loop over rounds stores the values (`computed_once`), so these are the same numbers, and
-    # one of them is the largest.
-    active = (values == largest).astype(values.dtype)
-    return largest, active / jnp.sum(active)
+    """Return max_i g_i(x) and the weights (m,) whose pull-back is a subgradient of it: that of the
+    first largest row."""
+    return jnp.max(constraints.values), entry_of_largest(constraints.values)
 
 
 def diameter_of(constants: Constants, domain: Domain | None) -> float:

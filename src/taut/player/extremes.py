@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array
+from ..jaxpr.maxima import entry_of_largest
 from ..problem.rounds import MeasuredRound, Round
 
 __all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "RunningExtremes", "round_extremes"]
@@ -84,11 +85,9 @@ def round_extremes(
         largest = slope = length(weights[0])
     elif values.size * x.size <= ALL_ROWS:
         lengths = jax.vmap(length)(weights)
-        # Of equal constraints the steepest one counts. This is faster than to look for the place of
-        # the largest.
-        largest, slope = jnp.max(lengths), jnp.max(jnp.where(values == jnp.max(values), lengths, 0))
+        largest, slope = jnp.max(lengths), jnp.sum(entry_of_largest(values) * lengths)
     else:
-        largest = slope = length(weights[jnp.argmax(values)])
+        largest = slope = length(entry_of_largest(values))
     away = (
         jnp.full((), jnp.nan, x.dtype)
         if isinstance(round, MeasuredRound)

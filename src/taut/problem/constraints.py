@@ -27,7 +27,6 @@ __all__ = [
     "Linearisation",
     "Parts",
     "UserConstraints",
-    "active_rows",
 ]
 
 
@@ -83,19 +82,6 @@ class Constraints:
     def constants(self, base: Constants) -> Constants:
         """Return the constants after this transform, given those of the constraints it wraps."""
         return base
-
-
-def active_rows(values: jax.Array, largest: jax.Array) -> jax.Array:
-    """Return weights (m,) whose pull-back is the mean of the gradients of the rows that attain the
-    `largest` value.
-
-    The first largest row always counts. A compiler that computes the values twice, with other
-    rounding, could otherwise find no row that equals the largest, and the mean of no rows is NaN.
-    """
-    first = jax.lax.argmax(values, 0, jnp.int32)
-    active = (values == largest) | (jax.lax.iota(jnp.int32, values.shape[0]) == first)
-    weights = active.astype(values.dtype)
-    return weights / jnp.sum(weights)
 
 
 @register_dataclass
