@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
+from taut.learners.protocols import Announced
 from taut.testing.playing import applies, tuned
 from taut.testing.problems import PROBLEMS
 
@@ -68,7 +69,7 @@ def learner_of(name: str, problem: str) -> taut.Learner:
 def modes_of(name: str) -> list[str]:
     """The modes in which a method can be played."""
     learner = learner_of(name, problems_of(name)[0])
-    left_out = set() if learner.heeds_announced else {"announced"}
+    left_out = set() if isinstance(learner, Announced) else {"announced"}
     if learner.request_first:  # it sees the whole round before its decision
         left_out.add("feedback")
     return [mode for mode in MODES if mode not in left_out]
