@@ -56,6 +56,14 @@ def test_seeds_and_learners_can_be_mapped():
     np.testing.assert_allclose(state.x, run.final, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("x1", [None, [0.25, -0.5]])
+def test_a_problem_is_first_used_inside_compiled_code(x1):
+    problem = taut.Problem(distance, lambda x: jnp.sum(jnp.abs(x)) - 1, taut.Ball(1.5, shape=2))
+    _, scored = scanned(CLIPPED, problem, jnp.asarray(targets()), x1=x1)
+    run = taut.simulate(CLIPPED, problem, targets(), x1=x1)
+    np.testing.assert_allclose(scored.loss, run.loss[0], rtol=1e-12, atol=1e-12)
+
+
 def test_steps_outside_of_compiled_code():
     run = taut.simulate(CLIPPED, GAME, targets(), record=("decisions",))
     state = taut.init(CLIPPED, GAME)
