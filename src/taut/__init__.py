@@ -140,7 +140,7 @@ _logging.getLogger("taut").addHandler(_logging.NullHandler())  # silent until co
 if _TYPE_CHECKING:
     from .modelling.model import from_cvxpy
     from .modelling.recourse.recourse import recourse
-    from .modelling.translation.previous import previous
+    from .modelling.translation.parameters import previous
 
 
 def __dir__() -> list[str]:
@@ -155,7 +155,7 @@ def __getattr__(name: str) -> object:
 
         return from_cvxpy
     if name == "previous":
-        from .modelling.translation.previous import previous
+        from .modelling.translation.parameters import previous
 
         return previous
     if name == "recourse":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import numbers
@@ -20,6 +21,7 @@ __all__ = [
     "did_you_mean",
     "finite",
     "flag",
+    "flags",
     "fraction",
     "instance",
     "native",
@@ -100,6 +102,13 @@ class TooSmall(ValueError):
 
     def __str__(self) -> str:
         return f"{self.args[0]}: {self.args[1]}"
+
+
+def flags(record: Any) -> None:
+    """Check the fields of a dataclass that are True or False."""
+    for field in dataclasses.fields(record):
+        if field.type in (bool, "bool"):
+            flag(field.name, getattr(record, field.name))
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -26,6 +26,23 @@ names = [one.method.name for one in taut.recommend(problem, 1000).candidates]
 print(json.dumps({"regret": bounds["regret"], "recommended among": names, "registry": list(taut.LEARNERS)}))
 """
 
+SWEPT = """
+import json, sys, tempfile, jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np, taut
+from taut.arena.run import play
+from taut.testing import PROBLEMS
+problem, data = PROBLEMS[0].problem, PROBLEMS[0].stream(1, 50)[0]
+cell = taut.Cell("exact-penalty", problem, data, name="mine")
+alone = taut.simulate("exact-penalty", problem, data)
+with tempfile.TemporaryDirectory() as folder:
+    played = [taut.sweep([cell], executor, folder=folder + "/runs").check() for executor in (1, "processes")]
+    contest = play(folder + "/arena", learners=["exact-penalty"], streams=["toy"], horizons=[256], seeds=2, grid=False)
+    same = all(np.array_equal(one["mine"].final, alone.final) for one in played)
+    print(json.dumps({"same": same, "played": [one.played for one in played],
+                      "arena": [contest.cells, contest.new, list(contest.failed), list(contest.broken)]}))
+"""
+
 INSIDE = """
 import jax
 jax.config.update("jax_enable_x64", True)
@@ -76,6 +93,11 @@ def test_a_package_adds_a_method_by_its_entry_point(installed):
     assert "exact-penalty" in found["registry"]
     assert "exact-penalty" in found["recommended among"]
     assert found["regret"] == pytest.approx(1.5 * (1 + 1.5 * 2**0.5) * 2 * 50**0.5)
+
+
+def test_a_method_of_another_package_plays_in_sweeps_and_in_the_arena(installed):
+    found = json.loads(run_python(SWEPT, installed, ROOT / "src").splitlines()[-1])
+    assert found == {"same": True, "played": [1, 0], "arena": [1, 1, [], []]}
 
 
 def test_the_command_line_lists_methods_of_other_packages(installed):

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 
 import taut
-from taut.modelling.translation.constraint_names import label_of
+from taut.modelling.translation.inequalities import label_of
 
 
 def test_labels_texts_indices_and_equalities():

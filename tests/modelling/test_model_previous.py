@@ -106,3 +106,13 @@ def test_equations_with_data_are_played_and_compared_round_by_round():
     np.testing.assert_allclose(best.decision[0].sum(axis=-1), demand, atol=1e-8)
     with pytest.raises(ValueError, match="over 3 rounds for all x"):
         taut.hindsight(model, {"d": demand})
+
+
+def test_a_previous_decision_is_in_the_domain_and_needs_no_bounds():
+    w, r = cp.Variable(3, name="w", nonneg=True), cp.Parameter(3, name="r", bounds=[0.5, 2.0])
+    moves = cp.norm1(w - taut.previous(w)) <= 0.02
+    problem = taut.from_cvxpy(-cp.log(r @ w), [cp.sum(w) == 1, moves])
+    assert not problem.constants.estimated
+    assert not any("no bounds" in note for note in problem.notes)
+    # Both decisions are in the simplex, so that |w - w'|_1 - 0.02 is between -0.02 and 1.98.
+    assert 1.98 <= problem.constants.constraint_range <= 2.98 + 1e-9

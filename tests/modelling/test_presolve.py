@@ -24,6 +24,7 @@ def test_bounds_next_to_the_box_change_nothing():
     ):
         model = taut.from_cvxpy(c @ y, constraints, domain)
         assert model.count == 1
+        assert model.domain_binds == (domain is None)
         assert any("are not played" in note and "y" in note for note in model.notes)
         np.testing.assert_array_equal(model.domain.lower, [0, 0])
         np.testing.assert_array_equal(model.domain.upper, [100, 100])
@@ -127,20 +128,8 @@ def test_a_domain_whose_sides_are_all_stated_is_not_refuted(name):
     assert (outcome, domain.status) == ("holds", "probed, not refuted")
 
 
-def test_a_domain_that_binds_is_given_and_rescaling_keeps_what_was_stated():
+def test_a_domain_that_binds_is_given():
     assert domain_of_certificate(binds=True)[1].status == "given"
-    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
-    model = taut.from_cvxpy(
-        c @ x, [cp.sum(x) <= 1, x >= -0.1, x <= 0.8], taut.Box(-0.1, 0.8, shape=2)
-    )
-    scaled = taut.rescaled(model)
-    point = np.array([0.9, 0.1])
-    held = np.asarray(model.implied.values(point, None))
-    unit = scaled.units
-    np.testing.assert_allclose(
-        scaled.implied.values(point / unit.decision, None), held / unit.constraint, rtol=1e-12
-    )
-    assert held.max() == pytest.approx(0.1)
 
 
 def test_transforms_play_rows_that_the_domain_implies_whatever_variables_are_called():
@@ -149,3 +138,32 @@ def test_transforms_play_rows_that_the_domain_implies_whatever_variables_are_cal
     assert plain.all_rows() is plain
     model = taut.from_cvxpy(c @ x, [cp.sum(x) <= 1, x <= 0.8], taut.Box(-0.1, 0.8, shape=2))
     assert (model.count, model.all_rows().count) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "redundant"), [("x", False), ("x", True), ("part of the domain", True)]
+)
+def test_a_given_domain_that_cuts_the_feasible_set_is_refuted_also_beside_a_redundant_row(
+    name, redundant
+):
+    x, c = cp.Variable(2, name=name), cp.Parameter(2, name="c", bounds=[-1, 1])
+    rows = [cp.sum(x) <= 1, cp.norm(x, 2) <= 1, *([x[0] <= 3] if redundant else [])]
+    problem = taut.from_cvxpy(c @ x, rows, domain=taut.Box(-0.1, 0.8, shape=2))
+    assert not problem.domain_binds
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((20, 2)))
+    assert _domain_status(run) == "refuted"
+
+
+def test_a_given_domain_is_compared_with_all_rows_not_only_with_those_that_are_played():
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    rows = [cp.sum(x) <= 0.5, x <= 1, x >= -1]
+    problem = taut.from_cvxpy(c @ x, rows, domain=taut.Box(-1, 1, shape=2))
+    assert problem.count == 1
+    assert problem.as_stated().constraints.values(np.zeros(2), None).size == 5
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((20, 2)))
+    assert _domain_status(run) == "probed, not refuted"
+
+
+def _domain_status(run):
+    (status,) = (one.status for one in run.certificate().assumptions if one.name == "domain")
+    return status

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.modelling.domains.propagation import Row, propagated
+from taut.modelling.domains.entry_bounds import Row, propagated
 from taut.modelling.translation.affine_forms import AffineForms, of_decisions
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")

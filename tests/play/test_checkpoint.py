@@ -402,6 +402,44 @@ def test_a_constant_in_a_closure_is_noticed(tmp_path):
     assert play(targets(rounds=ROUNDS), tmp_path, problem=problem(1.0)).horizon == ROUNDS
 
 
+@pytest.mark.parametrize("branches", [False, True])
+def test_a_table_inside_a_jitted_helper_of_the_loss_is_noticed(tmp_path, branches):
+    def problem(entry):
+        table = jnp.ones(24).at[17].set(entry)
+
+        @jax.jit
+        def looked_up(z):
+            return table[jnp.clip(jnp.round(jnp.abs(z[0]) * 20), 0, 23).astype(int)]
+
+        def weight(z):
+            if not branches:
+                return looked_up(z)
+            return jax.lax.cond(z[0] > 0.5, lambda: 1.0, lambda: looked_up(z))
+
+        return taut.Problem(lambda x, z: weight(z) * jnp.sum((x - z) ** 2), lambda x: x - 2, BALL)
+
+    with pytest.raises(Stop):
+        play(failing(targets(rounds=ROUNDS), 30), tmp_path, problem=problem(1.0))
+    with pytest.raises(ValueError, match="belongs to a call with a different problem"):
+        play(targets(rounds=ROUNDS), tmp_path, problem=problem(3.0))
+    assert play(targets(rounds=ROUNDS), tmp_path, problem=problem(1.0)).horizon == ROUNDS
+
+
+def test_a_changed_method_of_ones_own_is_noticed(tmp_path):
+    def method(factor):
+        @taut.learner_dataclass
+        class Mine(taut.ClippedOGD):
+            def step(self, state, round):
+                return super().step(state, round)._replace(x=state.x * factor)
+
+        return Mine(0.1, 5.0)
+
+    with pytest.raises(Stop):
+        play(failing(targets(rounds=ROUNDS), 30), tmp_path, learner=method(0.5))
+    with pytest.raises(ValueError, match="belongs to a call with a different learner"):
+        play(targets(rounds=ROUNDS), tmp_path, learner=method(0.25))
+
+
 def test_a_folder_in_use_is_refused_until_its_user_ends(tmp_path):
     def nested(start, length):
         if start == 10:

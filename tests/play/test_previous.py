@@ -11,6 +11,7 @@ import pytest
 import taut
 from small_games import assert_bit_equal
 from taut.judge.regret_curve import cumulative_regret
+from taut.play.step import Remembered
 from taut.problem.memory import recorded
 from taut.problem.round_data import RoundData
 

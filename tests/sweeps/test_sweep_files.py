@@ -1,7 +1,9 @@
 """Files of sweeps: what is damaged, swapped or foreign is played again, and never taken for a
 result."""
 
+import errno
 import os
+import time
 
 import numpy as np
 import pytest
@@ -116,3 +118,52 @@ def test_rows_of_a_damaged_index_are_not_kept(sweep):
     path.write_bytes(content)
     taut.sweep(CELLS[:1], folder=sweep.folder)
     assert parquet.read_table(path).to_pylist() == right
+
+
+def test_a_small_index_that_declares_a_large_table_is_not_read(sweep, caplog):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = sweep.folder / INDEX
+    same = arrow.array(np.zeros(2_000_000, np.int64))
+    many = arrow.table({"name": same, "cell": same, "loss": same})
+    text = arrow.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), ["x" * 30_000_000])
+    long = arrow.table({"name": text, "cell": text})
+    for table, reason in ((many, "2000000 rows of 3 columns"), (long, "its rows take more than")):
+        parquet.write_table(table, path, compression="zstd")
+        assert path.stat().st_size < 60_000
+        begun, before = time.process_time(), arrow.default_memory_pool().max_memory()
+        caplog.clear()
+        taut.sweep(CELLS[:1], folder=sweep.folder)
+        assert reason in caplog.text
+        assert time.process_time() - begun < 10
+        assert arrow.default_memory_pool().max_memory() - before < 2**30
+        assert {row["name"] for row in parquet.read_table(path).to_pylist()} == {"0.1"}
+
+
+def full(*args, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_cells_that_could_not_be_written_are_played_again(tmp_path, monkeypatch):
+    with monkeypatch.context() as disk:
+        disk.setattr(Store, "write", full)
+        sweep = taut.sweep(CELLS, folder=tmp_path)
+    assert [(one.name, one.kind) for one in sweep.failed] == [
+        (cell.name, "OSError") for cell in CELLS
+    ]
+    again = taut.sweep(CELLS, folder=tmp_path)
+    assert (again.played, again.failed) == (3, ())
+
+
+def test_a_full_disk_is_noted_and_ends_no_sweep(tmp_path, monkeypatch):
+    bad = taut.Cell(CELLS[0].learner, GAME, targets(), name="bad", measure=len)
+    with monkeypatch.context() as disk:
+        disk.setattr(Store, "fail", full)
+        disk.setattr(taut.sweeps.index, "write_atomically", full)
+        sweep = taut.sweep([*CELLS, bad], folder=tmp_path)
+    assert sweep.played == 3
+    assert [one.name for one in sweep.failed] == ["bad"]
+    assert "the failure of bad is not written" in sweep.notes[0]
+    assert "index.parquet is not written: " in sweep.notes[1]
+    assert "No space left" in str(sweep)
+    assert taut.sweep([*CELLS, bad], folder=tmp_path).played == 0

@@ -3,7 +3,6 @@ with their cells."""
 
 import dataclasses
 import functools
-import json
 import multiprocessing
 import os
 import pickle
@@ -31,7 +30,7 @@ from taut.play.compile import count_compiled
 from taut.play.simulation import chunk_of_any_length
 from taut.sweeps import driver, task
 from taut.sweeps.cell import prepare
-from taut.sweeps.identity import Identities, described
+from taut.sweeps.identity import Identities
 
 ETAS = (0.1, 0.2, 0.3)
 
@@ -270,8 +269,13 @@ def test_whatever_changes_the_result_changes_the_identity():
         {"stream": targets()[:-1]},
         {"x1": np.full(2, 0.1)},
         {"record": ("loss",)},
+        {"record": ("decisions",)},
+        {"record": ("decisions",), "every": 2},
         {"measure": last_excess},
         {"score": problem(0.5, 0.0)},
+        {"score": problem(0.25, 0.0)},
+        {"chunk": 7},
+        {"keep": False},
         {"feedback": taut.Noisy(values=0.1)},
         {"feedback": taut.Noisy(values=0.2)},
         {"key": jax.random.key(3)},
@@ -300,26 +304,6 @@ def test_a_changed_method_is_not_mistaken_for_the_old_one():
     assert identity(taut.Cell(method(0.5), GAME, targets())) != identity(
         taut.Cell(method(0.25), GAME, targets())
     )
-
-
-SHIFT = 1.0
-
-
-def helper():
-    return SHIFT
-
-
-def shifted():
-    return targets() + helper()
-
-
-def test_functions_and_constants_of_the_same_module_belong_to_a_recipe(monkeypatch):
-    before = described(shifted)
-    monkeypatch.setitem(globals(), "SHIFT", 2.0)
-    assert described(shifted) != before
-    json.dumps(before)
-    with pytest.raises(TypeError, match="object of class object"):
-        described(functools.partial(draw, object()))
 
 
 def test_feedback_is_part_of_a_cell(tmp_path):
@@ -448,44 +432,6 @@ def test_tasks_take_about_as_long_as_they_should(monkeypatch):
     assert_same(taut.sweep(listed, 1), listed)
     assert sum(sizes) > len(listed)  # some came back
     assert len(sizes) == len(listed)  # one was played each time
-
-
-@pytest.mark.parametrize("game", ["agrees", "differs", "may differ"])
-def test_learners_side_by_side_change_no_bit(game, monkeypatch):
-    """On the strong game, XLA rounds a loop for several learners differently, so they are played
-    alone."""
-    monkeypatch.setattr(driver, "TOGETHER", -1.0)
-    monkeypatch.setattr(
-        taut.sweeps.task, "BUDGET", 1e9
-    )  # on a busy machine a task would be cut short
-    if game == "differs":
-        monkeypatch.setattr(taut.sweeps.together, "_equal", lambda a, b: False)
-    played = []
-    simulate = taut.sweeps.task.simulate
-    monkeypatch.setattr(
-        taut.sweeps.task,
-        "simulate",
-        lambda learner, *rest, **options: (
-            played.append(len(learner) if isinstance(learner, list) else 1)
-            or simulate(learner, *rest, **options)
-        ),
-    )
-    strong = next(known for known in taut.testing.PROBLEMS if known.name == "strong")
-    known, z = (
-        (strong.problem, strong.stream(seeds=3))
-        if game == "may differ"
-        else (GAME, targets(seeds=3))
-    )
-    problem = known.with_constants(known.constants)
-    problem.programs = taut.problem.programs.Programs()  # no verdict yet
-    learners = [taut.ClippedOGD(0.01 * (i + 1), 5.0) for i in range(27)]
-    found = taut.sweep([taut.Cell(learner, problem, z, seeds=3) for learner in learners], 1)
-    for name, learner in zip(found, learners, strict=True):
-        assert_bit_equal(found[name], simulate(learner, problem, z, seeds=3, record=()))
-    if game != "may differ":
-        assert (played.count(8) > 1) == (game == "agrees"), str(
-            played
-        )  # once to compare, then again only if all bits agree
 
 
 def test_a_mix_of_workers_is_refused(monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 
 import taut
 from small_games import GAME, ROUNDS, assert_bit_equal, targets
-from taut.sweeps import driver
+from taut.sweeps import dask_workers, driver
 
 distributed = pytest.importorskip(
     "distributed", reason="sweeps on a cluster need Dask, which taut[cluster] installs"
@@ -182,44 +182,62 @@ def start(*arguments):
     )
 
 
-def test_a_scheduler_that_is_killed_and_started_again_costs_nothing(tmp_path):
+@pytest.fixture
+def cluster():
+    """The commands that start a scheduler and a worker, its address, and processes that are ended
+    afterwards."""
     from distributed.utils import open_port
 
     port = open_port()
     address = f"tcp://127.0.0.1:{port}"
-    scheduler = (
-        "distributed.cli.dask_scheduler",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--no-dashboard",
-    )
-    worker = (
-        "distributed.cli.dask_worker",
-        address,
-        "--nthreads",
-        "1",
-        "--no-nanny",
-        "--no-dashboard",
-    )
+    place = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    scheduler = ("distributed.cli.dask_scheduler", *place)
+    options = ("--nthreads", "1", "--no-nanny", "--no-dashboard")
+    worker = ("distributed.cli.dask_worker", address, *options)
     started = [start(*scheduler), start(*worker)]
+    yield address, scheduler, worker, started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_scheduler_that_is_killed_and_started_again_costs_nothing(tmp_path, cluster):
+    address, scheduler, worker, started = cluster
     listed = cells(slow, 12)
-    try:
-        client = distributed.Client(address, timeout=60)
+    client = distributed.Client(address, timeout=60)
 
-        def replace():
-            kill_when_begun(tmp_path, [started[0].pid])
-            started.extend([start(*scheduler), start(*worker)])
+    def replace():
+        kill_when_begun(tmp_path, [started[0].pid])
+        started.extend([start(*scheduler), start(*worker)])
 
-        replacing = threading.Thread(target=replace)
-        replacing.start()
-        found = taut.sweep(listed, client, folder=tmp_path)
-        replacing.join()
-        client.close()
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    replacing = threading.Thread(target=replace)
+    replacing.start()
+    found = taut.sweep(listed, client, folder=tmp_path)
+    replacing.join()
+    client.close()
     assert found.failed == ()
     assert_same(found, listed)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_scheduler_or_workers_that_are_lost_for_good_end_with_a_sentence(
+    tmp_path, cluster, comes_back, monkeypatch
+):
+    address, scheduler, _, started = cluster
+    monkeypatch.setattr(dask_workers, "PATIENCE", 5.0)
+    with dask.config.set({"distributed.comm.timeouts.connect": "3s"}):
+        client = distributed.Client(address, timeout=60)
+
+        def end():
+            kill_when_begun(tmp_path, [process.pid for process in started])
+            if comes_back:
+                started.append(start(*scheduler))
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        expected = "has had no workers for 5 s" if comes_back else "executor: "
+        with pytest.raises(ConnectionError, match=expected) as caught:
+            taut.sweep(cells(slow, 40), client, folder=tmp_path)
+        ending.join()
+        client.close()
+    assert "call taut.sweep again with the same arguments to go on" in str(caught.value)

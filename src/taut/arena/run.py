@@ -93,6 +93,10 @@ def play(
     from ..sweeps import sweep
 
     folder = arguments.path("folder", folder)
+    arguments.flag("grid", grid)
+    arguments.flag("retry", retry)
+    if progress is not None:
+        arguments.flag("progress", progress)
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")

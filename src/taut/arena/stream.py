@@ -114,6 +114,7 @@ class Stream:
         for name in ("make", "draw"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a function")
+        arguments.flags(self)
         arguments.one_of("setting", self.setting, SETTINGS)
         arguments.one_of("scored", self.scored, ("violation", "excess"))
 

@@ -307,7 +307,7 @@ def _domain(problem: Problem, points: Array) -> Assumption:
         )
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
-    outside, feasible, ends = walk_back(problem, points)
+    outside, feasible, ends = walk_back(problem.as_stated(), points)
     hits = np.flatnonzero(outside & feasible)
     if hits.size:
         x = np.asarray(ends[hits[0]])

@@ -73,6 +73,7 @@ def certify(
         key: random key for the probes.
     """
     arguments.instance("run", run, Run, "the result of taut.simulate(learner, problem, stream)")
+    arguments.flag("check", check)
     if isinstance(run.learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     notice_precision()

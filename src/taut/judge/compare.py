@@ -222,6 +222,7 @@ class Comparison:
         """
         from ..plots.of_judgement import plot_comparison
 
+        arguments.flag("certificates", certificates)
         return plot_comparison(self, ax, certificates)
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
@@ -331,6 +332,8 @@ def compare(
         Problem,
         "taut.Problem(...). The order is compare(learners, problem, stream)",
     )
+    for name, value in (("unproven", unproven), ("timing", timing), ("progress", progress)):
+        arguments.flag(name, value)
     problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}

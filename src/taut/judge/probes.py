@@ -135,7 +135,7 @@ def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
     A step goes to the tangent plane of the largest constraint, and a little further, to land
     inside.
     """
-    constraints, domain = problem.stated_constraints, problem.domain
+    constraints, domain = problem.constraints, problem.domain
     evaluation = constraint_evaluation(problem, constraints, repeats=WALK)
     centre = centre_of(domain).astype(points.dtype).ravel()
     ray = points.reshape(len(points), -1) - centre

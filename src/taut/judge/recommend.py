@@ -178,6 +178,7 @@ def recommend(
     """
     require_jax()
     arguments.instance("problem", problem, Problem, "taut.Problem(...), whose constants are used")
+    arguments.flag("per_round", per_round)
     weight = arguments.positive("weight", weight)
     length = REFERENCE if horizon is None else arguments.count("horizon", horizon)
     unknown = [name for name in NEEDED if getattr(problem.constants, name) is None]

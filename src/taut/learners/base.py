@@ -313,8 +313,7 @@ class Guarantee:
         # A text would count as one assumption per letter.
         arguments.instance("assumptions", self.assumptions, tuple, "a tuple of names")
         arguments.instance("reason", self.reason, str, "a text, empty if there is a bound")
-        arguments.flag("expected", self.expected)
-        arguments.flag("moving", self.moving)
+        arguments.flags(self)
 
     @classmethod
     def none(cls, quantity: str, source: str, reason: str) -> Guarantee:
@@ -394,6 +393,9 @@ class Setting:
     """Whether some constraints are announced, and enforced before a decision is played."""
     path_length: float | None = None
     """Sum of |u_{t+1} - u_t| of a moving comparator; `None` for a fixed one."""
+
+    def __post_init__(self) -> None:
+        arguments.flags(self)
 
     def evaluate(
         self,

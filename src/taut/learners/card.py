@@ -100,6 +100,7 @@ class Card:
             raise TypeError(
                 f"make: got {self.make!r}; expected a constructor that returns a learner"
             )
+        arguments.flags(self)
         object.__setattr__(self, "title", self.title or self.name)
         object.__setattr__(self, "oracles", frozenset(self.oracles))
         horizon = inspect.signature(self.make).parameters.get("horizon")

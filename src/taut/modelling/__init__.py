@@ -1,6 +1,9 @@
 """Problems written in CVXPY. Their expressions are translated to JAX functions.
 
-Read `model` (the public function `from_cvxpy`), then `translate` and `atoms/table` (the
-translation), `inequalities` (constraints), `constants` (constants of theory) and `hindsight` (the
-best decision from the expressions themselves).
+Read `model` first: `from_cvxpy` is what users call, and `build` lists the stages. Each stage has a
+folder: `translation` (expressions as JAX functions), `recourse` (variables that are chosen after
+the data), `domains` (the set that decisions are projected on) and `constants` (constants of
+theory). `remembering` has models with `taut.previous(x)`. `hindsight` solves for the best fixed
+decision from the expressions themselves, with one part of the program per round from
+`round_programs`.
 """

@@ -139,7 +139,7 @@ class _Task:
 
     def _steady_set(self) -> ConicSet:
         """The domain and all constraints that do not change with the round, stated once."""
-        flat, domain = self.model.flat_copy(scaled=True), self.model.domain
+        flat, domain = self.model.scaled_copy(), self.model.domain
         tracked = [
             Excess(flat.of(one.expression), one.equality).constraint
             for one in self.steady

@@ -1,17 +1,23 @@
 """Problems from CVXPY expressions: convexity is proven, expressions are compiled, a bounding box is
-the domain."""
+the domain.
+
+`from_cvxpy` is what users call. `build` lists the stages between a user's expressions and a
+`Model`; each stage is a function below it, and what it needs is in the four folders beside this
+file.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import arguments
 from ..display import Summary
 from ..engine import Array, double_precision
 from ..problem.constants import Constants
@@ -20,32 +26,21 @@ from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from .constants.constants import (
-    deepest,
-    is_smooth,
-    model_constants,
-    parameter_range,
-    polynomial_loss,
-)
+from .constants.constants import derived_constants, is_smooth, of_more_rows
 from .constants.evaluation import Probe
 from .domains.atom_domains import atom_domains, check_atoms
-from .domains.bounding_box import outwards
-from .domains.derived_domain import derived
-from .domains.presolve import without_implied
-from .recourse.after_data import chosen_values, without_recourse
+from .domains.presolve import PlayedRows, rows_to_play
+from .domains.simple_domain import Detected, derived_domain
+from .recourse.after_data import chosen_values
 from .recourse.inner_minimum import prepare
-from .translation.announced import announced_rows, refuse_unknown
+from .remembering import RememberingModel
 from .translation.atoms.table import refuse_unsupported
-from .translation.attributes import is_symmetric, pattern, value_of
-from .translation.constraint_names import label_of, row_names
-from .translation.dcp import checked, is_parametrized
-from .translation.decisions import Decisions
+from .translation.attributes import shaped
 from .translation.flat_copy import FlatCopy
-from .translation.inequalities import Excess, excesses, excesses_of
-from .translation.parameters import Keys, guess_notes
-from .translation.per_round import chosen_parameters, fixed_with_data
-from .translation.previous import RememberingModel, is_previous
-from .translation.round_data import RoundData
+from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
+from .translation.parameters import is_previous
+from .translation.round_data import fixed_with_data
+from .translation.statement import Statement
 from .translation.translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]
@@ -53,9 +48,6 @@ __all__ = ["Model", "from_cvxpy"]
 
 NAMED = 1000
 """Entries of decisions with more entries have no names."""
-CONTRADICTION = 1e-6
-"""Constraints are contradictory if the least-violating decision exceeds them by more than this,
-relatively."""
 
 
 def from_cvxpy(
@@ -89,7 +81,7 @@ def from_cvxpy(
             default those without a value, and those that a stream has data for. The others are
             fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains
-            the decisions that satisfy all constraints and variable attributes.
+            the feasible one. A domain that takes over variable attributes always is.
         recourse: the variables, or their names, that are chosen after the data of a round are
             known, such as epigraph and slack variables; see `taut.recourse`. By default those that
             have no bounds of their own and are in the loss and in constraints with data. A model
@@ -116,11 +108,13 @@ def from_cvxpy(
     ... )
     ([-0.5, -0.5], [1.0, 1.0], 1.414214)
     """
-    model = Model(
-        loss, constraints, domain, constants, per_round, domain_binds, recourse, announced=announced
+    arguments.flag("domain_binds", domain_binds)
+    request = Request(
+        loss, constraints, domain, constants, per_round, domain_binds, recourse, announced
     )
+    model = build(request)
     if any(map(is_previous, model.parameters)):
-        return RememberingModel(model, Model, start)
+        return RememberingModel(model, start)
     if start is not None:
         raise ValueError(
             "start: got a decision for a model without taut.previous(x); expected it only with one"
@@ -128,7 +122,112 @@ def from_cvxpy(
     return model
 
 
-class Model(RoundData, Decisions, Problem):
+class Request(NamedTuple):
+    """What a user asks for: the arguments of `from_cvxpy`. A model keeps it, so that it can be
+    built again for other data."""
+
+    loss: Any
+    constraints: Any
+    domain: Domain | str | None = None
+    constants: Constants | None = None
+    per_round: Any = None
+    domain_binds: bool = False
+    recourse: Any = None
+    announced: Any = ()
+    values: Mapping[int, Array] | None = None
+    """Values of parameters, by id; None stands for those that they have now."""
+    play_implied: bool = False
+    """Whether inequalities that hold on the whole domain are played."""
+
+
+class Draft(NamedTuple):
+    """What the stages find out about a model."""
+
+    request: Request
+    stated: Statement
+    conditions: list[tuple[Any, Any]]
+    """Pairs of an atom and the constraint without which it is not defined."""
+    domain: Detected
+    played: PlayedRows
+
+
+def build(request: Request) -> Model:
+    """The model, stage by stage."""
+    stated = _stated(request)
+    rows = _stated_rows(stated)
+    conditions = atom_domains([stated.objective, *stated.stated], stated.after.conditions)
+    domain = _domain(stated, rows, conditions, request.domain)
+    played = rows_to_play(stated, rows, domain, request.play_implied)
+    model = Model(Draft(request, stated, conditions, domain, played))
+    _add_constants(model, request.constants or Constants(), conditions)
+    return model
+
+
+def _stated(request: Request) -> Statement:
+    """The first stage reads the expressions, minimises out variables that are chosen after the
+    data, and proves convexity."""
+    return Statement(
+        request.loss,
+        request.constraints,
+        request.recourse,
+        request.per_round,
+        request.announced,
+        request.values,
+    )
+
+
+def _stated_rows(stated: Statement) -> list[Excess]:
+    """The second stage turns constraints into expressions that must not exceed zero. Constraints
+    and atoms without a translation are refused."""
+    rows = stated_rows(stated.stated, stated.after.induced)
+    for part in (stated.objective, *stated.stated):
+        refuse_unsupported(part)
+    return rows
+
+
+def _domain(
+    stated: Statement, rows: list[Excess], conditions: list[tuple[Any, Any]], given: Any
+) -> Detected:
+    """The third stage checks the domain that the user gives, or derives one from the constraints.
+    Programs that are solved in every round need it."""
+    if given is None or isinstance(given, str):
+        if given not in (None, "box"):
+            raise ValueError(
+                f'domain: got {given!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
+                "shape=2)"
+            )
+        finite = [condition for _, condition in conditions if condition.variables()]
+        chosen = derived_domain(stated, rows, finite, box_only=given == "box")
+    elif isinstance(given, Domain):
+        chosen = Detected(given, {}, set(), [], "")
+    else:
+        raise TypeError(
+            f"domain: got {given!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
+        )
+    if chosen.domain.shape not in ((stated.size,), stated.decision_shape):
+        raise ValueError(
+            f"domain: got decisions of shape {chosen.domain.shape}; expected "
+            f"{stated.decision_shape}"
+        )
+    prepare(stated, chosen.domain)
+    return chosen
+
+
+def _add_constants(model: Model, given: Constants, conditions: list[tuple[Any, Any]]) -> None:
+    """The last stage checks that atoms are defined on the whole domain, and completes the user's
+    constants. Both evaluate the model at many points."""
+    with double_precision():
+        probe = Probe(model)
+        model.notes += check_atoms(model, conditions, probe)
+        derived = derived_constants(model, given, probe)
+    model.constants = model.derived_constants = derived.constants
+    model.curvature, model.inner = derived.curvature, derived.inner
+    model.notes += derived.notes
+    if derived.feasible:
+        mark_feasible(model)
+
+
+class Model(Statement, Problem):
     """A problem made from CVXPY expressions, which it keeps.
 
     `objective`, `stated`, `variables` and `parameters` (those that change with the round) are the
@@ -137,245 +236,89 @@ class Model(RoundData, Decisions, Problem):
     """
 
     proof_of_convexity = "disciplined convex programming"
+    derived_constants: Constants
+    """The constants before the user replaced any."""
+    curvature: Array | None = None
+    """The loss's second derivatives, if they are the same in every round."""
+    inner: Array | None = None
+    """The flat decision that satisfies all constraints by the largest margin, if there is a
+    margin."""
 
-    def __init__(
-        self,
-        loss: Any,
-        constraints: Sequence[Any] = (),
-        domain: Domain | str | None = None,
-        constants: Constants | None = None,
-        per_round: Any = None,
-        domain_binds: bool = False,
-        recourse: Any = None,
-        values: Mapping[int, Array] | None = None,
-        play_all: bool = False,
-        announced: Sequence[Any] = (),
-    ) -> None:
-        self.after = after = without_recourse(loss, constraints, recourse, per_round, values)
-        self.objective, self.stated = checked(after.loss, after.constraints)
-        self.announced_rows = announced_rows(announced, self.recourse)
-        """What must not exceed zero and is known before a decision is played."""
-        parts = [self.objective, *self.stated]
-        self.variables = _leaves(parts, "variables")
-        refuse_unknown(self.announced_rows, self.variables)
-        every = _leaves([*parts, *(one.expression for one in self.announced_rows)], "parameters")
-        # Values that are assigned later have no effect: loss, domain and hindsight must use the
-        # same numbers.
-        known: dict[int, Any] = {
-            p.id: value_of(p) if values is None else values.get(p.id) for p in every
-        }
-        self.parameters = chosen_parameters(every, per_round, known)
-        self.keys = Keys(self.parameters)
-        self.fixed = [
-            parameter for parameter in every if not any(parameter is one for one in self.parameters)
-        ]
-        self._values_of_fixed: dict[int, Any] = {
-            parameter.id: known[parameter.id] for parameter in self.fixed
-        }
-        self._given = (loss, constraints, domain, constants, domain_binds, recourse)
-        self._announced = announced
-        self._chosen = per_round is not None
-        self._with_data: dict[tuple[int, ...], Model] = {}
-        self.parametrized = is_parametrized(self.objective, self.stated, self._constants_for_fixed)
-        self.size = sum(variable.size for variable in self.variables)
-        self.notes: list[str] = after.notes
-        if not self.parametrized:
-            self.notes.append(
-                "parameters are multiplied by one another or enter a matrix of a quadratic form "
-                "(not DPP): hindsight solves the sum of the losses, not one program of all "
-                "rounds, unless they are quadratic"
-            )
-        rows = [  # refuses unsupported constraints
-            row._replace(label=label_of(one, position), induced=one.id in after.induced)
-            for position, one in enumerate(self.stated, 1)
-            for row in excesses_of(one)
-        ]
-        for part in (self.objective, *self.stated):
-            refuse_unsupported(part)
-        atoms = atom_domains([self.objective, *self.stated], after.conditions)
-        held, semidefinite = dict[int, Array](), set[int]()
-        if domain is None or isinstance(domain, str):
-            domain, held, semidefinite, found = derived(
-                self, rows, [one for _, one in atoms if one.variables()], _is_box(domain)
-            )
-            self.notes += found
-        self._check_domain(domain)
-        self.excesses, bounds, notes = excesses(
-            self.variables, rows, domain, self.spans, semidefinite
-        )
-        self.excesses, self._unplayed, left_out = without_implied(
-            self, self.excesses, domain, held, play_all
-        )
-        self.notes += notes + left_out
-        self.notes += [
-            f"{one.label}: an equation with data of the round, played as two inequalities. No "
-            "fixed decision need satisfy it in "
-            "all rounds: measure regret against taut.hindsight(problem, stream, "
-            'comparator="per-round")'
-            for one in self.excesses
-            if one.equality and self.changing(one.expression)
-        ]
-        self.count = sum(row.size for one in self.excesses for row in one.rows)
-        self._reveals: dict[Any, Any] = {}
-        self.inner: Array | None = None
-        """The flat decision that satisfies all constraints by the largest margin, if there is a
-        margin."""
-        # Loss and constraints do not see whether a matrix is symmetric, or has its zeros.
-        unseen = any(is_symmetric(one) or not np.all(pattern(one)) for one in self.variables)
-        binds = domain_binds or unseen or bool(self.proof_of_domain)
-        known_before = self._rows(self.announced_rows) if self.announced_rows else None
-        super().__init__(
+    def __init__(self, draft: Draft) -> None:
+        request, domain, played = draft.request, draft.domain, draft.played
+        vars(self).update(vars(draft.stated))  # a model is its statement, with functions
+        self.request, self.excesses, self._played = request, played.excesses, played
+        self.count = sum(row.size for excess in self.excesses for row in excess.rows)
+        self.notes: list[str] = [*_notes(draft.stated), *domain.notes, *played.notes]
+        self.proof_of_domain = domain.proof
+        self._twins: dict[Any, Model] = {}
+        # A derived domain contains the feasible set, so that it stands for the rows that are left
+        # out. A given domain may be smaller than the feasible set.
+        binds = request.domain_binds or played.unseen or bool(domain.proof)
+        conditions = (row for _, each in draft.conditions for row in excesses_of(each))
+        implied = [*played.implied, *conditions]
+        self._implied = [row for row in implied if not self.changing(row.expression)]
+        names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
+        Problem.__init__(
+            self,
             self._loss(),
-            self._excess(),
-            domain,
+            self._constraints(self.excesses),
+            domain.domain,
             None,
             binds,
-            coordinate_names=list(map(self.entry, range(self.size)))
-            if self.size <= NAMED
-            else None,
-            announced=known_before,
+            coordinate_names=names,
+            announced=self._rows(self.announced_rows) if self.announced_rows else None,
         )
         if self.count <= NAMED:
             self.constraint_names = tuple(row_names(self.excesses))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
-        if not self.proof_of_domain:
-            self.implied = self._implied([*bounds, *self._unplayed], atoms)
-        self.constants = self._constants(constants or Constants(), atoms)
-        self._derived_constants = self.constants
 
-    def _check_domain(self, domain: Any) -> None:
-        if not isinstance(domain, Domain):
-            raise TypeError(
-                f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
-            )
-        if domain.shape not in ((self.size,), self._shape()):
-            raise ValueError(
-                f"domain: got decisions of shape {domain.shape}; expected {self._shape()}"
-            )
-        prepare(self, domain)  # programs that are solved in every round
+    def present(self, decision: Any) -> Any:
+        """Decisions in the user's form: an array in the shape of the only variable, or a dict by
+        name.
 
-    def all_rows(self) -> Problem:
-        """The model in which rows that are part of the domain are played like all others, unless
-        they are equations.
-
-        Transforms that change the right-hand side, such as `taut.tightened`, need them.
+        Leading axes, as in `run.decisions`, stay.
         """
-        if self.constraints is not self.written or all(one.equality for one in self._unplayed):
-            return self
-        if () not in self._with_data:
-            loss, constraints, _, constants, binds, recourse = self._given
-            chosen = self.parameters if self._chosen or self.parameters else None
-            self._with_data[()] = Model(
-                loss,
-                constraints,
-                self.domain,
-                constants,
-                chosen,
-                binds,
-                recourse,
-                self._values_of_fixed,
-                True,
-                self._announced,
+        decision = decision if hasattr(decision, "shape") else np.asarray(decision, float)
+        lead = decision.shape[: max(decision.ndim - len(self.domain.shape), 0)]
+        if decision.shape[len(lead) :] != self.domain.shape:
+            raise ValueError(
+                f"decision: got shape {decision.shape}; expected {self.domain.shape} after any "
+                "leading axes"
             )
-            self._with_data[()].proof_of_domain = self.proof_of_domain
-        return self._with_data[()]._with_known(self)
+        flat = decision.reshape((*lead, self.size))
+        parts = {v.name(): shaped(v, flat[..., self.spans[v.id]]) for v in self.variables}
+        return parts if len(parts) > 1 else next(iter(parts.values()))
 
-    def _with_known(self, stated: Model) -> Problem:
-        """This model, which plays more rows than `stated`, with the constants that the user gave
-        that one.
+    def assemble(self, decision: Any) -> Any:
+        """The decision with the parts that `present` gives: by name, or the only one as an
+        array."""
+        if not isinstance(decision, Mapping):
+            only = _array(decision)
+            if len(self.variables) > 1 or np.shape(only) != self.variables[0].shape:
+                return only  # flat, as decisions are inside a run
+            decision = {self.variables[0].name(): only}
+        parts = {name: _array(part) for name, part in decision.items()}
+        wanted = {variable.name(): variable.shape for variable in self.variables}
+        shapes = {name: np.shape(part) for name, part in parts.items()}
+        if shapes != wanted:
+            raise ValueError(f"decision: got parts of the shapes {shapes}; expected {wanted}")
+        return np.concatenate([np.ravel(parts[name]) for name in wanted]).reshape(self.domain.shape)
 
-        What bounds all rows must hold for the new ones, too: the larger of both bounds, the smaller
-        of both margins.
+    def arrange(self, data: Any) -> Any:
+        """Data keyed by parameter, name or position, as the tuple that loss and constraints take.
+
+        Their shapes and the parameters' attributes, on which convexity rests, are checked.
         """
-        given, derived, own = stated.constants, stated._derived_constants, self.constants
-        if given is derived:
-            return self
-        changed: dict[str, Any] = {}
-        for name in ("loss_lipschitz", "loss_range", "strong_convexity"):
-            if getattr(given, name) != getattr(derived, name):
-                changed[name] = getattr(given, name)
-        for name, safer in (
-            ("constraint_lipschitz", max),
-            ("constraint_range", max),
-            ("slater", min),
-        ):
-            numbers = getattr(given, name), getattr(own, name)
-            if (
-                numbers[0] != getattr(derived, name)
-                and None not in numbers
-                and safer(numbers) != numbers[1]
-            ):
-                changed[name] = numbers[0]
-        return self.with_constants(own.with_values(**changed)) if changed else self
-
-    def as_played(self, played: Problem | None) -> Problem:
-        """The form of this model that a run played, if its stream had data for parameters with a
-        value."""
-        same = isinstance(played, Model) and all(played._given[k] is self._given[k] for k in (0, 1))
-        return (
-            played
-            if same and isinstance(played, Model) and len(played.parameters) > len(self.parameters)
-            else self
-        )
-
-    def _constants(self, given: Constants, atoms: list[tuple[Any, Any]]) -> Constants:
-        """Complete the user's constants. Also checks the domains of atoms, and finds the curvature
-        and a Slater point."""
-        if not isinstance(given, Constants):
-            raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
-        if given.constraint_count not in (None, self.count):
-            raise ValueError(
-                f"constraint_count: got {given.constraint_count}; expected {self.count}, what "
-                "constraints gives"
-            )
-        with double_precision():
-            probe = Probe(self)
-            check_atoms(self, atoms, probe, parameter_range(self))
-            loss = polynomial_loss(self, probe)
-            known = model_constants(self, given, probe, loss)
-        self.notes += guess_notes(self.parameters, parameter_range(self), known.estimated)
-        self.curvature: Array | None = None
-        """The loss's second derivatives, if they are the same in every round."""
-        if loss is not None:
-            self.curvature = (
-                np.zeros((self.size,) * 2)
-                if loss.bend is None
-                else loss.bend[0, : self.size, : self.size]
-            )
-        if self.constraints.takes_data:
-            return known
-        depth, point = deepest(self, self.excesses)
-        if depth > CONTRADICTION * max(1.0, known.constraint_range or 1.0):
-            raise ValueError(
-                f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; "
-                "expected a domain with a feasible decision"
-            )
-        if np.isfinite(depth):
-            mark_feasible(self)
-        room = -outwards(depth, 1.0)
-        if not 1e-7 < room < np.inf:
-            return known
-        self.inner = point
-        return known.merged(Constants().with_values(exact=True, slater=room))
-
-    def flat_copy(self, scaled: bool = False) -> FlatCopy:
-        """Copies of the expressions over one flat decision, or over one in units of the radius
-        around the centre."""
-        fixed = self._constants_for_fixed
-        if not scaled:
-            return FlatCopy(self.variables, self.parameters, fixed)
-        scale = float(self.domain.radius) or 1.0
-        return FlatCopy(
-            self.variables, self.parameters, fixed, np.asarray(self.domain.centre, float), scale
-        )
+        return self.keys.stream(data, self.present)
 
     def for_data(self, stream: Any) -> Problem:
         """The model in which the parameters that the stream has data for change with the round; it
         is built once."""
         named = fixed_with_data(self.fixed, stream)
-        if not named or self._chosen:  # a choice by per_round= stands: `arrange` refuses other data
-            return self
+        if not named or self.request.per_round is not None:
+            return self  # a choice by per_round= stands: `arrange` refuses other data
         names = ", ".join(parameter.name() for parameter in named)
         if self.constraints is not self.written:
             raise ValueError(
@@ -383,30 +326,82 @@ class Model(RoundData, Decisions, Problem):
                 f"expected per_round=[{names}] in from_cvxpy"
             )
         key = tuple(parameter.id for parameter in named)
-        if key not in self._with_data:
-            loss, constraints, domain, constants, binds, recourse = self._given
-            chosen = [*self.parameters, *named]
-            twin = Model(
-                loss,
-                constraints,
-                domain,
-                constants,
-                chosen,
-                binds,
-                recourse,
-                self._values_of_fixed,
-                False,
-                self._announced,
+        if key not in self._twins:
+            twin = build(
+                self.request._replace(
+                    per_round=[*self.parameters, *named], values=self.values_of_fixed
+                )
             )
             twin.notes.append(
                 f"{names}: changes with the round, because the stream has data for it"
             )
-            self._with_data[key] = twin
-        twin = self._with_data[key]
-        return (
-            twin
-            if self.constants is self._derived_constants
-            else twin.with_constants(self.constants)
+            self._twins[key] = twin
+        twin = self._twins[key]
+        if self.constants is self.derived_constants:
+            return twin
+        return twin.with_constants(self.constants)
+
+    def as_played(self, played: Problem | None) -> Problem:
+        """The form of this model that a run played, if its stream had data for parameters with a
+        value."""
+        if not isinstance(played, Model) or len(played.parameters) <= len(self.parameters):
+            return self
+        mine, other = self.request, played.request
+        same = mine.loss is other.loss and mine.constraints is other.constraints
+        return played if same else self
+
+    def all_rows(self) -> Problem:
+        """The model in which rows that are part of the domain are played like all others, unless
+        they are equations.
+
+        Transforms that change the right-hand side, such as `taut.tightened`, need them.
+        """
+        if self.constraints is not self.written or not self._played.left_out:
+            return self
+        if () not in self._twins:
+            twin = build(
+                self.request._replace(
+                    domain=self.domain,
+                    per_round=self.parameters or self.request.per_round,
+                    domain_binds=bool(self.domain_binds),
+                    values=self.values_of_fixed,
+                    play_implied=True,
+                )
+            )
+            twin.proof_of_domain = self.proof_of_domain
+            self._twins[()] = twin
+        twin = self._twins[()]
+        if self.constants is self.derived_constants:
+            return twin
+        return twin.with_constants(
+            of_more_rows(twin.constants, self.constants, self.derived_constants)
+        )
+
+    def as_stated(self) -> Problem:
+        """The model with all constraints that were stated, also those that hold on the whole
+        domain."""
+        if not self._played.left_out and not self._implied:
+            return self
+        twin = copy.copy(self)
+        rows = [*self._played.stated, *self._implied]
+        twin.constraints = UserConstraints.of(self._constraints(rows))
+        twin.programs = None
+        return twin
+
+    @cached_property
+    def with_own_previous(self) -> Model:
+        """The model in which variables stand in the place of their previous values."""
+        places = {id(p): p._taut_variable for p in self.parameters if is_previous(p)}
+        others = [parameter for parameter in self.parameters if not is_previous(parameter)]
+        return build(
+            Request(
+                self.objective.tree_copy(dict(places)),
+                [constraint.tree_copy(dict(places)) for constraint in self.stated],
+                self.domain,
+                per_round=others or None,
+                domain_binds=bool(self.domain_binds),
+                recourse=[],
+            )
         )
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
@@ -414,19 +409,16 @@ class Model(RoundData, Decisions, Problem):
         changed = self.for_data(stream)
         if changed is not self:
             return changed.estimate_constants(stream, key, **options)
-        unknown = dict.fromkeys(self.constants.estimated) | {"strong_convexity": 0.0}
-        unknown = {
-            name: value for name, value in unknown.items() if name in self.constants.estimated
-        }
-        known = self.with_constants(self.constants.with_values(**unknown))  # type: ignore[arg-type]
-        found = Problem.estimate_constants(known, stream, key, **options)
-        if self.constraints is self.written and not all(
-            is_smooth(one.expression) for one in self.excesses
-        ):
-            found = found.with_values(
-                constraint_smoothness=self.constants.constraint_smoothness
-            )  # samples miss kinks
-        return found
+        unknown: dict[str, Any] = dict.fromkeys(self.constants.estimated)
+        if "strong_convexity" in unknown:
+            unknown["strong_convexity"] = 0.0
+        known = self.with_constants(self.constants.with_values(**unknown))
+        estimated = Problem.estimate_constants(known, stream, key, **options)
+        smooth = all(is_smooth(excess.expression) for excess in self.excesses)
+        if smooth or self.constraints is not self.written:
+            return estimated
+        # Samples miss kinks.
+        return estimated.with_values(constraint_smoothness=self.constants.constraint_smoothness)
 
     def offline(
         self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
@@ -437,13 +429,10 @@ class Model(RoundData, Decisions, Problem):
 
         return solve(self, stream, ends, tolerance, rng)
 
-    @cached_property
-    def _constants_for_fixed(self) -> dict[int, Any]:
-        """A CVXPY constant for each parameter that does not change, by the parameter's `id()`."""
-        return {
-            id(parameter): cp.Constant(self._values_of_fixed[parameter.id])
-            for parameter in self.fixed
-        }
+    def scaled_copy(self) -> FlatCopy:
+        """Copies of the expressions over a decision in units of the radius around the centre."""
+        scale = float(self.domain.radius) or 1.0
+        return self.flat_copy(np.asarray(self.domain.centre, float), scale)
 
     @property
     def recourse(self) -> dict[Any, Any]:
@@ -456,48 +445,37 @@ class Model(RoundData, Decisions, Problem):
 
     def recourse_values(self, decision: Any, data: Any) -> dict[str, Any]:
         """The values, by name, of the variables that are chosen after the data of one round."""
-        decision, data = jnp.asarray(self.assemble(decision), float), self.arrange(data)
-        leaves = self._split(decision.reshape(self.domain.shape)), self._values(data)
+        x = jnp.asarray(self.assemble(decision), float).reshape(self.domain.shape)
+        leaves = self.variable_values(x), self.parameter_values(self.arrange(data))
         if self.after.program is not None:
             loss, constraints = self.after.program
             return chosen_values(loss, constraints, list(self.recourse), leaves[0] | leaves[1])
-        found = translate_all(list(self.recourse.values()))(*leaves)
+        values = translate_all(list(self.recourse.values()))(*leaves)
         names = [variable.name() for variable in self.recourse]
-        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
 
     def _loss(self) -> Callable[[jax.Array, Any], jax.Array]:
         value = translate(self.objective)
 
         def loss(x: jax.Array, z: Any) -> jax.Array:
-            return value(self._split(x), self._values(z)).reshape(())
+            return value(self.variable_values(x), self.parameter_values(z)).reshape(())
 
         return loss
 
-    def _excess(self) -> Callable[..., list[jax.Array]]:
-        values = self._rows(self.excesses)
+    def _constraints(self, excesses: list[Excess]) -> Callable[..., list[jax.Array]]:
+        values = self._rows(excesses)
 
         def steady(x: jax.Array) -> list[jax.Array]:
             return values(x, None)
 
-        return values if any(self.changing(one.expression) for one in self.excesses) else steady
-
-    def _implied(self, excesses: list[Excess], atoms: list[tuple[Any, Any]]) -> Constraints | None:
-        """What holds on the whole domain and does not change with the round; None if nothing does.
-
-        Arguments:
-            excesses: rows and bounds of variables that are not played.
-            atoms: atoms with the constraints without which they are not defined.
-        """
-        stated = [*excesses, *(one for _, atom in atoms for one in excesses_of(atom))]
-        steady = [one for one in stated if not self.changing(one.expression)]
-        values = self._rows(steady)
-        return UserConstraints.of(lambda x: values(x, None)) if steady else None
+        changing = any(self.changing(excess.expression) for excess in excesses)
+        return values if changing else steady
 
     def _rows(self, excesses: list[Excess]) -> Callable[[jax.Array, Any], list[jax.Array]]:
-        values = translate_rows([row for one in excesses for row in one.rows])
+        values = translate_rows([row for excess in excesses for row in excess.rows])
 
         def rows(x: jax.Array, z: Any) -> list[jax.Array]:
-            return values(self._split(x), self._values_of_fixed if z is None else self._values(z))
+            return values(self.variable_values(x), self.parameter_values(z))
 
         return rows
 
@@ -511,17 +489,18 @@ class Model(RoundData, Decisions, Problem):
         return Summary(general.title, facts, general.grids, self.notes)
 
 
-def _is_box(domain: str | None) -> bool:
-    if domain not in (None, "box"):
-        raise ValueError(
-            f'domain: got {domain!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
-            "shape=2)"
-        )
-    return domain == "box"
+def _notes(stated: Statement) -> list[str]:
+    """What the user should know of the statement."""
+    if stated.parametrized:
+        return stated.after.notes
+    return [
+        *stated.after.notes,
+        "parameters are multiplied by one another or enter a matrix of a quadratic form (not DPP): "
+        "hindsight solves the sum of the losses, not one program of all rounds, unless they are "
+        "quadratic",
+    ]
 
 
-def _leaves(parts: list[Any], kind: str) -> list[Any]:
-    """Variables or parameters in the order of their creation, which is also their position in a
-    stream."""
-    found = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
-    return [found[key] for key in sorted(found)]
+def _array(value: Any) -> Any:
+    """CVXPY's values of diagonal variables are sparse."""
+    return value.toarray() if hasattr(value, "toarray") else value

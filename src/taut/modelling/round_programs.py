@@ -40,7 +40,7 @@ class Rounds:
     def __init__(
         self, model: Model, excesses: list[Excess], with_loss: bool, example: Array
     ) -> None:
-        self._flat, self._model = model.flat_copy(scaled=True), model
+        self._flat, self._model = model.scaled_copy(), model
         self._levels = [cp.Variable()] if with_loss else []
         self._tracked = [
             Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses

@@ -3,8 +3,11 @@ resumed."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,39 +16,54 @@ import numpy as np
 
 from .. import files
 from ..engine import VERSION
-from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
+from ..jax_internals import Literal
+from ..jaxpr.walk import bodies
 from ..problem.compatibility import adversary_state
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
 from ..problem.streams import Adversary, Stream
 from ..storage import digest
+from .description import Descriptions
 from .simulation import Simulation
-from .with_feedback import through
 
-__all__ = ["Functions", "digest_of_tree", "fingerprint", "parts_of", "program_digest"]
+__all__ = [
+    "Functions",
+    "digest_of_tree",
+    "fingerprint",
+    "numerics",
+    "parts_of",
+    "program_digest",
+]
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")
+NUMERICS = ("jaxpr", "learners", "play", "problem", "runs")
+"""Folders of the source files that determine what a simulation computes."""
 
 
 def fingerprint(simulation: Simulation) -> dict[str, Any]:
     """Describe a call: two calls with equal descriptions compute the same, up to what the
     description cannot contain.
 
-    Functions are described by the program that JAX traces, with its constants, and by values at a
-    few decisions. Not noticed are changes of Python functions that the program calls back
-    (`jax.pure_callback`), and whatever a function reads when it is not being traced. The data of
-    the stream are compared chunk by chunk when a checkpoint is resumed.
+    Loss and constraints are described by the program that JAX traces from them, with all numbers in
+    it; a learner and a feedback by their fields, and their own classes by all that they reach. Not
+    noticed are changes of Python functions that a program calls back (`jax.pure_callback`), and
+    whatever a function reads when it is not being traced. The data of the stream are compared chunk
+    by chunk when a checkpoint is resumed.
     """
-    keys = simulation.random_keys
+    keys, describe = simulation.random_keys, Descriptions()
+    problem, stream, first = simulation.problem, simulation.stream, simulation.first
+    functions, trees = parts_of(problem, simulation.score, stream, first.dtype)
     return {
-        "learner": [files.pack(learner) for learner in simulation.learners],
-        "problem (loss, constraints, domain)": [
-            simulation.problem.domain.to_dict(),
-            *_functions(simulation),
+        "learner": [
+            [files.pack(learner), _checksum(describe.of_classes(learner, "learner"))]
+            for learner in simulation.learners
         ],
-        "feedback": _feedback(simulation),
+        "problem (loss, constraints, domain)": [
+            problem.domain.to_dict(),
+            program_digest(functions, trees, first, simulation.example),
+        ],
+        "feedback": _checksum(describe.of(simulation.feedback, "feedback")),
         "stream (shapes and types)": str(simulation.example),
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
@@ -59,8 +77,12 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
         "record": sorted(simulation.shape.record),
         "every": simulation.every,
         "chunk": simulation.shape.length,
-        "version of taut or jax": [VERSION, jax.__version__],
+        "version of taut or jax": [VERSION, numerics(), jax.__version__],
     }
+
+
+def _checksum(description: Any) -> str:
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()
 
 
 def digest_of_tree(tree: Any) -> str:
@@ -68,56 +90,19 @@ def digest_of_tree(tree: Any) -> str:
     return digest({f"{i:06}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))})
 
 
-def _feedback(simulation: Simulation) -> str | None:
-    """Return a checksum of the traced step of a learner that sees rounds through feedback, with all
-    its numbers."""
-    feedback = simulation.feedback
-    if feedback is None:
-        return None
-    problem, first, count = simulation.problem, simulation.first, simulation.shape.counts[0]
-    learner = through(simulation.learners[0], feedback)
-    z = jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
-    z = problem.given(z, first)
+@functools.cache
+def numerics(package: Path = Path(__file__).parents[1]) -> str:
+    """Return a checksum of the source files that determine what taut computes.
 
-    def step(x: jax.Array, z: Any) -> Any:
-        return learner.step(
-            learner.init(x, count),
-            FullInformation(problem.loss, problem.constraints, problem.domain, z),
-        )
-
-    program = jax.make_jaxpr(step)(first, z)
-    text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
-    return f"{text} {digest_of_tree(_numbers(program))} {digest_of_tree(feedback)}"
-
-
-def _functions(simulation: Simulation) -> tuple[str, str]:
-    """Return checksums of the traced program of a round, and of its values at a few decisions."""
-    problem = simulation.problem
-    random_key = jax.random.key(0)
-    sampled = [problem.domain.sample(k) for k in jax.random.split(random_key)]
-    points = jnp.stack(
-        [jnp.asarray(x, simulation.first.dtype) for x in (simulation.first, *sampled)]
-    )
-    z = (
-        None
-        if simulation.stream.reacts
-        else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), simulation.example)
-    )
-    functions, problems = parts_of(
-        problem, simulation.score, simulation.stream, simulation.first.dtype
-    )
-    leaves, structure = jax.tree.flatten(problems)
-    traced = jax.make_jaxpr(
-        lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest)
-    )
-    program = traced(leaves, points, z, random_key)
-    text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
-    values = programs_of(simulation.problem).call(
-        _probe, problems, points, z, random_key, static=(functions,)
-    )
-    return f"{text} {digest_of_tree(program.consts)} {digest_of_tree(leaves)}", digest_of_tree(
-        values
-    )
+    It changes with every change of them, unlike the version, so that results of other code are not
+    taken for results of this code.
+    """
+    sources = [path for folder in NUMERICS for path in (package / folder).rglob("*.py")]
+    state = hashlib.sha256(VERSION.encode())
+    for path in sorted(sources):
+        state.update(f"{path.relative_to(package).as_posix()}\0".encode())
+        state.update(hashlib.sha256(path.read_bytes()).digest())
+    return state.hexdigest()[:16]
 
 
 class Functions(NamedTuple):
@@ -169,29 +154,33 @@ def program_digest(functions: Functions, trees: Any, first: jax.Array, example: 
         if functions.reveal is not None
         else jax.tree.map(lambda a: jnp.ones(a.shape, a.dtype), example)
     )
-    traced = jax.make_jaxpr(
-        lambda leaves, *rest: _probe(functions, jax.tree.unflatten(structure, leaves), *rest)
-    )
-    program = traced(leaves, first[None], z, jax.random.key(0))
+
+    def probe(leaves: list[Any], *rest: Any) -> Any:
+        return _probe(functions, jax.tree.unflatten(structure, leaves), *rest)
+
+    program = _traced(probe, leaves, first[None], z, jax.random.key(0))
+    return f"{program} {digest_of_tree(leaves)}"
+
+
+def _traced(function: Any, *arguments: Any) -> str:
+    """Return a checksum of the program that JAX traces from a function, and of all numbers in it.
+
+    The text of a program shows long arrays only in part.
+    """
+    program = jax.make_jaxpr(function)(*arguments)
     text = hashlib.sha256(ADDRESS.sub("", str(program)).encode()).hexdigest()
-    return f"{text} {digest_of_tree(_numbers(program))} {digest_of_tree(leaves)}"
+    return f"{text} {digest_of_tree(_numbers(program))}"
 
 
 def _numbers(program: Any) -> list[Any]:
-    """Return all numbers in a traced program, also in the programs inside it. Its text shows long
-    arrays only in part."""
-    if isinstance(program, (list, tuple)):
-        return [number for entry in program for number in _numbers(entry)]
-    if isinstance(program, ClosedJaxpr):
-        return [*program.consts, *_numbers(program.jaxpr)]
-    if not isinstance(program, Jaxpr):
-        return []
-    found = []
-    for equation in program.eqns:
-        found += [operand.val for operand in equation.invars if isinstance(operand, Literal)]
-        for parameter in equation.params.values():
-            found += [parameter] if isinstance(parameter, np.ndarray) else _numbers(parameter)
-    return found
+    """Return all numbers in a traced program, also in the programs inside it."""
+    numbers = list(program.consts)
+    for equation in program.jaxpr.eqns:
+        numbers += [operand.val for operand in equation.invars if isinstance(operand, Literal)]
+        numbers += [part for part in equation.params.values() if isinstance(part, np.ndarray)]
+        for inner in bodies(equation):
+            numbers += _numbers(inner)
+    return numbers
 
 
 def _probe(

@@ -107,6 +107,7 @@ def simulate(
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
     require_jax()
+    arguments.flag("progress", progress)
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
     index = _index(stream)

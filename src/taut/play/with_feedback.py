@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from .. import arguments
 from ..engine import first_key, wrapped_key
 from ..learners import Guarantee, Learner, Setting, learner_dataclass
 from ..learners.base import first_round
@@ -103,6 +104,7 @@ def through(learner: Learner, feedback: Feedback | None) -> Learner:
 
 def check_covered(learner: Learner, feedback: Feedback | None, unproven: bool) -> None:
     """Refuse feedback that no guarantee of the learner covers, unless the user asks for it."""
+    arguments.flag("unproven", unproven)
     if feedback is None:
         return
     if learner.request_first:

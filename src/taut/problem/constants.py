@@ -144,6 +144,8 @@ class Constants:
     ) -> Constants:
         """A copy with some entries replaced, marked as estimated or exact, or unmarked if they are
         given."""
+        arguments.flag("estimated", estimated)
+        arguments.flag("exact", exact)
         names = frozenset(values)
         return dataclasses.replace(
             self,

@@ -158,7 +158,7 @@ def is_steady(problem: Problem, original: Problem) -> bool:
     """Whether `problem` is `steady(original)`."""
     if not original.previous or problem.previous:
         return False
-    if problem is getattr(original, "_rest", None):
+    if problem is original.own_rest:
         return True
     return problem.loss == _SteadyLoss(
         original.loss

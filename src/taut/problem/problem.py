@@ -82,9 +82,8 @@ class Problem(Displayed):
     decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
-    implied: Constraints | None = None
-    """Stated constraints that hold on the whole domain, so that they are not played. Models written
-    in CVXPY have them; they do not depend on data."""
+    own_rest: Problem | None = None
+    """The problem that `taut.steady` returned, if it was not made from loss and constraints."""
     domain: Domain
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are
@@ -171,14 +170,6 @@ class Problem(Displayed):
             else JoinedConstraints(self.constraints, self.announced)
         )
 
-    @property
-    def stated_constraints(self) -> Constraints:
-        """The constraints that describe the feasible set outside the domain, too: `constraints`,
-        then the implied ones."""
-        if self.implied is None:
-            return self.constraints
-        return JoinedConstraints(self.constraints, self.implied)
-
     def whole(self) -> Problem:
         """Return the problem in which announced constraints are like all others. Constants of
         constraints are dropped."""
@@ -235,6 +226,11 @@ class Problem(Displayed):
     def all_rows(self) -> Problem:
         """Return the problem with all stated constraints. Models written in CVXPY leave out those
         that the domain implies."""
+        return self
+
+    def as_stated(self) -> Problem:
+        """Return the problem with all constraints that describe the feasible set, also those that
+        hold on the whole domain and are therefore not played."""
         return self
 
     def present(self, decision: np.ndarray[Any, Any]) -> Any:

@@ -123,8 +123,6 @@ class Rescaled(Problem):
             self.announced = _RescaledConstraints(
                 problem.announced, units.decision, units.constraint
             )
-        if problem.implied is not None:
-            self.implied = _RescaledConstraints(problem.implied, units.decision, units.constraint)
         self.previous = (
             problem.previous
         )  # the functions above take the previous decision as part of the data

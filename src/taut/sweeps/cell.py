@@ -105,6 +105,7 @@ class Cell:
             raise TypeError(
                 f"measure: got {arguments.shown(self.measure)}; expected a function measure(run)"
             )
+        arguments.flags(self)
         _check_tags(self.tags)
 
 
@@ -227,9 +228,9 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
         every=arguments.count("every", cell.every),
         chunk=None if cell.chunk is None else arguments.count("chunk", cell.chunk),
         feedback=as_feedback(cell.feedback),
-        unproven=bool(cell.unproven),
+        unproven=cell.unproven,
         measure=cell.measure,
-        keep=bool(cell.keep),
+        keep=cell.keep,
     )
 
 

@@ -17,6 +17,12 @@ __all__ = ["DaskWorkers", "connect"]
 
 ASK = 2.0
 """Seconds between questions to the scheduler how many workers there are."""
+PATIENCE = 300.0
+"""Seconds without any worker after which a sweep ends with an error."""
+GO_ON = (
+    "Finished cells are kept in the folder, if one was given: call taut.sweep again with the same "
+    "arguments to go on."
+)
 
 
 def connect(address: str) -> Any:
@@ -51,17 +57,35 @@ class DaskWorkers(Workers):
         self._client, self._owned = client, owned
         self.address = str(client.dashboard_link or "")
         self._known, self._asked = 0, -ASK
+        self._seen = time.monotonic()
+        """When there were workers, as far as is known; at the beginning, now."""
         self._tasks: dict[Future[Any], Any] = {}
 
     def count(self) -> int:
         """Return the number of threads of all workers; the cluster may grow and shrink."""
-        if time.monotonic() > self._asked + ASK:
-            with contextlib.suppress(
-                OSError, TimeoutError
-            ):  # the scheduler does not answer now, but may do so later
-                self._known = sum(self._client.nthreads().values()) or self._known
+        if time.monotonic() > self._asked + ASK and self._connected:
+            threads = 0
+            with contextlib.suppress(OSError):  # the scheduler does not answer now, but may later
+                threads = sum(self._client.nthreads().values())
             self._asked = time.monotonic()
+            if threads:
+                self._known, self._seen = threads, self._asked
         return max(1, self._known)
+
+    @property
+    def _connected(self) -> bool:
+        return str(self._client.status) == "running"
+
+    def check(self) -> None:
+        """Raise an error if there have been no workers for long, for example because the scheduler
+        was started again without them."""
+        self.count()
+        if time.monotonic() - self._seen > PATIENCE:
+            raise ConnectionError(
+                f"executor: the Dask scheduler has had no workers for {PATIENCE:g} s. Start "
+                "workers; if they take longer to start, wait for them with "
+                f"client.wait_for_workers(1) first. {GO_ON}"
+            )
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a task. Dask would take the result of an earlier task with equal arguments if it
@@ -70,9 +94,7 @@ class DaskWorkers(Workers):
             task = self._client.submit(function, *arguments, pure=False)
         except Exception as error:
             raise ConnectionError(
-                f"executor: the connection to the Dask scheduler is lost ({error}). Finished "
-                "cells are kept in the folder, if one was given: call taut.sweep again with the "
-                "same arguments to go on."
+                f"executor: the connection to the Dask scheduler is lost ({error}). {GO_ON}"
             ) from error
         future: Future[Any] = Future()
         self._tasks[future] = task
@@ -105,7 +127,7 @@ class DaskWorkers(Workers):
         Dask's nanny starts a new worker in its place.
         """
         task = self._tasks.get(future)
-        if task is None:
+        if task is None or not self._connected:
             return False
         busy = [address for address, keys in self._client.processing().items() if task.key in keys]
         task.cancel(force=True)
@@ -116,8 +138,9 @@ class DaskWorkers(Workers):
 
     def close(self) -> None:
         """Cancel what is left, and close the client if it is ours."""
-        for task in list(self._tasks.values()):
-            task.cancel()
+        if self._connected:  # otherwise nothing is left
+            for task in list(self._tasks.values()):
+                task.cancel()
         if self._owned:
             self._client.close()
 

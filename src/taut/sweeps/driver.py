@@ -28,9 +28,6 @@ leave workers idle at the end."""
 UNKNOWN = 64
 """Cells of a task, at most, while it is not known how long they take. A worker returns those that
 it has no time for."""
-TOGETHER = 3.0
-"""Seconds per worker that must be left to play of a program before its learners are tried side by
-side."""
 ATTEMPTS = 2
 """How often a cell is played alone after the process that played it had died, before it counts as
 failed."""
@@ -104,6 +101,7 @@ class Driver:
                 try:
                     future = self.finished.get(timeout=TICK)
                 except queue.Empty:
+                    self.workers.check()
                     self._end_overdue()
                     continue
                 self._collect(future)
@@ -152,9 +150,7 @@ class Driver:
     def _start(self, cells: Sequence[int]) -> Future[Any]:
         if not self.workers.remote:
             listed = [(number, self.identities.get(number), self.cells[number]) for number in cells]
-            return self.workers.submit(
-                play_cells, listed, self.store, self.timeout, self._pays(cells[0])
-            )
+            return self.workers.submit(play_cells, listed, self.store, self.timeout)
         parts: list[Any] = []
         contents: dict[str, bytes] = {}
         for number in cells:
@@ -162,16 +158,7 @@ class Driver:
             parts.append(part)
             contents |= blobs
         folder = None if self.store is None else str(self.store.folder.absolute())
-        return self.workers.submit(
-            play_task, self.settings, folder, self.timeout, contents, parts, self._pays(cells[0])
-        )
-
-    def _pays(self, number: int) -> bool:
-        """Return whether so much is left of a cell's program that it pays to compile it for
-        learners side by side."""
-        program = self.cells[number].program()
-        left = sum(self.cells[waiting].work for waiting in self.waiting.get(program, ()))
-        return self.rates.get(program, 0.0) * left > TOGETHER * max(1, self.workers.count())
+        return self.workers.submit(play_task, self.settings, folder, self.timeout, contents, parts)
 
     def _collect(self, future: Future[Any]) -> None:
         task = self.running.pop(future)

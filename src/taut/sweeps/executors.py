@@ -47,6 +47,9 @@ class Workers:
         """Return whether an error means that a worker died, rather than that a task raised it."""
         return isinstance(error, (BrokenExecutor, CancelledError))
 
+    def check(self) -> None:
+        """Raise an error if there is no hope that the tasks that wait are ever played."""
+
     def renew(self) -> None:
         """Replace workers that died, if the executor does not do it by itself."""
 

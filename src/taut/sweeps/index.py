@@ -18,8 +18,9 @@ __all__ = ["INDEX", "write_index"]
 
 INDEX = "index.parquet"
 CHECKSUM = b"taut-sha256"
-LARGEST = 2**30
-"""Bytes and rows of an index, at most, that is read."""
+ROWS, VALUES, BYTES = 2**18, 2**22, 2**28
+"""Rows, values and bytes of an index, at most, that is read. Compressed files of a few kilobytes
+can declare far more."""
 LOG = logging.getLogger(__name__)
 
 
@@ -64,18 +65,41 @@ def _earlier(path: Path) -> list[dict[str, Any]]:
         return []
     try:
         with pq.ParquetFile(path) as file:
-            about = file.metadata
-            size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            if max(size, about.num_rows, path.stat().st_size) > LARGEST:
-                raise ValueError("it is too large")
-            table = file.read()
-        rows: list[dict[str, Any]] = table.to_pylist()
-        if (table.schema.metadata or {}).get(CHECKSUM) != _checksum(rows):
+            metadata = file.schema_arrow.metadata or {}
+            rows = _read(file)
+        if metadata.get(CHECKSUM) != _checksum(rows):
             raise ValueError("its checksum is wrong")
         return rows
     except Exception as error:  # a damaged file can raise anything
         LOG.warning("%s is damaged or foreign (%s), so it is written anew", path, error)
         return []
+
+
+def _read(file: Any) -> list[dict[str, Any]]:
+    """Return the rows of a Parquet file; ValueError if it declares, or turns out, to be larger than
+    an index is."""
+    about = file.metadata
+    if about.num_rows > ROWS or about.num_rows * about.num_columns > VALUES:
+        raise ValueError(f"it declares {about.num_rows} rows of {about.num_columns} columns")
+    groups = [about.row_group(i) for i in range(about.num_row_groups)]
+    sizes = [
+        group.column(k).total_uncompressed_size
+        for group in groups
+        for k in range(group.num_columns)
+    ]
+    if sum(sizes) > BYTES:
+        raise ValueError(f"it declares {sum(sizes)} bytes")
+    # A text is stored once and may be repeated in every row, so that only few rows are decoded at
+    # a time if a column holds long texts.
+    together = min(ROWS, max(1, BYTES // max(sizes, default=1)))
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for batch in file.iter_batches(batch_size=together):
+        size += batch.nbytes
+        if size > BYTES:
+            raise ValueError(f"its rows take more than {BYTES} bytes")
+        rows += batch.to_pylist()
+    return rows
 
 
 def _checksum(rows: list[dict[str, Any]]) -> bytes:

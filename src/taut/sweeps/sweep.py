@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from .cell import Cell, Ready, prepare
 from .driver import Driver
 from .executors import Workers, as_workers
 from .identity import Identities
-from .index import write_index
+from .index import INDEX, write_index
 from .result import Failure, Sweep
 from .store import Played, Store
 from .task import Error, Outcome, settings
@@ -64,8 +65,9 @@ def sweep(
     is compiled once.
 
     The name of a cell's file is a checksum of learner, problem, stream, horizon and versions. A
-    changed loss or constraint is noticed, because its traced program changes. Not noticed are
-    changes of functions in other modules that a recipe calls.
+    changed loss or constraint is noticed, because its traced program changes. A changed recipe,
+    `measure` or method of one's own is noticed, and so is a change of the functions, classes and
+    variables that it reads. Not noticed are changes of files that a function reads.
 
     >>> import jax.numpy as jnp, numpy as np, taut
     >>> toy = taut.Problem(
@@ -81,6 +83,9 @@ def sweep(
     {'eta': [0.1, 0.2], 'loss': [-44.5, -47.0]}
     """
     require_jax()
+    arguments.flag("retry", retry)
+    if progress is not None:
+        arguments.flag("progress", progress)
     named = _named(cells)
     timeout = None if timeout is None else arguments.positive("timeout", timeout)
     shared: dict[Any, Any] = {}
@@ -91,6 +96,7 @@ def sweep(
     with nullcontext() if store is None else _locked(store):
         played, failures, waiting = _known(ready, identities, store, retry)
         new: list[str] = []
+        notes: list[str] = []
         environments: list[dict[str, Any]] = []
         if waiting:
             workers = as_workers(executor)
@@ -101,7 +107,8 @@ def sweep(
 
                     def done(outcome: Outcome) -> None:
                         for name in twins[names[outcome.cell]]:
-                            _keep(name, outcome, played, failures, store, identities.get(name))
+                            identity = identities.get(name)
+                            notes.extend(_keep(name, outcome, played, failures, store, identity))
                             new.append(name)
                             advance()
 
@@ -119,7 +126,6 @@ def sweep(
                     environments = driver.environments
             finally:
                 workers.close()
-        notes: list[str] = []
         result = Sweep(
             names=tuple(ready),
             cells=named,
@@ -134,7 +140,10 @@ def sweep(
             _options=options,
         )
         if store is not None:
-            write_index(store, result)
+            try:
+                write_index(store, result)
+            except OSError as error:  # the disk may be full; the results themselves are there
+                result = replace(result, notes=(*notes, f"{INDEX} is not written: {error}"))
     return result
 
 
@@ -237,7 +246,8 @@ def _keep(
     failures: dict[str, Failure],
     store: Store | None,
     identity: str | None,
-) -> None:
+) -> list[str]:
+    """Keep what became of a cell; return a note if its failure could not be written."""
     if outcome.played is not None:
         played[name] = outcome.played
         failures.pop(name, None)
@@ -246,14 +256,18 @@ def _keep(
     elif outcome.error is not None:
         error: Error = outcome.error
         failures[name] = Failure.of(name, error)
-        if store is not None and identity is not None:
+        if store is not None and identity is not None and not error.unwritten:
             noted = {
                 "name": name,
                 "kind": error.kind,
                 "message": error.message,
                 "traceback": error.traceback,
             }
-            store.fail(identity, {**noted, "where": error.where})
+            try:
+                store.fail(identity, {**noted, "where": error.where})
+            except OSError as reason:  # the disk may be full
+                return [f"the failure of {name} is not written, so it is played again: {reason}"]
+    return []
 
 
 def _cache(folder: str | Path | None) -> str | None:

@@ -7,7 +7,6 @@ checksum of their bytes: the same object again means the same compiled program a
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import pickle
@@ -27,11 +26,11 @@ import jax
 
 from .. import engine
 from ..play.deadline import deadline
+from ..play.fingerprint import numerics
 from ..play.simulate import simulate
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
-from .together import WIDTH, alike, verdict
 
 __all__ = ["Blobs", "Error", "Outcome", "environment", "play_cells", "play_task", "settings"]
 
@@ -58,6 +57,9 @@ class Error:
     where: str = ""
     exception: bytes | BaseException | None = None
     """The exception itself, pickled if it came from another process and can be pickled."""
+    unwritten: bool = False
+    """Whether the cell was played, but its file could not be written, for example because the disk
+    is full. The next call plays it again."""
 
     @classmethod
     def of(cls, error: BaseException, where: str, pickled: bool) -> Error:
@@ -92,7 +94,7 @@ def versions() -> dict[str, str]:
     pickles."""
     python = ".".join(map(str, sys.version_info[:2]))
     found = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
-    return {"python": python, "taut": engine.VERSION, **found}
+    return {"python": python, "taut": engine.VERSION, "taut's source": numerics(), **found}
 
 
 def environment() -> dict[str, Any]:
@@ -205,7 +207,6 @@ def play_task(
     timeout: float | None,
     blobs: Mapping[str, bytes],
     parts: Sequence[Any],
-    together: bool,
 ) -> tuple[dict[str, Any], list[Outcome]]:
     """Play cells that came as bytes. Returns the environment of this process, and what became of
     each cell."""
@@ -222,7 +223,7 @@ def play_task(
                 cell = Error.of(error, platform.node(), pickled=True)
             cells.append((part["cell"], part["identity"], cell))
         store = None if folder is None else Store(folder)
-        return environment(), play_cells(cells, store, timeout, together, pickled=True)
+        return environment(), play_cells(cells, store, timeout, pickled=True)
 
 
 def _interned(x64: bool, checksum: str, content: bytes) -> Any:
@@ -241,7 +242,6 @@ def play_cells(
     cells: Sequence[tuple[int, str | None, Any]],
     store: Store | None,
     timeout: float | None,
-    together: bool = False,
     pickled: bool = False,
 ) -> list[Outcome]:
     """Play cells (number, identity, cell or the error that it already has) while there is time.
@@ -250,96 +250,72 @@ def play_cells(
         cells: what to play.
         store: where to write files, or None.
         timeout: seconds per cell, or None.
-        together: whether there is so much to play that it pays to try cells side by side.
         pickled: whether results go to another process.
     """
     begun = time.monotonic()
-    outcomes: list[Outcome] = []
     streams: OrderedDict[int, Any] = OrderedDict()
-    play = functools.partial(
-        _play, timeout=timeout, streams=streams, here=store is None and not pickled
-    )
-
-    def keep(number: int, identity: str | None, played: Played) -> None:
-        if store is not None and identity is not None:
-            store.write(identity, played.header, played.arrays, played.seconds)
-            played = played.brief()
-        outcomes.append(Outcome(number, played))
-
-    def one(number: int, identity: str | None, cell: Any) -> Played | None:
-        if isinstance(cell, Error):
-            outcomes.append(Outcome(number, error=cell))
-            return None
-        try:
-            (played,) = play([cell])
-            keep(number, identity, played)
-            return played
-        except Exception as error:  # the sweep goes on, and lists the error with its cell
-            outcomes.append(Outcome(number, error=Error.of(error, platform.node(), pickled)))
-            return None
-
-    while len(outcomes) < len(cells):
+    outcomes: list[Outcome] = []
+    for number, identity, cell in cells:
         if outcomes and time.monotonic() - begun > BUDGET:
-            return outcomes + [Outcome(number) for number, _, _ in cells[len(outcomes) :]]
-        group = cells[len(outcomes) : len(outcomes) + WIDTH]
-        listed = [cell for _, _, cell in group]
-        if not together or len(group) < WIDTH or not alike(listed):
-            one(*group[0])
-            continue
-        known = verdict(listed[0])
-        if known.same:
-            try:
-                found = play(listed)
-            except Exception:  # one of them fails: find out which
-                found = []
-            for (number, identity, _), played in zip(group, found, strict=False):
-                keep(number, identity, played)
-            if found:
-                continue
-        alone = [one(*entry) for entry in group]
-        done = [played for played in alone if played is not None]
-        if known.same is None and len(done) == WIDTH:
-            known.judge(done, functools.partial(play, listed))
+            outcomes.append(Outcome(number))
+        elif isinstance(cell, Error):
+            outcomes.append(Outcome(number, error=cell))
+        else:
+            outcomes.append(_outcome(number, identity, cell, store, timeout, streams, pickled))
     return outcomes
 
 
-def _play(
-    cells: Sequence[Ready], timeout: float | None, streams: OrderedDict[int, Any], here: bool
-) -> list[Played]:
-    """Play one cell, or several that are alike side by side."""
+def _outcome(
+    number: int,
+    identity: str | None,
+    cell: Ready,
+    store: Store | None,
+    timeout: float | None,
+    streams: OrderedDict[int, Any],
+    pickled: bool,
+) -> Outcome:
+    """Play one cell and write its file. The sweep goes on after an error, and lists it with its
+    cell."""
+    try:
+        played = _play(cell, timeout, streams, here=store is None and not pickled)
+    except Exception as error:
+        return Outcome(number, error=Error.of(error, platform.node(), pickled))
+    if store is None or identity is None:
+        return Outcome(number, played)
+    try:
+        store.write(identity, played.header, played.arrays, played.seconds)
+    except Exception as error:
+        described = Error.of(error, platform.node(), pickled)
+        return Outcome(number, error=replace(described, unwritten=isinstance(error, OSError)))
+    return Outcome(number, played.brief())
+
+
+def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
+    """Play one cell and measure its run. A run that stays `here`, in this process, is kept as it
+    is."""
     begun = time.perf_counter()
-    first, several = cells[0], len(cells) > 1
-    with deadline(None if timeout is None else timeout * len(cells)):
+    with deadline(timeout):
         run = simulate(
-            [cell.learner for cell in cells] if several else first.learner,
-            first.problem,
-            _stream(first.stream, streams),
-            horizon=first.horizon,
-            seeds=first.seeds,
-            key=first.key,
-            x1=first.x1,
-            record=first.record,
-            every=first.every,
-            chunk=first.chunk,
-            score=first.score,
-            feedback=first.feedback,
-            unproven=first.unproven,
+            cell.learner,
+            cell.problem,
+            _stream(cell.stream, streams),
+            horizon=cell.horizon,
+            seeds=cell.seeds,
+            key=cell.key,
+            x1=cell.x1,
+            record=cell.record,
+            every=cell.every,
+            chunk=cell.chunk,
+            score=cell.score,
+            feedback=cell.feedback,
+            unproven=cell.unproven,
         )
-        seconds = (time.perf_counter() - begun) / len(cells)
-        runs = [run[i] for i in range(len(cells))] if several else [run]
-        found = [measured(run, cell.measure) for run, cell in zip(runs, cells, strict=True)]
-        runs = [
-            run if cell.keep else _without_records(run)
-            for run, cell in zip(runs, cells, strict=True)
-        ]
+        seconds = time.perf_counter() - begun
+        measures = measured(run, cell.measure)
+    run = run if cell.keep else _without_records(run)
     if here:
-        return [
-            Played.here(run, measures, seconds) for run, measures in zip(runs, found, strict=True)
-        ]
-    return [
-        Played(*run_arrays(run, measures), seconds)
-        for run, measures in zip(runs, found, strict=True)
-    ]
+        return Played.here(run, measures, seconds)
+    return Played(*run_arrays(run, measures), seconds)
 
 
 def _without_records(run: Run) -> Run:

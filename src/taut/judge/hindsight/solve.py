@@ -108,6 +108,7 @@ def hindsight(
         )
     arguments.one_of("method", method, ("exact", "first-order"))
     tolerance = arguments.positive("tolerance", tolerance)
+    arguments.flag("progress", progress)
     if (time_limit is not None or progress) and method != "first-order":
         name = "progress" if time_limit is None else "time_limit"
         raise ValueError(
@@ -127,7 +128,7 @@ def hindsight(
             from .first_order import solve_by_first_order
 
             found = solve_by_first_order(
-                problem, source, ends, tolerance, rng, time_limit, bool(progress)
+                problem, source, ends, tolerance, rng, time_limit, progress
             )
         else:
             from .exact import solve as exactly

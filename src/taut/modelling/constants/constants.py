@@ -4,7 +4,7 @@ such."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -14,9 +14,9 @@ from ...intervals.constants import Edges, least_upper, lipschitz, size, variatio
 from ...intervals.enclosure import Enclosure, Unknown
 from ...problem.conic import ConicSet
 from ...problem.constants import Constants
-from ...problem.domains.support import bounding_box
+from ..domains.entry_bounds import outwards
 from ..translation.inequalities import Excess
-from ..translation.parameters import Range, ranges
+from ..translation.parameters import Range, guess_notes, parameter_range
 from .constant_search import Search
 from .enclosures import edges_of, enclosures
 from .evaluation import Probe, Seen
@@ -25,53 +25,105 @@ from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
 if TYPE_CHECKING:
     from ..model import Model
 
-__all__ = ["deepest", "is_smooth", "model_constants", "parameter_range", "polynomial_loss"]
+__all__ = ["Derived", "derived_constants", "is_smooth", "of_more_rows"]
 
 LOOSE = 1.5
 """An upper bound above this many times the largest value found is noted."""
+CONTRADICTION = 1e-6
+"""Constraints are contradictory if the least-violating decision exceeds them by more than this,
+relatively."""
 
 Found = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
-def model_constants(
-    model: Model, given: Constants, probe: Probe, loss: Quadratics | None
-) -> Constants:
-    """The given constants, completed by exact ones from the structure of loss and constraints and
-    by a search for the rest.
+class Derived(NamedTuple):
+    """What follows from the structure of a model, and from values and gradients of it."""
 
-    `loss` is the loss as a quadratic of decision and data, if it is one.
-    """
-    known = parameter_range(model)
+    constants: Constants
+    curvature: Array | None
+    """The loss's second derivatives, if they are the same in every round."""
+    inner: Array | None
+    """The flat decision that satisfies all constraints by the largest margin, if there is a
+    margin."""
+    feasible: bool
+    """Whether a solver found a decision that satisfies all constraints."""
+    notes: list[str]
+
+
+def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
+    """The user's constants, completed by exact ones from the structure of loss and constraints and
+    by a search for the rest."""
+    if not isinstance(given, Constants):
+        raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
+    if given.constraint_count not in (None, model.count):
+        raise ValueError(
+            f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
+            "constraints gives"
+        )
+    known = parameter_range(model, model.domain)
     extent = Extent.of(model.domain, known)
+    loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
+    numbers, notes = _numbers(model, given, probe, extent, loss, known)
+    notes += guess_notes(model.parameters, known, numbers.estimated)
+    curvature = None if loss is None else loss.second_derivatives()[0]
+    if model.constraints.takes_data:
+        return Derived(numbers, curvature, None, False, notes)
+    depth, point = _deepest(model)
+    if depth > CONTRADICTION * max(1.0, numbers.constraint_range or 1.0):
+        raise ValueError(
+            f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a "
+            "domain with a feasible decision"
+        )
+    room, feasible = -outwards(depth, 1.0), bool(np.isfinite(depth))
+    if not 1e-7 < room < np.inf:
+        return Derived(numbers, curvature, None, feasible, notes)
+    numbers = numbers.merged(Constants().with_values(exact=True, slater=room))
+    return Derived(numbers, curvature, point, feasible, notes)
+
+
+def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
+    """The constants `own` of a model that plays more rows than another one, with what the user
+    changed in that one from `derived` to `given`.
+
+    What bounds all rows must hold for the new ones, too: the larger of both bounds, the smaller of
+    both margins.
+    """
+    changed: dict[str, Any] = {}
+    for name in ("loss_lipschitz", "loss_range", "strong_convexity"):
+        if getattr(given, name) != getattr(derived, name):
+            changed[name] = getattr(given, name)
+    for name, safer in (("constraint_lipschitz", max), ("constraint_range", max), ("slater", min)):
+        stated, mine = getattr(given, name), getattr(own, name)
+        if stated == getattr(derived, name) or stated is None or mine is None:
+            continue
+        if safer(stated, mine) != mine:
+            changed[name] = stated
+    return own.with_values(**changed)
+
+
+def _numbers(
+    model: Model,
+    given: Constants,
+    probe: Probe,
+    extent: Extent,
+    loss: Quadratics | None,
+    known: Range,
+) -> tuple[Constants, list[str]]:
+    """The constants but Slater's, and notes on loose ones."""
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
+    notes: list[str] = []
     found: Found = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
     }
-    found |= _of_loss(model, given, probe, loss, search, known)
-    found |= _of_constraints(model, given, probe, extent, search, known)
+    found |= _of_loss(model, given, probe, loss, search, known, notes)
+    found |= _of_constraints(model, given, probe, extent, search, known, notes)
     sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
-    return given.merged(
-        Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
-    )
-
-
-def parameter_range(model: Model) -> Range:
-    """The range of the per-round parameters."""
-    low, high = bounding_box(model.domain)
-    return ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
-
-
-def polynomial_loss(model: Model, probe: Probe) -> Quadratics | None:
-    """The loss as a quadratic of decision and data together, if it is one."""
-    return (
-        fit_loss(probe, Extent.of(model.domain, parameter_range(model)))
-        if model.objective.is_quadratic()
-        else None
-    )
+    numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
+    return given.merged(numbers), notes
 
 
 def _of_loss(
@@ -81,6 +133,7 @@ def _of_loss(
     loss: Quadratics | None,
     search: Search,
     known: Range,
+    notes: list[str],
 ) -> Found:
     guesses = probe.size + np.flatnonzero(known.guessed)
     if loss is not None:
@@ -100,8 +153,10 @@ def _of_loss(
         reach = min(search.range(), slope * float(model.domain.diameter))
     found: Found = {"strong_convexity": (search.modulus(), False)}
     rows = [model.objective]
-    found["loss_lipschitz"] = _bounded(model, "loss_lipschitz", slope, lipschitz, rows, known)
-    found["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known)
+    found["loss_lipschitz"] = _bounded(
+        model, "loss_lipschitz", slope, lipschitz, rows, known, notes
+    )
+    found["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
     return found
 
 
@@ -112,6 +167,7 @@ def _bounded(
     constant: Callable[[Enclosure], float],
     rows: list[Any],
     known: Range,
+    notes: list[str],
 ) -> tuple[float, bool]:
     """A true bound on a constant of all rows, if intervals give one and the range of the data is
     stated; otherwise the value that was attained."""
@@ -128,7 +184,7 @@ def _bounded(
     except Unknown:
         return attained, False
     if number > LOOSE * attained:
-        model.notes.append(
+        notes.append(
             f"{name}: {number:.4g} is an upper bound by interval arithmetic; the largest value "
             f"that was found is {attained:.4g}"
         )
@@ -136,7 +192,13 @@ def _bounded(
 
 
 def _of_constraints(
-    model: Model, given: Constants, probe: Probe, extent: Extent, search: Search, known: Range
+    model: Model,
+    given: Constants,
+    probe: Probe,
+    extent: Extent,
+    search: Search,
+    known: Range,
+    notes: list[str],
 ) -> Found:
     excesses = model.excesses
     if not any(
@@ -172,13 +234,13 @@ def _of_constraints(
         if given.constraint_lipschitz is None:
             attained = search.highest(steep)
             number, proven = _bounded(
-                model, "constraint_lipschitz", attained, lipschitz, rows, known
+                model, "constraint_lipschitz", attained, lipschitz, rows, known, notes
             )
             slopes.append(number)
             sure &= proven
         if given.constraint_range is None:
             attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
-            number, proven = _bounded(model, "constraint_range", attained, size, rows, known)
+            number, proven = _bounded(model, "constraint_range", attained, size, rows, known, notes)
             reaches.append(number)
             sure &= proven
         bend = (
@@ -207,14 +269,14 @@ def _kinds(excesses: list[Excess]) -> Array:
     return np.asarray(found)
 
 
-def deepest(model: Model, excesses: list[Excess]) -> tuple[float, Array]:
+def _deepest(model: Model) -> tuple[float, Array]:
     """min over the domain of max_i g_i, and the flat decision that attains it.
 
     Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
     solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
-    rows = [flat.of(row) <= level for one in excesses for row in one.rows]
+    rows = [flat.of(row) <= level for excess in model.excesses for row in excess.rows]
     domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
     feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
     solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))

@@ -24,23 +24,22 @@ from ...problem.domains import (
     Spectral,
 )
 from ...problem.domains.support import bounding_box
-from ..translation.atoms.constant import constant_value
-from ..translation.attributes import is_symmetric, pattern
+from ..translation.attributes import constant_value, is_symmetric, pattern
 from ..translation.parameters import Range
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..translation.statement import Statement
 
 __all__ = ["edges_of", "enclosures"]
 
 
-def edges_of(model: Model, domain: Domain, known: Range) -> Edges:
+def edges_of(model: Statement, domain: Domain, known: Range) -> Edges:
     """The smallest box around a domain, and the range of the parameters."""
     low, high = bounding_box(domain)
     return Edges(np.append(low, known.lower), np.append(high, known.upper), model.size)
 
 
-def enclosures(model: Model, box: Edges) -> Expressions:
+def enclosures(model: Statement, box: Edges) -> Expressions:
     """The enclosures of the model's expressions over a box, and over its domain, if it has one."""
     size = box.size
     domain = getattr(model, "domain", None)

@@ -22,7 +22,7 @@ from ..constants.evaluation import Probe
 from ..recourse.joint_recourse import Condition
 from ..translation.attributes import is_symmetric, whole
 from ..translation.inequalities import excesses_of
-from ..translation.parameters import Range, draw_parameters
+from ..translation.parameters import Range, draw_parameters, parameter_range
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -92,15 +92,18 @@ def _atoms(part: Any) -> Iterator[Any]:
         yield from _atoms(arg)
 
 
-def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known: Range) -> None:
-    """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain.
+def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> list[str]:
+    """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain; return
+    notes on what is unknown.
 
     Conditions that interval arithmetic proves are done with. Otherwise the worst decision is
     computed for affine conditions, and looked for by ascent for convex ones; the worst data are
     looked for at corners of their range. What is neither proven nor refuted is noted.
     """
+    notes: list[str] = []
     if not atoms:
-        return
+        return notes
+    known = parameter_range(model, model.domain)
     random = np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     bounds = enclosures(model, edges_of(model, model.domain, known))
@@ -146,10 +149,11 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe, known:
                     if np.array_equal(before, data):
                         break
         if not exact and highest > SLACK:
-            model.notes.append(
+            notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
                 "interval arithmetic does not exclude them"
             )
+    return notes
 
 
 def _highest(bounds: Expressions, constraint: Any) -> float:

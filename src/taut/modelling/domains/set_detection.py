@@ -3,22 +3,19 @@ of entries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ...engine import Array
-from ..translation.affine_forms import AffineForms, of_decisions
+from ..translation.affine_forms import AffineForm, AffineForms, groups, of_decisions
 from ..translation.attributes import is_symmetric, limits, pattern
 from ..translation.inequalities import Excess
-from .propagation import Row, propagated
-from .round_sets import RoundSet, round_sets
+from ..translation.statement import Statement
+from .entry_bounds import Row, propagated
 
-if TYPE_CHECKING:
-    from ..model import Model
-
-__all__ = ["Block", "Place", "Sets"]
+__all__ = ["Block", "Place", "RoundSet", "Sets", "round_sets"]
 
 Place = tuple[int, int]
 """A row of the model: the number of the excess, and the entry of it."""
@@ -36,19 +33,19 @@ class Block(NamedTuple):
 
 
 class Sets:
-    """Rows of a model, sorted into bounds, equations and norms.
+    """Rows of a statement, sorted into bounds, equations and norms.
 
     Arguments:
-        model: the model; the domain is not known yet.
+        statement: the model as stated.
         rows: its excesses.
         finite: excesses without which an atom is not defined: they bound entries, and keep a box
             around them.
     """
 
-    def __init__(self, model: Model, rows: list[Excess], finite: list[Excess]) -> None:
-        self.model, self.rows = model, rows
-        self.forms: AffineForms = of_decisions(model)
-        edges = [[np.ravel(edge) for edge in limits(variable)] for variable in model.variables]
+    def __init__(self, statement: Statement, rows: list[Excess], finite: list[Excess]) -> None:
+        self.statement, self.rows = statement, rows
+        self.forms: AffineForms = of_decisions(statement)
+        edges = [[np.ravel(edge) for edge in limits(variable)] for variable in statement.variables]
         self.low, self.high = (np.concatenate([one[k] for one in edges]) for k in (0, 1))
         self.bounds: dict[int, list[Place]] = {}
         self.equations: list[Row] = []
@@ -57,22 +54,22 @@ class Sets:
         self.semidefinite: dict[int, list[Place]] = {}
         self.eigenvalues: dict[int, tuple[float, float]] = {}
         """Bounds on the eigenvalues of symmetric variables, by id."""
-        self.boxed = np.zeros(model.size, bool)
-        for variable in model.variables:
+        self.boxed = np.zeros(statement.size, bool)
+        for variable in statement.variables:
             if is_symmetric(variable) or not np.all(pattern(variable)):
-                self.boxed[model.spans[variable.id]] = True
+                self.boxed[statement.spans[variable.id]] = True
             if variable.attributes["PSD"] and variable.ndim == 2:
                 self.semidefinite[variable.id] = []
         for k, one in enumerate(rows):
             self._read(k, one)
         for one in finite:
             self._read_finite(one)
-        for variable in model.variables:
+        for variable in statement.variables:
             if variable.id in self.semidefinite and variable.attributes["PSD"]:
                 low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
                 self.eigenvalues[variable.id] = max(low, 0.0), high
         for key, (least, most) in self.eigenvalues.items():  # diagonals are between the eigenvalues
-            span = model.spans[key]
+            span = statement.spans[key]
             n = round(np.sqrt(span.stop - span.start))
             diagonal = span.start + np.arange(0, n * n, n + 1)
             self.low[diagonal] = np.maximum(self.low[diagonal], least)
@@ -86,7 +83,7 @@ class Sets:
 
     def _read(self, k: int, one: Excess) -> None:
         expression = one.expression
-        if self.model.changing(expression) or not expression.variables():
+        if self.statement.changing(expression) or not expression.variables():
             return
         form = self.forms.of(expression)
         if form is None:
@@ -133,7 +130,7 @@ class Sets:
         """lambda_max(X - a I) <= b bounds the eigenvalues of a symmetric variable X above,
         lambda_max(a I - X) <= b below."""
         form = self.forms.of(matrix)
-        for variable in self.model.variables if form is not None else ():
+        for variable in self.statement.variables if form is not None else ():
             own = self.forms.of(variable)
             if own is None or form is None or variable.ndim != 2 or not is_symmetric(variable):
                 continue
@@ -153,11 +150,11 @@ class Sets:
             self.semidefinite.setdefault(variable.id, []).append((k, 0))
 
     def _read_finite(self, one: Excess) -> None:
-        if self.model.changing(one.expression):
+        if self.statement.changing(one.expression):
             return
         form = self.forms.of(one.expression)
         for variable in one.expression.variables():
-            self.boxed[self.model.spans[variable.id]] |= form is None
+            self.boxed[self.statement.spans[variable.id]] |= form is None
         if form is None:
             return
         matrix = sparse.csr_matrix(form.matrix)
@@ -178,9 +175,9 @@ class Sets:
     def blocks(self) -> list[Block]:
         """The connected components of entries that share an equation, a norm or a semidefinite
         matrix."""
-        n = self.model.size
+        n = self.statement.size
         links = [row.places for row in self.equations] + [one.places for _, one in self.rounds]
-        links += [np.arange(n)[self.model.spans[key]] for key in self.semidefinite]
+        links += [np.arange(n)[self.statement.spans[key]] for key in self.semidefinite]
         pairs = [(np.repeat(where[0], len(where)), where) for where in links]
         ends = [
             np.concatenate([pair[k] for pair in pairs]) if pairs else np.zeros(0, int)
@@ -192,7 +189,7 @@ class Sets:
         for label in np.unique([labels[where[0]] for where in links]).astype(int):
             places = np.flatnonzero(labels == label)
             inside = set(places.tolist())
-            spans = {key: self.model.spans[key] for key in self.semidefinite}
+            spans = {key: self.statement.spans[key] for key in self.semidefinite}
             matrix = next(
                 (
                     key
@@ -230,3 +227,160 @@ def _largest_eigenvalue(expression: Any) -> tuple[Any, float] | None:
         else:
             return None
     return None if found is None else (found, level)
+
+
+SAME = 1e-12
+"""Numbers that differ by less than this, relatively, are equal."""
+LARGEST = 2000
+"""Sets of more entries than this are not looked for."""
+
+
+class RoundSet(NamedTuple):
+    """One row of a constraint: |x - centre| <= radius for the entries at `places`, in the norm
+    `kind`."""
+
+    kind: str
+    """ "ball", "l1" or "box"."""
+    places: Array
+    centre: Array
+    radius: float | Array
+    """One number per entry for a box."""
+
+
+def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
+    """For each entry of an expression that must not exceed zero the set it describes, if it is one
+    of these."""
+    nothing: list[RoundSet | None] = [None] * expression.size
+    found = _single_term(expression, forms)
+    if found is None:
+        return nothing
+    term, limit = found
+    matched = _matched(term, forms)
+    if matched is None:
+        return nothing
+    kind, argument, axis, squared, scale = matched
+    form = forms.of(argument)
+    which = groups(argument.shape, axis)
+    if form is None or len(which) != expression.size or np.any(limit < 0):
+        return nothing
+    limit = np.sqrt(limit / scale) if squared else limit / scale
+    return [
+        _set(kind, form.taken(places), float(edge))
+        for places, edge in zip(which, limit, strict=True)
+    ]
+
+
+def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | None:
+    """The only term that is not constant, and the number that it must not exceed, for each
+    entry."""
+    terms = expression.args if type(expression).__name__ == "AddExpression" else [expression]
+    constant, main = np.zeros(expression.shape), None
+    for term in terms:
+        form = forms.of(term)
+        if form is not None and not form.matrix.nnz:
+            constant = constant + form.offset.reshape(term.shape)
+        elif main is None and term.size == expression.size:
+            main = term
+        else:
+            return None
+    if main is None:
+        return None
+    limit = -np.ravel(np.broadcast_to(constant, expression.shape))
+    while type(main).__name__ in ("multiply", "MulExpression", "DivExpression"):
+        parts = [forms.of(arg) for arg in main.args]
+        at = next(
+            (i for i, part in enumerate(parts) if part is not None and part.offset.size == 1), None
+        )
+        factor = None if at is None else parts[at]
+        if (
+            at is None
+            or factor is None
+            or factor.matrix.nnz
+            or (type(main).__name__ == "DivExpression" and at == 0)
+        ):
+            return None
+        number = float(factor.offset[0])
+        number = 1 / number if type(main).__name__ == "DivExpression" and number else number
+        if number <= 0:
+            return None
+        main, limit = main.args[1 - at], limit / number
+    return main, limit
+
+
+def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float] | None:
+    """Kind of set, argument, axis, whether the term is a square, and a factor of it."""
+    name = type(term).__name__
+    inner: Any = term.args[0] if term.args else None
+    below = type(inner).__name__
+    if name in ("Pnorm", "PnormApprox") and float(term.p) == 2:
+        return "ball", inner, term.axis, False, 1.0
+    if name in ("norm1", "norm_inf"):
+        return ("l1" if name == "norm1" else "box"), inner, term.axis, False, 1.0
+    if name == "abs":
+        return "box", inner, (), False, 1.0
+    if name == "Sum" and below == "abs":
+        return "l1", inner.args[0], term.axis, False, 1.0
+    if name == "Sum" and below in ("Power", "PowerApprox") and float(inner.p.value) == 2:
+        return "ball", inner.args[0], term.axis, True, 1.0
+    if name in ("Power", "PowerApprox") and float(term.p.value) == 2:
+        if below in ("Pnorm", "PnormApprox") and float(inner.p) == 2:
+            return "ball", inner.args[0], inner.axis, True, 1.0
+        return None
+    if name == "quad_over_lin":
+        scale = forms.of(term.args[1])
+        if (
+            scale is not None
+            and not scale.matrix.nnz
+            and scale.offset.size == 1
+            and scale.offset[0] > 0
+        ):
+            return "ball", inner, getattr(term, "axis", None), True, 1 / float(scale.offset[0])
+    if name == "QuadForm":
+        matrix = forms.of(term.args[1])
+        if matrix is not None and not matrix.matrix.nnz:
+            square = matrix.offset.reshape(term.args[1].shape)
+            if square[0, 0] > 0 and np.array_equal(square, square[0, 0] * np.eye(len(square))):
+                return "ball", inner, None, True, float(square[0, 0])
+    return None
+
+
+def _set(kind: str, form: AffineForm, limit: float) -> RoundSet | None:
+    """The set {x : |A x + b| <= limit}, if A is a multiple of an orthonormal matrix on its
+    entries."""
+    places = np.unique(form.matrix.indices[form.matrix.data != 0])
+    if not 0 < len(places) <= LARGEST:
+        return None
+    matrix = np.asarray(form.matrix[:, places].toarray())
+    if kind == "ball":
+        squares = matrix.T @ matrix
+        size = float(squares[0, 0])
+        if np.abs(squares - size * np.eye(len(places))).max() > SAME * size:
+            return None
+        centre = -(matrix.T @ form.offset) / size
+        rest = float(form.offset @ form.offset - size * centre @ centre)
+        room = limit**2 - (rest if rest > SAME * (1 + float(form.offset @ form.offset)) else 0.0)
+        return RoundSet(kind, places, centre, float(np.sqrt(room / size))) if room > 0 else None
+    if np.any((matrix != 0).sum(axis=1) > 1):
+        return None
+    rows, columns = np.nonzero(matrix)
+    factors = matrix[rows, columns]
+    empty = np.setdiff1d(np.arange(len(matrix)), rows)
+    if kind == "l1":
+        size = float(np.abs(factors[0]))
+        room = limit - float(np.abs(form.offset[empty]).sum())
+        if (
+            len(rows) > len(places)
+            or np.abs(np.abs(factors) - size).max() > SAME * size
+            or room <= 0
+        ):
+            return None
+        centre = np.zeros(len(places))
+        centre[columns] = -form.offset[rows] / factors
+        return RoundSet(kind, places, centre, room / size)
+    low, high = np.full(len(places), -np.inf), np.full(len(places), np.inf)
+    middle, reach = -form.offset[rows] / factors, limit / np.abs(factors)
+    np.maximum.at(low, columns, middle - reach)
+    np.minimum.at(high, columns, middle + reach)
+    if np.any(np.abs(form.offset[empty]) > limit) or np.any(low > high):
+        return None
+    return RoundSet(kind, places, (low + high) / 2, (high - low) / 2)

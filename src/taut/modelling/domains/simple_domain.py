@@ -7,8 +7,7 @@ with bounded eigenvalues, or a box.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,17 +23,19 @@ from ...problem.domains import (
     Simplex,
     Spectral,
 )
-from .set_detection import Block, Place, Sets
+from ..translation.attributes import is_symmetric, mirrored
+from ..translation.inequalities import Excess, attribute_constraints, excesses_of
+from ..translation.statement import Statement
+from .entry_bounds import LARGEST, bounding_box
+from .set_detection import Block, Place, RoundSet, Sets
 
-if TYPE_CHECKING:
-    from ..model import Model
-
-__all__ = ["Detected", "detected"]
+__all__ = ["Detected", "derived_domain"]
 
 EQUATIONS = 300
 """Blocks with more equations than this are boxes, because a projection would be slow;"""
 ENTRIES = 3000
 """likewise blocks with more entries than this."""
+_WITHOUT_CHANGING = ", without constraints that change with the round"
 
 
 class Detected(NamedTuple):
@@ -46,6 +47,77 @@ class Detected(NamedTuple):
     semidefinite: set[int]
     """Variables, by id, whose attribute PSD holds in the domain."""
     notes: list[str]
+    proof: str
+    """How it is known that the domain contains the feasible set; empty for a domain that the user
+    gave."""
+
+
+def derived_domain(
+    statement: Statement, rows: list[Excess], finite: list[Any], box_only: bool
+) -> Detected:
+    """The simple set around the feasible set, from the constraints that do not change with the
+    round.
+
+    Arguments:
+        statement: the model as stated.
+        rows: the excesses of all stated constraints.
+        finite: constraints without which an atom is not defined.
+        box_only: whether the domain is to be the bounding box.
+    """
+    constraints = [*statement.stated, *attribute_constraints(statement.variables), *finite]
+    steady = [constraint for constraint in constraints if not statement.changing(constraint)]
+    sets = Sets(statement, rows, [row for condition in finite for row in excesses_of(condition)])
+    edges = _Edges(statement, sets, steady, len(constraints) - len(steady))
+    parts, notes = ([], []) if box_only else _parts(statement, sets, edges)
+    rest = np.ones(statement.size, bool)
+    for part in parts:
+        rest[part.places] = False
+    places = np.flatnonzero(rest)
+    if len(places):
+        bounds = [row for i in places.tolist() for row in sets.bounds.get(i, [])]
+        parts.append(_Part(Box(*edges(places)), places, bounds, ""))
+    domain = _assembled(statement, parts)
+    without = "" if len(steady) == len(constraints) else _WITHOUT_CHANGING
+    if edges.solved:
+        others = "all other entries in " if notes else ""
+        notes.append(f"domain: {others}the bounding box of the feasible set{without}")
+    elif isinstance(domain, Box):
+        notes.append(f"domain: the bounds that the constraints imply for each entry{without}")
+    semidefinite = {part.matrix for part in parts if part.matrix is not None}
+    proof = "its edges were solved for" if edges.solved else "its edges are stated"
+    return Detected(domain, _held(sets, parts), semidefinite, notes, proof)
+
+
+class _Edges:
+    """The smallest box around the feasible set, for the entries that are asked for.
+
+    Edges that are not stated are solved for, and those of small decisions always, because rows
+    together may imply more than is stated.
+    """
+
+    def __init__(self, statement: Statement, sets: Sets, steady: list[Any], changing: int) -> None:
+        self._statement, self._sets, self._steady = statement, sets, steady
+        self._changing = changing
+        self.solved = False
+        """Whether any edge was solved for."""
+
+    def __call__(self, places: Array) -> tuple[Array, Array]:
+        statement = self._statement
+        low, high = self._sets.low.copy(), self._sets.high.copy()
+        if statement.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
+            self.solved = True
+            least, most = bounding_box(
+                statement.flat_copy(), self._steady, statement.entry, places, self._changing
+            )
+            low[places] = np.maximum(low[places], least)
+            high[places] = np.maximum(low[places], np.minimum(high[places], most))
+        for variable in filter(is_symmetric, statement.variables):
+            # Mirror images are equal but for rounding.
+            span = statement.spans[variable.id]
+            lower, upper = (edge[span].reshape(variable.shape) for edge in (low, high))
+            low[span] = np.minimum(lower, mirrored(lower)).ravel()
+            high[span] = np.maximum(upper, mirrored(upper)).ravel()
+        return low[places], high[places]
 
 
 class _Part(NamedTuple):
@@ -53,39 +125,32 @@ class _Part(NamedTuple):
     places: Array
     rows: list[Place]
     note: str
+    matrix: int | None = None
+    """The variable, by id, that the part keeps semidefinite."""
 
 
-def detected(model: Model, sets: Sets, solve: Callable[[Array], tuple[Array, Array]]) -> Detected:
-    """The simple sets of all blocks, and the bounding box for all other entries.
-
-    `solve` gives the smallest box around the feasible set, for the entries at some places; it is
-    asked for those without a finite bound, and for all that get a box.
-    """
+def _parts(statement: Statement, sets: Sets, edges: _Edges) -> tuple[list[_Part], list[str]]:
+    """The simple sets of all blocks that get one, and notes on them."""
     parts: list[_Part] = []
     notes: list[str] = []
-    semidefinite: set[int] = set()
-    rest = np.ones(model.size, bool)
     for block in sets.blocks():
-        part = _part(model, sets, block, solve, notes)
+        part = _part(statement, sets, block, edges, notes)
         if part is None:
             continue
-        parts.append(part)
-        rest[part.places] = False
         if isinstance(part.domain, Spectral):
-            semidefinite.add(block.matrix[0])
-    notes += _notes(model, parts)
-    places = np.flatnonzero(rest)
-    if len(places):
-        low, high = solve(places)
-        rows = [row for i in places.tolist() for row in sets.bounds.get(i, [])]
-        parts.append(_Part(Box(low, high), places, rows, ""))
+            part = part._replace(matrix=block.matrix[0])
+        parts.append(part)
+    return parts, [*notes, *_notes(statement, parts)]
+
+
+def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
+    """For excesses, by number, a mask of the entries that the parts of the domain hold."""
     held: dict[int, Array] = {}
-    rows_held = [row for part in parts for row in part.rows]
-    for k, i in rows_held:
+    for k, i in (row for part in parts for row in part.rows):
         held.setdefault(k, np.zeros(sets.rows[k].expression.size, bool))[i] = True
     for k, i in _partly(sets, held, {j for part in parts for j in _bounded(part)}):
         held[k][i] = False
-    return Detected(_assembled(model, parts), held, semidefinite, notes)
+    return held
 
 
 def _bounded(part: _Part) -> list[int]:
@@ -101,16 +166,16 @@ def _partly(sets: Sets, held: dict[int, Array], boxed: set[int]) -> list[Place]:
 
 
 def _part(
-    model: Model,
+    statement: Statement,
     sets: Sets,
     block: Block,
-    solve: Callable[[Array], tuple[Array, Array]],
+    edges: _Edges,
     notes: list[str],
 ) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
     if block.matrix is not None:
-        return _spectral(model, sets, block, solve)
+        return _spectral(statement, sets, block, edges)
     if np.any(sets.boxed[where]) and not block.equations:
         return None
     if block.equations:
@@ -120,17 +185,17 @@ def _part(
                 "inequalities, because a projection on them would be slow"
             )
             return None
-        return _of_equations(sets, block, solve)
-    found = _best_round(sets, block)
-    if found is None:
+        return _of_equations(sets, block, edges)
+    best = _best_norm(sets, block)
+    if best is None:
         return None
-    row, one = found
-    kind = Ball if one.kind == "ball" else L1Ball
-    domain = kind(float(one.radius), None if not np.any(one.centre) else one.centre, len(where))
+    row, norm = best
+    kind = Ball if norm.kind == "ball" else L1Ball
+    radius, around = float(norm.radius), " around its centre" if np.any(norm.centre) else ""
+    domain = kind(radius, norm.centre if around else None, len(where))
     what = "ball" if kind is Ball else "l1 ball"
-    around = "" if not np.any(one.centre) else " around its centre"
-    rows = [row, *_implied(sets, where, one.centre - one.radius, one.centre + one.radius)]
-    return _Part(domain, where, rows, f"in the {what} of radius {float(one.radius):.6g}{around}")
+    rows = [row, *_implied(sets, where, norm.centre - radius, norm.centre + radius)]
+    return _Part(domain, where, rows, f"in the {what} of radius {radius:.6g}{around}")
 
 
 def _implied(sets: Sets, where: Array, low: Array, high: Array) -> list[Place]:
@@ -139,23 +204,22 @@ def _implied(sets: Sets, where: Array, low: Array, high: Array) -> list[Place]:
     return [row for i in where[inside].tolist() for row in sets.bounds.get(i, [])]
 
 
-def _best_round(sets: Sets, block: Block) -> Any:
+def _best_norm(sets: Sets, block: Block) -> tuple[Place, RoundSet] | None:
     """The norm that holds the most rows, if it leaves fewer than a box does."""
     where, best, fewest = block.places, None, len(block.rounds)
-    for row, one in block.rounds:
-        if len(one.places) < len(where):
+    for row, norm in block.rounds:
+        if len(norm.places) < len(where):
             continue
-        reach = np.full(len(where), one.radius)
-        tighter = (sets.own_low[where] > one.centre - reach) | (
-            sets.own_high[where] < one.centre + reach
-        )
-        left = len(block.rounds) - 1 + int(np.sum(tighter))
+        reach = np.full(len(where), norm.radius)
+        below = sets.own_low[where] > norm.centre - reach
+        above = sets.own_high[where] < norm.centre + reach
+        left = len(block.rounds) - 1 + int(np.sum(below | above))
         if left < fewest:
-            best, fewest = (row, one), left
+            best, fewest = (row, norm), left
     return best
 
 
-def _of_equations(sets: Sets, block: Block, solve: Callable[[Array], tuple[Array, Array]]) -> _Part:
+def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
     where = block.places
     low, high = sets.low[where], sets.high[where]
     matrix, values = np.zeros((len(block.equations), len(where))), np.zeros(len(block.equations))
@@ -174,23 +238,20 @@ def _of_equations(sets: Sets, block: Block, solve: Callable[[Array], tuple[Array
         and not np.any(needed)
     ):
         total = values[0] / matrix[0, 0]
-        if total > 0 and np.all(
-            own_high >= total
-        ):  # tighter bounds that follow from other rows are played as these rows
+        # Tighter bounds that follow from other rows are played as these rows.
+        if total > 0 and np.all(own_high >= total):
             note = f"in the simplex {{x >= 0, sum x = {total:.6g}}}"
             return _Part(Simplex(len(where), float(total)), where, rows, note)
     if not np.all(np.isfinite(high - low)):
-        low, high = solve(where)
+        low, high = edges(where)
     count = "one equation" if len(values) == 1 else f"{len(values)} equations"
     return _Part(AffineBox(matrix, values, low, high), where, rows, f"in a box cut by {count}")
 
 
-def _spectral(
-    model: Model, sets: Sets, block: Block, solve: Callable[[Array], tuple[Array, Array]]
-) -> _Part | None:
+def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> _Part | None:
     """Semidefinite matrices of given or bounded trace, unless a box leaves fewer rows."""
     key, rows = block.matrix
-    variable = next(one for one in model.variables if one.id == key)
+    variable = next(one for one in statement.variables if one.id == key)
     n = variable.shape[-1]
     if variable.ndim != 2 or not np.all(np.ravel(sets.forms.of(variable).matrix.sum(axis=1))):  # type: ignore[union-attr]
         return None
@@ -206,14 +267,14 @@ def _spectral(
     if not np.isfinite(least) or least > most:
         return None
     if (least, most) != (0.0, np.inf):
-        return _bounded_eigenvalues(sets, block, diagonal, n, solve)
+        return _bounded_eigenvalues(sets, block, diagonal, n, edges)
     if trace is not None and trace.value / trace.factors[0] > 0:
         total = float(trace.value / trace.factors[0])
         note = f"positive semidefinite with trace {total:.6g}"
         return _Part(Spectral(Simplex(n, total)), block.places, [*rows, trace.source], note)
     high = sets.high[block.places[diagonal]]
     if not np.all(np.isfinite(high)):
-        high = solve(block.places[diagonal])[1]
+        high = edges(block.places[diagonal])[1]
     largest = float(min(np.sum(high), _largest_sum(sets, block, diagonal)))
     if not 0 < largest < np.inf:
         return None
@@ -222,7 +283,7 @@ def _spectral(
 
 
 def _bounded_eigenvalues(
-    sets: Sets, block: Block, diagonal: Array, n: int, solve: Callable[[Array], tuple[Array, Array]]
+    sets: Sets, block: Block, diagonal: Array, n: int, edges: _Edges
 ) -> _Part | None:
     """Symmetric matrices whose eigenvalues are bounded from below, and from above by a row or by
     the trace."""
@@ -230,7 +291,7 @@ def _bounded_eigenvalues(
     least, most = sets.eigenvalues[key]
     if not np.isfinite(most):
         high = sets.high[block.places[diagonal]]
-        high = high if np.all(np.isfinite(high)) else solve(block.places[diagonal])[1]
+        high = high if np.all(np.isfinite(high)) else edges(block.places[diagonal])[1]
         most = float(min(np.sum(high), _largest_sum(sets, block, diagonal))) - (n - 1) * least
     if not least < most < np.inf:
         return None
@@ -248,9 +309,9 @@ def _largest_sum(sets: Sets, block: Block, diagonal: Array) -> float:
     return min(edges)
 
 
-def _assembled(model: Model, parts: list[_Part]) -> Domain:
+def _assembled(statement: Statement, parts: list[_Part]) -> Domain:
     """One domain in the shape of a decision."""
-    shape = model._shape()
+    shape = statement.decision_shape
     parts = sorted(parts, key=lambda part: int(part.places[0]))
     if len(parts) == 1:
         (part,) = parts
@@ -263,16 +324,16 @@ def _assembled(model: Model, parts: list[_Part]) -> Domain:
             return type(part.domain)(part.domain.radius, centre, shape)
         return Blocks([part.domain], [part.places.tolist()], shape)
     joined = np.concatenate([part.places for part in parts])
-    if shape == (model.size,) and np.array_equal(joined, np.arange(model.size)):
+    if shape == (statement.size,) and np.array_equal(joined, np.arange(statement.size)):
         return Product(*(part.domain for part in parts))
     return Blocks([part.domain for part in parts], [part.places.tolist() for part in parts], shape)
 
 
-def _notes(model: Model, parts: list[_Part]) -> list[str]:
+def _notes(statement: Statement, parts: list[_Part]) -> list[str]:
     """One note for each kind of set."""
     alike: dict[str, list[str]] = {}
     for part in parts:
-        alike.setdefault(part.note, []).append(_named(model, part.places))
+        alike.setdefault(part.note, []).append(_named(statement, part.places))
     return [
         f"domain: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''} "
         f"{note}"
@@ -280,10 +341,10 @@ def _notes(model: Model, parts: list[_Part]) -> list[str]:
     ]
 
 
-def _named(model: Model, places: Array) -> str:
+def _named(statement: Statement, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
-    for variable in model.variables:
-        span = model.spans[variable.id]
+    for variable in statement.variables:
+        span = statement.spans[variable.id]
         if (
             len(places) == span.stop - span.start
             and places[0] == span.start
@@ -292,11 +353,12 @@ def _named(model: Model, places: Array) -> str:
             return str(variable.name())
     names = [
         v.name()
-        for v in model.variables
-        if np.any((places >= model.spans[v.id].start) & (places < model.spans[v.id].stop))
+        for v in statement.variables
+        if np.any((places >= statement.spans[v.id].start) & (places < statement.spans[v.id].stop))
     ]
-    if len(names) > 1 and len(places) == sum(v.size for v in model.variables if v.name() in names):
+    if len(names) > 1 and len(places) == sum(
+        v.size for v in statement.variables if v.name() in names
+    ):
         return ", ".join(names)
-    return (
-        f"{model.entry(int(places[0]))} to {model.entry(int(places[-1]))} ({len(places)} entries)"
-    )
+    first, last = (statement.entry(int(places[k])) for k in (0, -1))
+    return f"{first} to {last} ({len(places)} entries)"

@@ -24,7 +24,7 @@ from .interior_point import solve
 
 if TYPE_CHECKING:
     from ...problem.domains import Domain
-    from ..model import Model
+    from ..translation.statement import Statement
 
 __all__ = ["InnerMinimum", "prepare", "solves_programs"]
 
@@ -196,24 +196,22 @@ def solves_programs(expression: Any) -> bool:
     return bool(_programs(expression))
 
 
-def prepare(model: Model, domain: Domain) -> None:
+def prepare(statement: Statement, domain: Domain) -> None:
     """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
     data."""
-    from ...problem.domains.support import bounding_box
     from ..constants.enclosures import edges_of, enclosures
-    from ..translation.parameters import ranges
+    from ..translation.parameters import parameter_range
 
-    found = _programs(model.objective)
-    if not found:
+    atoms = _programs(statement.objective)
+    if not atoms:
         return
-    low, high = bounding_box(domain)
-    known = ranges(model.parameters, float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0)
-    bounds = enclosures(model, edges_of(model, domain, known))
-    for atom in found:
-        if model.guessed(atom.args, known):
+    known = parameter_range(statement, domain)
+    bounds = enclosures(statement, edges_of(statement, domain, known))
+    for atom in atoms:
+        if statement.guessed(atom.args, known):
             raise ValueError(
                 "parameters: got some without bounds; expected bounds for all of "
-                f"{model.keys.names}, because the choice of {atom.inner.names} depends on them"
+                f"{statement.keys.names}, because the choice of {atom.inner.names} depends on them"
             )
         try:
             least, most = _edges([bounds.of(one) for one in atom.args])

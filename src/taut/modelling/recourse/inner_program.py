@@ -25,7 +25,7 @@ from scipy import sparse
 
 from ...engine import Array
 from ..translation.affine_forms import AffineForm, AffineForms, groups
-from ..translation.atoms.constant import constant_value
+from ..translation.attributes import constant_value
 
 __all__ = ["InnerProgram", "LinearIn", "NoClosedForm", "has", "inner_program", "stated_rows"]
 

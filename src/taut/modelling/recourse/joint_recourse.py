@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ...engine import Array
-from ..translation.atoms.constant import constant_value
+from ..translation.attributes import constant_value
 from .inner import Inner
 from .inner_minimum import InnerMinimum
 from .inner_program import InnerProgram, NoClosedForm, has, inner_program

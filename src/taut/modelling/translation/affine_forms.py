@@ -11,11 +11,11 @@ from scipy import sparse
 
 from ...engine import Array
 from ...intervals.of_cvxpy import MOVED, WIDENED, moved_places
-from .atoms.constant import constant_value
-from .attributes import is_symmetric, mirrored, pattern
+from .attributes import constant_value, is_symmetric, mirrored, pattern
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from .statement import Statement
+
 
 __all__ = [
     "AffineForm",
@@ -100,20 +100,24 @@ class AffineForms:
         return AffineForm(sparse.csr_matrix((flat.size, self.width)), flat)
 
 
-def of_decisions(model: Model) -> AffineForms:
+def of_decisions(statement: Statement) -> AffineForms:
     """Forms over the flat decision, for expressions without per-round parameters. Symmetry and
     zeros are built in."""
     leaves: dict[int, Any] = {}
-    for variable in model.variables:
-        span = model.spans[variable.id]
+    for variable in statement.variables:
+        span = statement.spans[variable.id]
         rows = np.arange(variable.size)
         mask = np.ravel(pattern(variable)).astype(float)
-        matrix = sparse.csr_matrix((mask, (rows, span.start + rows)), (variable.size, model.size))
+        matrix = sparse.csr_matrix(
+            (mask, (rows, span.start + rows)), (variable.size, statement.size)
+        )
         if is_symmetric(variable):
             other = np.ravel(mirrored(rows.reshape(variable.shape)))
             matrix = (matrix + matrix[other]) / 2
         leaves[variable.id] = matrix
-    return AffineForms(leaves, model.size, {p.id: model.fixed_value(p) for p in model.fixed})
+    return AffineForms(
+        leaves, statement.size, {p.id: statement.fixed_value(p) for p in statement.fixed}
+    )
 
 
 def groups(shape: tuple[int, ...], axis: Any) -> Array:

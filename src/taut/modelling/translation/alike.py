@@ -20,8 +20,8 @@ import numpy as np
 
 from ...engine import Array
 from .atoms.affine import is_negated, take
-from .atoms.constant import constant_value
 from .atoms.table import operands, operation
+from .attributes import constant_value
 
 __all__ = ["FEWEST", "Alike", "Read", "grouped"]
 
@@ -118,8 +118,6 @@ class Alike(NamedTuple):
 
 def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
     """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
-    if len(expressions) < FEWEST:
-        return [], list(range(len(expressions)))
     found: dict[Any, list[tuple[int, list[Any]]]] = {}
     rest = []
     for k, one in enumerate(expressions):

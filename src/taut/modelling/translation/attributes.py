@@ -1,4 +1,5 @@
-"""Attributes of CVXPY's variables and parameters: bounds, signs, symmetry, patterns of zeros."""
+"""Attributes of CVXPY's variables and parameters: bounds, signs, symmetry, patterns of zeros; and
+values of parameters and constants."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wra
 from ...engine import Array
 
 __all__ = [
+    "constant_value",
     "counted",
     "dense",
+    "is_constant",
     "is_symmetric",
     "limits",
     "mirrored",
@@ -164,3 +167,24 @@ def _computed(parameter: Any) -> Array:
 def dense(value: Any) -> Array:
     """A number, array or sparse matrix as a dense array of floats."""
     return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)
+
+
+def is_constant(expression: Any) -> bool:
+    """Whether the expression has no variable and no parameter (CVXPY counts parameters as
+    constants)."""
+    return not expression.variables() and not expression.parameters()
+
+
+def constant_value(expression: Any) -> np.ndarray[Any, Any] | None:
+    """The value of a constant expression as a dense array of the expression's shape, else None.
+
+    Complex numbers whose imaginary parts all vanish become real; other complex values stay as they
+    are.
+    """
+    if not is_constant(expression):
+        return None
+    value = expression.value
+    array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
+    if np.iscomplexobj(array) and not np.any(array.imag):
+        array = array.real
+    return np.reshape(array if np.iscomplexobj(array) else array.astype(float), expression.shape)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
 from cvxpy.constraints.zero import Equality, Zero
 
+from ...engine import Array
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
+from .atoms.table import refuse_unsupported
 from .attributes import is_symmetric, limits, mirrored, pattern
+from .reading import checked
 
-__all__ = ["Excess", "attribute_constraints", "excesses", "excesses_of"]
+if TYPE_CHECKING:
+    from .statement import Statement
+
+__all__ = [
+    "AttributeRows",
+    "Excess",
+    "announced_rows",
+    "attribute_constraints",
+    "attribute_rows",
+    "excesses_of",
+    "label_of",
+    "refuse_unknown",
+    "row_names",
+    "stated_rows",
+]
 
 
 class Excess(NamedTuple):
@@ -36,46 +55,66 @@ class Excess(NamedTuple):
         """The expressions that learners see."""
         return [self.expression, -self.expression] if self.equality else [self.expression]
 
+    def entries(self, places: Array) -> Excess:
+        """Some of the entries, in C order."""
+        chosen = cp.vec(self.expression, order="C")[places]
+        shape = self.expression.shape
+        return Excess(chosen, self.equality, self.label, shape, tuple(places.tolist()))
+
     @property
     def constraint(self) -> Any:
         """The CVXPY constraint."""
         return self.expression == 0 if self.equality else self.expression <= 0
 
 
-def excesses(
-    variables: list[Any],
-    rows: list[Excess],
-    domain: Domain,
-    spans: dict[int, slice],
-    semidefinite: set[int],
-) -> tuple[list[Excess], list[Excess], list[str]]:
-    """Excesses that are at most 0 exactly on the feasible set, bounds of variables that the domain
-    implies, and notes that say how variable attributes are treated.
+def stated_rows(constraints: list[Any], induced: frozenset[int] = frozenset()) -> list[Excess]:
+    """The excesses of CVXPY constraints, with the names of these constraints. Those with the ids
+    `induced` were added for choices after the data."""
+    return [
+        excess._replace(label=label_of(constraint, position), induced=constraint.id in induced)
+        for position, constraint in enumerate(constraints, 1)
+        for excess in excesses_of(constraint)
+    ]
 
-    The `rows` of the stated constraints come first. `semidefinite` are variables, by id, that the
-    domain keeps semidefinite.
+
+class AttributeRows(NamedTuple):
+    """How the attributes of variables are treated."""
+
+    excesses: list[Excess]
+    """Those of attributes that are played as constraints."""
+    implied: list[Excess]
+    """Bounds that hold on the whole domain, and are therefore not played."""
+    unseen: bool
+    """Whether a variable is symmetric or has a pattern of zeros, which no constraint expresses."""
+    notes: list[str]
+
+
+def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int]) -> AttributeRows:
+    """The attributes of variables as excesses, unless they hold on the whole domain.
+
+    `semidefinite` are variables, by id, that the domain keeps semidefinite.
     """
-    found = list(rows)
+    played: list[Excess] = []
+    notes: list[str] = []
     implied: list[Excess] = []
-    notes = []
     low, high = bounding_box(domain)
-    for variable in variables:
+    for variable in statement.variables:
         lower, upper = (np.ravel(edge) for edge in limits(variable))
-        span, name = spans[variable.id], variable.name()
+        span, name = statement.spans[variable.id], variable.name()
         for side, stated, inside in (
-            ("lower", lower, np.all(low[span] >= lower)),
-            ("upper", upper, np.all(high[span] <= upper)),
+            ("lower", lower, bool(np.all(low[span] >= lower))),
+            ("upper", upper, bool(np.all(high[span] <= upper))),
         ):
             if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
                 continue
-            notes.append(
-                f"{name}: {side} bounds are part of {'the domain' if inside else 'constraints'}"
-            )
-            label = f"{name}: {side} bound"
-            bounds = [
-                one._replace(label=label) for c in _bounds(variable, side) for one in excesses_of(c)
+            where = "the domain" if inside else "constraints"
+            notes.append(f"{name}: {side} bounds are part of {where}")
+            bounds = implied if inside else played
+            bounds += [
+                excess._replace(label=f"{name}: {side} bound")
+                for constraint in _bounds(variable, side)
+                for excess in excesses_of(constraint)
             ]
-            (implied if inside else found).extend(bounds)
         if is_symmetric(variable):
             notes.append(
                 f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
@@ -90,11 +129,10 @@ def excesses(
             if variable.attributes[attribute] and variable.id in semidefinite:
                 notes.append(f"{name}: {attribute} is part of the domain")
             elif variable.attributes[attribute]:
-                found.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
+                played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
-    if not found:  # without constraints: one that always holds
-        found = [Excess(cp.Constant(-1.0))]
-    return found, implied, notes
+    unseen = any(is_symmetric(v) or not np.all(pattern(v)) for v in statement.variables)
+    return AttributeRows(played, implied, unseen, notes)
 
 
 def excesses_of(constraint: Any) -> list[Excess]:
@@ -191,3 +229,76 @@ def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> Non
             f"domain: got a set that is not invariant under transposing {name}; expected one "
             "that is, because the variable is symmetric"
         )
+
+
+LONGEST = 48
+"""A constraint that takes more letters is named by its position."""
+
+
+def label_of(constraint: Any, position: int) -> str:
+    """Return the label that the user set with `constraint.set_label`, or the constraint as text, or
+    its position."""
+    label = getattr(constraint, "label", None)
+    if label:
+        return str(label)
+    text = re.sub(r"\s+", " ", str(constraint)).replace(", None, False)", ")")
+    text = re.sub(r"(\d)\.0\b", r"\1.", text)
+    text = re.sub(r"(\d)\.(?!\d)", r"\1", text)
+    return text if len(text) <= LONGEST else f"constraint {position}"
+
+
+def row_names(excesses: list[Excess]) -> list[str]:
+    """Return one name per constraint that is played: entries of an array get an index, an equality
+    two names."""
+    found: list[str] = []
+    for one in excesses:
+        shape = one.expression.shape if one.shape is None else one.shape
+        places = range(int(np.prod(shape))) if one.places is None else one.places
+        indices = [
+            ", ".join(str(int(i)) for i in np.unravel_index(place, shape)) if shape else ""
+            for place in places
+        ]
+        rows = [
+            f"{one.label}[{index}]" if shape and np.prod(shape) > 1 else one.label
+            for index in indices
+        ]
+        found += [f"{row} (not above)" for row in rows] if one.equality else rows
+        found += [f"{row} (not below)" for row in rows] if one.equality else []
+    repeated = Counter(found)
+    seen: Counter[str] = Counter()
+    names = []
+    for name in found:
+        seen[name] += 1
+        names.append(name if repeated[name] == 1 else f"{name} ({seen[name]})")
+    return names
+
+
+def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
+    """Announced constraints as expressions that must not exceed zero, found to be convex."""
+    if isinstance(announced, (list, tuple)) and not announced:
+        return []
+    _, stated = checked(cp.Constant(0.0), announced, "announced")
+    for one in stated:
+        refuse_unsupported(one)
+        late = next(
+            (v.name() for v in one.variables() if any(v is known for known in recourse)), None
+        )
+        if late is not None:
+            raise ValueError(
+                f"announced: got the variable {late}, which is chosen after the data; expected "
+                "constraints on the decision"
+            )
+    return stated_rows(stated)
+
+
+def refuse_unknown(rows: list[Excess], variables: list[Any]) -> None:
+    """Raise if announced constraints contain a variable that neither loss nor other constraints
+    contain."""
+    known = {variable.id for variable in variables}
+    for row in rows:
+        for variable in row.expression.variables():
+            if variable.id not in known:
+                raise ValueError(
+                    f"announced: got the variable {variable.name()}, which is in neither the loss "
+                    "nor the other constraints; expected constraints on the decision"
+                )

@@ -1,23 +1,115 @@
-"""Per-round parameters: their range, values to probe with, and a user's data checked against their
-attributes."""
+"""Parameters that change with the round: which ones, the range of their values, and values to probe
+with.
+
+`taut.previous(x)` is such a parameter: its data are x_{t-1}, which taut fills in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
-import jax
 import numpy as np
 
 from ...engine import Array
+from ...problem.domains import Domain
+from ...problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, pattern, whole
 
-__all__ = ["Keys", "Range", "draw_parameters", "guess_notes", "ranges"]
+if TYPE_CHECKING:
+    from .statement import Statement
+
+__all__ = [
+    "Range",
+    "chosen_parameters",
+    "draw_parameters",
+    "guess_notes",
+    "is_previous",
+    "parameter_range",
+    "previous",
+    "refuse_foreign",
+]
 
 
-ROUNDING = 1e-6
-"""Data may deviate from an attribute by this share of their size."""
+def previous(variable: Any) -> Any:
+    """Return the decision of the round before in place of a CVXPY variable: a parameter that needs
+    no data.
+
+    The same variable always gives the same parameter. Loss and constraints must be convex in the
+    variable when the previous decision is replaced by the variable itself, because a fixed decision
+    is its own previous one.
+
+    >>> import cvxpy as cp, numpy as np, taut
+    >>> x, c = cp.Variable(2, name="x", bounds=[0, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
+    >>> loss = c @ x + 0.1 * cp.norm1(x - taut.previous(x))
+    >>> problem = taut.from_cvxpy(loss, [cp.sum(x) <= 1, x - taut.previous(x) <= 0.2])
+    >>> problem.previous, len(problem.model.parameters)
+    (True, 2)
+    """
+    if not isinstance(variable, cp.Variable):
+        raise TypeError(f"variable: got {type(variable).__name__}; expected a cvxpy.Variable")
+    known = getattr(variable, "_taut_previous", None)
+    if known is None:
+        low, high = (np.asarray(edge, float).reshape(variable.shape) for edge in limits(variable))
+        bounded = bool(np.all(np.isfinite(low)) and np.all(np.isfinite(high)))
+        known = cp.Parameter(
+            variable.shape,
+            name=f"previous({variable.name()})",
+            **({"bounds": [low, high]} if bounded else {}),
+        )
+        known._taut_variable = variable
+        variable._taut_previous = known
+    return known
+
+
+def is_previous(parameter: Any) -> bool:
+    """Return whether a parameter stands for the previous decision."""
+    return getattr(parameter, "_taut_variable", None) is not None
+
+
+def refuse_foreign(parameters: list[Any], variables: list[Any]) -> None:
+    """Raise for the previous value of a variable that is not in the model."""
+    for parameter in filter(is_previous, parameters):
+        if not any(parameter._taut_variable is variable for variable in variables):
+            name = parameter._taut_variable.name()
+            raise ValueError(
+                f"previous({name}): got a variable that the model does not contain; expected one "
+                "that it does"
+            )
+
+
+def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, Any]) -> list[Any]:
+    """The parameters that change with the round: the chosen ones, or those without a value if
+    `chosen` is None."""
+    if chosen is None:
+        return [parameter for parameter in parameters if values[parameter.id] is None]
+    chosen = (
+        [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen
+    )  # both could be iterated over
+    if not isinstance(chosen, Iterable):
+        raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
+    chosen = list(chosen)
+    by_name = {parameter.name(): parameter for parameter in parameters}
+    found = [by_name.get(one) if isinstance(one, str) else one for one in chosen]
+    for given, parameter in zip(chosen, found, strict=True):
+        if not any(parameter is one for one in parameters):
+            expected = ", ".join(by_name) or "none"
+            raise ValueError(
+                f"per_round: got {given}; expected parameters of the model: {expected}"
+            )
+    picked = [
+        parameter
+        for parameter in parameters
+        if is_previous(parameter) or any(parameter is one for one in found)
+    ]
+    for parameter in parameters:
+        if not any(parameter is one for one in picked) and values[parameter.id] is None:
+            raise ValueError(
+                f"parameter {parameter.name()}: got no value; expected one, or the parameter in "
+                "per_round"
+            )
+    return picked
 
 
 class Range(NamedTuple):
@@ -39,21 +131,30 @@ class Range(NamedTuple):
         return (self.upper - self.lower) / 2
 
 
-def ranges(parameters: list[Any], reach: float) -> Range:
-    """The range of the parameters by their attributes.
+def parameter_range(statement: Statement, domain: Domain) -> Range:
+    """The range of the parameters that change with the round, by their attributes.
 
-    A parameter without bounds is taken to be at most `reach`, as large as decisions can get in sum:
-    a guess, so that whatever rests on it is marked as estimated, and checked against the real
-    stream by every certificate.
+    A previous decision is in the domain. Another parameter without bounds is taken to be as large
+    as decisions can get in sum: a guess, so that whatever rests on it is marked as estimated, and
+    checked against the real stream by every certificate.
     """
-    low, high, guessed = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, bool)]
-    for parameter in parameters:
+    low, high = bounding_box(domain)
+    reach = float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0
+    parts = [Range(np.zeros(0), np.zeros(0), np.zeros(0, bool))]
+    for parameter in statement.parameters:
         lower, upper = (np.ravel(edge) for edge in limits(parameter))
-        known_low, known_high = np.isfinite(lower), np.isfinite(upper)
-        low.append(np.where(known_low, lower, np.where(known_high, upper - reach, -reach)))
-        high.append(np.where(known_high, upper, np.where(known_low, lower + reach, reach)))
-        guessed.append(~(known_low & known_high))
-    return Range(np.concatenate(low), np.concatenate(high), np.concatenate(guessed))
+        if is_previous(parameter):
+            span = statement.spans[parameter._taut_variable.id]
+            lower, upper = np.maximum(lower, low[span]), np.minimum(upper, high[span])
+        below, above = np.isfinite(lower), np.isfinite(upper)
+        parts.append(
+            Range(
+                np.where(below, lower, np.where(above, upper - reach, -reach)),
+                np.where(above, upper, np.where(below, lower + reach, reach)),
+                ~(below & above),
+            )
+        )
+    return Range(*(np.concatenate(edges) for edges in zip(*parts, strict=True)))
 
 
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
@@ -104,158 +205,3 @@ def _fitting(parameter: Any, values: Array) -> Array:
         values = square * np.abs(values).max(axis=(-1, -2), keepdims=True)
         values = values if given.get("PSD") else -values
     return np.asarray(values)
-
-
-class Keys:
-    """Turns a user's data, keyed by parameter, name or position, into the tuple that loss and
-    constraints take."""
-
-    def __init__(self, parameters: list[Any]) -> None:
-        self.parameters = parameters
-        self.labels = frozenset(parameter.name() for parameter in parameters)
-        self.names = ", ".join(parameter.name() for parameter in parameters)
-        self._places: dict[Any, int] = {}
-        for i, parameter in enumerate(parameters):
-            self._places |= {parameter.name(): i, i: i, ("id", parameter.id): i}
-        self._rules = [_Rule.of(parameter) for parameter in parameters]
-
-    def arranged(self, data: Any, check: bool = True) -> tuple[Any, ...]:
-        """The data in the order of the parameters, checked for their shapes and attributes.
-
-        The leading axes (round, or seed and round, or none) are not looked at.
-        """
-        parts = self._parts(data)
-        if check:
-            for rule, part in zip(self._rules, parts, strict=True):
-                rule.check(part)
-        return parts
-
-    def _parts(self, data: Any) -> tuple[Any, ...]:
-        count = len(self.parameters)
-        if isinstance(data, Mapping):
-            return self._keyed(data)
-        if isinstance(data, tuple) or (isinstance(data, list) and 1 < count == len(data)):
-            if len(data) != count:
-                raise ValueError(
-                    f"data: got {len(data)} arrays; expected {count}, one for each of {self.names}"
-                )
-            return tuple(map(_numbers, data))
-        if count == 1:
-            return (_numbers(data),)
-        raise TypeError(
-            f"data: got {type(data).__name__}; expected a dict or a tuple with an array for each "
-            f"of {self.names}"
-        )
-
-    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
-        found: dict[int, Any] = {}
-        for key, value in data.items():
-            place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
-            if place is None or place in found:
-                what = (
-                    "which is no parameter that changes with the round"
-                    if place is None
-                    else "twice"
-                )
-                shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
-                raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
-            found[place] = _numbers(value)
-        missing = [
-            parameter.name() for i, parameter in enumerate(self.parameters) if i not in found
-        ]
-        if missing:
-            raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
-        return tuple(found[i] for i in range(len(self.parameters)))
-
-
-class _Rule(NamedTuple):
-    """The attributes that the data of one parameter must have, because the proof of convexity
-    relies on them."""
-
-    name: str
-    shape: tuple[int, ...]
-    attributes: str
-    lower: Array | None
-    upper: Array | None
-    symmetric: bool
-    sign: float
-    """1 for PSD, -1 for NSD, else 0."""
-    whole: Array | None
-    """Where numbers are whole."""
-
-    @classmethod
-    def of(cls, parameter: Any) -> _Rule:
-        given = [
-            name
-            for name, value in parameter.attributes.items()
-            if value is not False and value is not None
-        ]
-        lower, upper = limits(parameter)
-        sign = float(bool(parameter.attributes["PSD"])) - float(bool(parameter.attributes["NSD"]))
-        return cls(
-            parameter.name(),
-            parameter.shape,
-            ", ".join(given),
-            lower if np.any(np.isfinite(lower)) else None,
-            upper if np.any(np.isfinite(upper)) else None,
-            is_symmetric(parameter),
-            sign,
-            whole(parameter) if np.any(whole(parameter)) else None,
-        )
-
-    def check(self, data: Any) -> None:
-        """Raise if the data do not fit."""
-        if data.shape[max(data.ndim - len(self.shape), 0) :] != self.shape:
-            raise ValueError(
-                f"data: got shape {data.shape} for {self.name}; expected {self.shape} after the "
-                "leading axes"
-            )
-        if not self.attributes or data.size == 0 or data.dtype.kind not in "fiub":
-            return
-        values = np.asarray(data)
-        low, high = (
-            float(values.min()),
-            float(values.max()),
-        )  # long streams: no more passes than needed
-        size = ROUNDING * max(1.0, -low, high)
-        if self.lower is not None and low < self.lower.max() and np.any(values < self.lower - size):
-            self._outside(values, values < self.lower - size, self.lower, "at least")
-        if (
-            self.upper is not None
-            and high > self.upper.min()
-            and np.any(values > self.upper + size)
-        ):
-            self._outside(values, values > self.upper + size, self.upper, "at most")
-        if self.whole is not None and np.any(
-            self.whole & (np.abs(values - np.round(values)) > ROUNDING)
-        ):
-            self._refuse("a number that is not whole")
-        if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
-            self._refuse("a matrix that is not symmetric")
-        if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
-            self._refuse("a matrix that is not semidefinite")
-
-    def _outside(self, values: Array, outside: Array, bound: Array, side: str) -> None:
-        """Name the first value outside a bound, the round in which it comes, and the bound."""
-        place = tuple(int(i) for i in np.argwhere(outside)[0])
-        lead = values.ndim - len(self.shape)
-        where = (
-            "",
-            f" in round {place[0] + 1}",
-            f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}",
-        )[min(lead, 2)]
-        entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
-        limit = float(np.broadcast_to(bound, values.shape)[place])
-        raise ValueError(
-            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} "
-            f"{limit:g} ({self.attributes}). Correct the data, or the bounds of the parameter"
-        )
-
-    def _refuse(self, what: str) -> None:
-        raise ValueError(
-            f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says"
-        )
-
-
-def _numbers(value: Any) -> Any:
-    return value if isinstance(value, (np.ndarray, jax.Array)) else np.asarray(value)

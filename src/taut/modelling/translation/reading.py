@@ -8,10 +8,12 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
 from ..recourse.recourse import Recourse
+from .attributes import limits, refused
 
-__all__ = ["bound_constraints", "parameters_of", "read", "unpacked"]
+__all__ = ["bound_constraints", "checked", "is_parametrized", "parameters_of", "read", "unpacked"]
 
 
 def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
@@ -89,3 +91,102 @@ def _flat(constraints: Any) -> list[Any]:
             )
         constraints = list(constraints)
     return [one for part in constraints for one in _flat(part)]
+
+
+def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:
+    """The loss expression and the list of constraints, both found to be convex for the values that
+    parameters may have.
+
+    `argument` is named in errors if there is no variable.
+    """
+    loss, stated = read(loss, constraints)
+    if loss.size != 1:
+        raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
+    leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
+    if not leaves[0]:
+        raise ValueError(
+            f"{argument}: got no CVXPY variable in loss or constraints; expected at least one "
+            "decision variable"
+        )
+    _check_leaves(*leaves)
+    if loss.is_complex():
+        raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
+    if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
+        raise ValueError(_explained(loss, stated))
+    return loss, stated
+
+
+def is_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
+    """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized
+    programming (DPP).
+
+    Convexity for all data that respect the parameters' attributes does not need it; `checked` has
+    proven that.
+
+    Arguments:
+        loss: the expression, found to be convex.
+        constraints: likewise.
+        fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
+    """
+    parts = (
+        [part.tree_copy(dict(fixed)) for part in (loss, *constraints)]
+        if fixed
+        else [loss, *constraints]
+    )
+    return all(part.is_dcp(dpp=True) for part in parts)
+
+
+def _of_all(parts: list[Any], kind: str) -> list[Any]:
+    return list({leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}.values())
+
+
+def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
+    for variable in variables:
+        attribute = refused(variable)
+        if attribute is not None:
+            raise ValueError(
+                f"variable {variable.name()}: got {attribute}=True; expected real variables that "
+                "are not restricted to whole numbers"
+            )
+    for parameter in parameters:
+        if parameter.is_complex():
+            raise ValueError(
+                f"parameter {parameter.name()}: got a parameter that may be complex; expected "
+                "real data"
+            )
+    for kind, leaves in (("variables", variables), ("parameters", parameters)):
+        names = [leaf.name() for leaf in leaves]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"{kind}: got two with the name {twice!r}; expected different names, because they "
+                "are identified by name"
+            )
+
+
+def _explained(loss: Any, constraints: list[Any]) -> str:
+    """CVXPY's explanation, of the loss or else of the constraints."""
+    which = "constraints" if loss.is_convex() else "loss"
+    message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
+    hint = _sign_hint([loss, *constraints])
+    return (
+        f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. "
+        f"{message}{hint}"
+    )
+
+
+def _sign_hint(parts: list[Any]) -> str:
+    """Parameters whose bounds have one sign, which CVXPY's rules do not read from bounds."""
+    known = {parameter.id: parameter for part in parts for parameter in part.parameters()}
+    hints = []
+    for parameter in known.values():
+        low, high = limits(parameter)
+        for holds, seen, name in (
+            (np.all(low >= 0), parameter.is_nonneg(), "nonneg"),
+            (np.all(high <= 0), parameter.is_nonpos(), "nonpos"),
+        ):
+            if holds and not seen:
+                hints.append(f"{name}=True to parameter {parameter.name()}")
+    if not hints:
+        return ""
+    return f"\nCVXPY does not read the sign of a parameter from its bounds: add {', '.join(hints)}."

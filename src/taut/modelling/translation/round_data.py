@@ -1,110 +1,280 @@
-"""Data of a model: which parameters change with the round, and a user's data in their order."""
+"""The data of rounds: a user's data, keyed by parameter, name or position, in the order in which
+loss and constraints take them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
 
+import cvxpy as cp
 import jax
 import numpy as np
 
 from ...engine import Array
 from ...problem.streams import StatefulAdversary, Stream, required_arguments
 from ...problem.tables import plain
-from .parameters import Keys, Range
-from .per_round import refuse_unused
-from .reading import parameters_of
+from .attributes import is_symmetric, limits, whole
 
-__all__ = ["RoundData"]
+__all__ = ["Keys", "fixed_with_data"]
+
+ROUNDING = 1e-6
+"""Data may deviate from an attribute by this share of their size."""
 
 
-class RoundData:
-    """The part of a model that knows its parameters."""
+class Keys:
+    """Turns a user's data, keyed by parameter, name or position, into the tuple that loss and
+    constraints take.
 
-    parameters: list[Any]
-    fixed: list[Any]
-    keys: Keys
-    present: Callable[[Any], Any]
-    _values_of_fixed: dict[int, Any]
-    _reveals: dict[Any, Any]
+    Arguments:
+        parameters: those that change with the round.
+        fixed: those that do not. Data for them are refused.
+    """
 
-    def changing(self, part: Any) -> bool:
-        """Whether an expression or constraint contains a parameter that changes with the round."""
-        ids = {parameter.id for parameter in self.parameters}
-        return any(parameter.id in ids for parameter in parameters_of(part))
+    def __init__(self, parameters: list[Any], fixed: list[Any]) -> None:
+        self.parameters, self._fixed = parameters, fixed
+        self.labels = frozenset(parameter.name() for parameter in parameters)
+        self.names = ", ".join(parameter.name() for parameter in parameters)
+        self._places: dict[Any, int] = {}
+        for i, parameter in enumerate(parameters):
+            self._places |= {parameter.name(): i, i: i, ("id", parameter.id): i}
+        self._rules = [_Rule.of(parameter) for parameter in parameters]
+        self._wrappers: dict[Any, Any] = {}
 
-    def arrange(self, data: Any) -> Any:
-        """Data keyed by parameter, name or position, as the tuple that loss and constraints take.
+    def stream(self, data: Any, present: Callable[[Any], Any]) -> Any:
+        """A stream, table, function of chunks or adversary whose data are in the order of the
+        parameters.
 
-        Their shapes and the parameters' attributes, on which convexity rests, are checked.
+        An adversary gets the decision as `present` gives it. The same function gives the same
+        wrapper, so that it is compiled once.
         """
         if data is None or isinstance(data, Stream):
             return data
+        if isinstance(data, StatefulAdversary):
+            return StatefulAdversary(self.stream(data.reveal, present), data.state)
         if callable(data):
             key = data if isinstance(data, Hashable) else id(data)
-            if (
-                key not in self._reveals
-            ):  # the same function gives the same wrapper, so that it is compiled once
-                self._reveals[key] = self._arranging(data)
-            return self._reveals[key]
-        if isinstance(data, StatefulAdversary):
-            return StatefulAdversary(self.arrange(data.reveal), data.state)
+            if key not in self._wrappers:
+                self._wrappers[key] = self._wrapped(data, present)
+            return self._wrappers[key]
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
-            return self._keyed(tuple(map(plain, data)))
-        return self._keyed(
-            plain(data, self.keys.labels | {parameter.name() for parameter in self.fixed})
-        )
+            return self._checked(tuple(map(plain, data)))
+        names = self.labels | {parameter.name() for parameter in self._fixed}
+        return self._checked(plain(data, names))
 
-    def _keyed(self, data: Any, check: bool = True) -> Any:
-        refuse_unused(data, self.fixed, self.keys.labels)
-        return self.keys.arranged(data, check) if self.parameters else data
-
-    def _arranging(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrapped(
+        self, function: Callable[..., Any], present: Callable[[Any], Any]
+    ) -> Callable[..., Any]:
         def chunk(start: int, length: int) -> Any:
-            return self._keyed(function(start, length))
+            return self._checked(function(start, length))
 
         def reveal(round: jax.Array, decision: jax.Array, key: jax.Array) -> Any:
-            return self._keyed(function(round, self.present(decision), key), check=False)
+            return self._checked(function(round, present(decision), key), values=False)
 
         def reveal_with_state(
             state: Any, round: jax.Array, decision: jax.Array, key: jax.Array
         ) -> Any:
-            after, z = function(state, round, self.present(decision), key)
-            return after, self._keyed(z, check=False)
+            after, z = function(state, round, present(decision), key)
+            return after, self._checked(z, values=False)
 
         wrappers: dict[int, Callable[..., Any]] = {2: chunk, 3: reveal, 4: reveal_with_state}
         return wrappers.get(required_arguments(function), function)
 
-    def guessed(self, parts: list[Any], known: Range) -> bool:
-        """Whether expressions contain a parameter whose range is a guess."""
-        ends = np.cumsum([parameter.size for parameter in self.parameters])
-        unsure = {
-            p.id
-            for p, end in zip(self.parameters, ends, strict=True)
-            if np.any(known.guessed[end - p.size : end])
-        }
-        return any(parameter.id in unsure for part in parts for parameter in parameters_of(part))
+    def _checked(self, data: Any, values: bool = True) -> Any:
+        _refuse_unused(data, self._fixed, self.labels)
+        return self.arranged(data, values) if self.parameters else data
 
-    def fixed_value(self, parameter: Any) -> Array:
-        """The value of a parameter that does not change with the round."""
-        return np.asarray(self._values_of_fixed[parameter.id], float)
+    def arranged(self, data: Any, check: bool = True) -> tuple[Any, ...]:
+        """The data in the order of the parameters, checked for their shapes and attributes.
 
-    def data_of(self, flat: Array) -> tuple[Array, ...]:
-        """One round's data from a flat vector of all parameters."""
-        ends = np.cumsum([parameter.size for parameter in self.parameters], dtype=int)
-        return tuple(
-            flat[end - p.size : end].reshape(p.shape)
-            for p, end in zip(self.parameters, ends, strict=True)
+        The leading axes (round, or seed and round, or none) are not looked at.
+        """
+        parts = self._parts(data)
+        if check:
+            for rule, part in zip(self._rules, parts, strict=True):
+                rule.check(part)
+        return parts
+
+    def _parts(self, data: Any) -> tuple[Any, ...]:
+        count = len(self.parameters)
+        if isinstance(data, Mapping):
+            return self._keyed(data)
+        if isinstance(data, tuple) or (isinstance(data, list) and 1 < count == len(data)):
+            if len(data) != count:
+                raise ValueError(
+                    f"data: got {len(data)} arrays; expected {count}, one for each of {self.names}"
+                )
+            return tuple(map(_numbers, data))
+        if count == 1:
+            return (_numbers(data),)
+        raise TypeError(
+            f"data: got {type(data).__name__}; expected a dict or a tuple with an array for each "
+            f"of {self.names}"
         )
 
-    def _values(self, z: Any) -> dict[int, Any]:
-        z = (
-            ()
-            if not self.parameters
-            else z
-            if isinstance(z, tuple)
-            else self.keys.arranged(z, check=False)
+    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
+        found: dict[int, Any] = {}
+        for key, value in data.items():
+            place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
+            if place is None or place in found:
+                what = (
+                    "which is no parameter that changes with the round"
+                    if place is None
+                    else "twice"
+                )
+                shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
+                raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
+            found[place] = _numbers(value)
+        missing = [
+            parameter.name() for i, parameter in enumerate(self.parameters) if i not in found
+        ]
+        if missing:
+            raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
+        return tuple(found[i] for i in range(len(self.parameters)))
+
+
+class _Rule(NamedTuple):
+    """The attributes that the data of one parameter must have, because the proof of convexity
+    relies on them."""
+
+    name: str
+    shape: tuple[int, ...]
+    attributes: str
+    lower: Array | None
+    upper: Array | None
+    symmetric: bool
+    sign: float
+    """1 for PSD, -1 for NSD, else 0."""
+    whole: Array | None
+    """Where numbers are whole."""
+
+    @classmethod
+    def of(cls, parameter: Any) -> _Rule:
+        given = [
+            name
+            for name, value in parameter.attributes.items()
+            if value is not False and value is not None
+        ]
+        lower, upper = limits(parameter)
+        sign = float(bool(parameter.attributes["PSD"])) - float(bool(parameter.attributes["NSD"]))
+        return cls(
+            parameter.name(),
+            parameter.shape,
+            ", ".join(given),
+            lower if np.any(np.isfinite(lower)) else None,
+            upper if np.any(np.isfinite(upper)) else None,
+            is_symmetric(parameter),
+            sign,
+            whole(parameter) if np.any(whole(parameter)) else None,
         )
-        return self._values_of_fixed | {
-            p.id: part for p, part in zip(self.parameters, z, strict=True)
-        }
+
+    def check(self, data: Any) -> None:
+        """Raise if the data do not fit."""
+        if data.shape[max(data.ndim - len(self.shape), 0) :] != self.shape:
+            raise ValueError(
+                f"data: got shape {data.shape} for {self.name}; expected {self.shape} after the "
+                "leading axes"
+            )
+        if not self.attributes or data.size == 0 or data.dtype.kind not in "fiub":
+            return
+        values = np.asarray(data)
+        low, high = (
+            float(values.min()),
+            float(values.max()),
+        )  # long streams: no more passes than needed
+        size = ROUNDING * max(1.0, -low, high)
+        if self.lower is not None and low < self.lower.max() and np.any(values < self.lower - size):
+            self._outside(values, values < self.lower - size, self.lower, "at least")
+        if (
+            self.upper is not None
+            and high > self.upper.min()
+            and np.any(values > self.upper + size)
+        ):
+            self._outside(values, values > self.upper + size, self.upper, "at most")
+        if self.whole is not None and np.any(
+            self.whole & (np.abs(values - np.round(values)) > ROUNDING)
+        ):
+            self._refuse("a number that is not whole")
+        if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
+            self._refuse("a matrix that is not symmetric")
+        if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
+            self._refuse("a matrix that is not semidefinite")
+
+    def _outside(self, values: Array, outside: Array, bound: Array, side: str) -> None:
+        """Name the first value outside a bound, the round in which it comes, and the bound."""
+        place = tuple(int(i) for i in np.argwhere(outside)[0])
+        lead = values.ndim - len(self.shape)
+        where = (
+            "",
+            f" in round {place[0] + 1}",
+            f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}",
+        )[min(lead, 2)]
+        entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
+        limit = float(np.broadcast_to(bound, values.shape)[place])
+        raise ValueError(
+            f"data: got {values[place]:g} for {self.name}{entry}{where}; expected {side} "
+            f"{limit:g} ({self.attributes}). Correct the data, or the bounds of the parameter"
+        )
+
+    def _refuse(self, what: str) -> None:
+        raise ValueError(
+            f"data: got {what} for {self.name}; expected {self.attributes}, as the parameter says"
+        )
+
+
+def _numbers(value: Any) -> Any:
+    return value if isinstance(value, (np.ndarray, jax.Array)) else np.asarray(value)
+
+
+def fixed_with_data(fixed: list[Any], data: Any) -> list[Any]:
+    """Those of the fixed parameters that a stream has data for, by parameter or by name.
+
+    A function `chunk(start, length)` is asked for its first round. What an adversary reveals is not
+    known before play.
+    """
+    if not fixed or data is None or isinstance(data, Stream):
+        return []
+    if callable(data):
+        if required_arguments(data) != 2:
+            return []
+        data = data(0, 1)
+    data = plain(data, frozenset(parameter.name() for parameter in fixed))
+    if not isinstance(data, Mapping):
+        return []
+    names = {key for key in data if isinstance(key, str)}
+    ids = {key.id for key in data if isinstance(key, cp.Parameter)}
+    return [parameter for parameter in fixed if parameter.name() in names or parameter.id in ids]
+
+
+def _refuse_unused(data: Any, fixed: list[Any], changing: frozenset[str]) -> None:
+    """Raise for data that have no effect: of a fixed parameter, or, if none is `changing`, more
+    than a number per round."""
+    by_id = {parameter.id: parameter.name() for parameter in fixed}
+    for key in data if isinstance(data, Mapping) else ():
+        if isinstance(key, cp.Parameter):
+            name = by_id.get(key.id)
+        else:
+            name = key if key in by_id.values() else None
+        if name is not None and name not in changing:
+            raise ValueError(
+                f"data: got data for {name}, which had a value when the model was built and is "
+                "therefore fixed. Pass "
+                f'per_round=["{name}"] to taut.from_cvxpy so that it changes with the round'
+            )
+        if not changing:
+            shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
+            raise ValueError(
+                f"data: got data for {shown}, but no parameter of the model changes with the "
+                "round; expected an array with one entry per round, such as np.zeros(1000)"
+            )
+    if (
+        fixed
+        and not changing
+        and isinstance(data, np.ndarray)
+        and data.size
+        and np.any(data != data.flat[0])
+    ):
+        raise ValueError(
+            f"data: got an array of shape {data.shape} without names, which would have no effect, "
+            "because all parameters have values and are fixed at them; expected a dict with data "
+            f"for {', '.join(by_id.values())}, or zeros"
+        )

@@ -14,8 +14,8 @@ from cvxpy.expressions.leaf import Leaf
 
 from .alike import FEWEST, Alike, grouped
 from .atoms.affine import fit, take
-from .atoms.constant import constant_value
 from .atoms.table import UnsupportedAtom, operands, operation
+from .attributes import constant_value
 
 __all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all", "translate_rows"]
 
@@ -69,7 +69,8 @@ def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
     them are returned as one array.
     """
     program = _Program()
-    groups, rest = grouped([_checked(expression) for expression in expressions])
+    expressions = [_checked(expression) for expression in expressions]
+    groups, rest = grouped(expressions) if len(expressions) >= FEWEST else ([], [])
     if not groups:
         return _evaluator(program, [program.place(expression) for expression in expressions])
     pool, places = program.pool(groups, expressions)

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..attributes import constant_value
 from . import kernels
 from .affine import Operation, Rule, axes_of, fit
-from .constant import constant_value
 
 __all__ = ["RULES"]
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve
 
+from ..attributes import constant_value
 from . import kernels
 from .affine import Operation, Rule, diagonal
-from .constant import constant_value
 
 __all__ = ["RULES"]
 

@@ -17,9 +17,9 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.expressions.leaf import Leaf
 
+from ..attributes import is_constant
 from . import affine, elementwise, spectral
 from .affine import Operation, Rule, is_negated
-from .constant import is_constant
 
 __all__ = [
     "REFUSED",

@@ -1,0 +1,120 @@
+"""Models with `taut.previous(x)`, whose loss or constraints depend on the decision of the round
+before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from ..engine import register_dataclass
+from ..problem.constraints import Constraints
+from ..problem.problem import LossWithPrevious, Problem
+from ..problem.round_data import RoundData
+from .translation.parameters import is_previous
+from .translation.round_data import Keys
+
+if TYPE_CHECKING:
+    from .model import Model
+
+__all__ = ["RememberingModel"]
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class _Filled(Constraints):
+    """Constraints of a model, whose parameters for previous decisions are filled in."""
+
+    stated: Constraints
+    fill: Callable[[Any], Any] = field(metadata={"static": True})
+
+    @property
+    def takes_data(self) -> bool:  # type: ignore[override]
+        return self.stated.takes_data
+
+    @property
+    def takes_previous(self) -> bool:
+        """Whether the constraints depend on the previous decision; taken for granted if they depend
+        on data."""
+        return self.stated.takes_data
+
+    def values(self, x: jax.Array, z: Any) -> jax.Array:
+        return self.stated.values(x, None if z is None else self.fill(z))
+
+
+class RememberingModel(Problem):
+    """A problem from CVXPY expressions that contain previous decisions.
+
+    `model` is the model in which these are parameters like all others.
+    """
+
+    def __init__(self, model: Model, start: Any = None) -> None:
+        self.model = model
+        self.others = [parameter for parameter in model.parameters if not is_previous(parameter)]
+        self.keys = Keys(self.others, model.fixed)
+        loss, fill = model.loss, self._filled
+
+        def filled_loss(x: jax.Array, z: Any, before: jax.Array) -> Any:
+            return loss(x, fill(RoundData(z, before)))
+
+        super().__init__(
+            filled_loss,
+            _Filled(model.constraints, fill),
+            model.domain,
+            model.constants,
+            model.domain_binds,
+            coordinate_names=model.coordinate_names,
+            previous=True,
+            start=None if start is None else model.assemble(start),
+        )
+        self.announced = None if model.announced is None else _Filled(model.announced, fill)
+        assert isinstance(self.loss, LossWithPrevious)
+        self.constraint_names = model.constraint_names
+        self.proof_of_convexity = model.proof_of_convexity
+        self.proof_of_domain = model.proof_of_domain
+        self.written = self.constraints
+
+    @property
+    def notes(self) -> list[str]:
+        """How variable attributes and the domain are treated."""
+        return self.model.notes
+
+    def _filled(self, z: RoundData) -> tuple[Any, ...]:
+        """The data of all parameters of the model, in its order."""
+        parts = self.model.variable_values(z.previous)
+        given = iter(self._tuple(z.data))
+        return tuple(
+            parts[p._taut_variable.id].reshape(p.shape) if is_previous(p) else next(given)
+            for p in self.model.parameters
+        )
+
+    def _tuple(self, data: Any) -> tuple[Any, ...]:
+        if not self.others:
+            return ()
+        return data if isinstance(data, tuple) else self.keys.arranged(data, check=False)
+
+    def arrange(self, data: Any) -> Any:
+        """Data keyed by parameter, name or position, without the previous decisions."""
+        return self.keys.stream(data, self.present)
+
+    def present(self, decision: Any) -> Any:
+        """Decisions in the user's form."""
+        return self.model.present(decision)
+
+    def assemble(self, decision: Any) -> Any:
+        """The decision with the parts that `present` gives."""
+        return self.model.assemble(decision)
+
+    def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
+        """The model in which variables stand in the place of their previous values; its hindsight
+        has its own route."""
+        if (
+            self.constraints is not self.written
+            or self.start is not None
+            or self.announced is not None
+        ):
+            return super().at_rest(loss, constraints)
+        self.own_rest = self.model.with_own_previous
+        return self.own_rest
