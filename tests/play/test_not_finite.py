@@ -33,8 +33,10 @@ def steep_problem(domain):
 
 BOX = steep_problem(taut.Box(-1.0, 1.0, shape=2))
 UNSEEN = {
-    **{key: {"loss", "constraint"} for key in ("one-point", "two-point")},  # values only
-    **{key: {"constraint"} for key in ("projected-ogd", "projected-ogd-strong")},
+    "one-point": ("loss", "constraint"),
+    "two-point": ("loss", "constraint"),
+    "projected-ogd": ("constraint",),
+    "projected-ogd-strong": ("constraint",),
 }
 """Learners that do not ask for slopes, and so cannot be misled by them."""
 LATER = {"averaged-blocks": 8, "block-frank-wolfe": 8}

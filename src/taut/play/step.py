@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ..engine import first_key
+from ..jax_internals import is_tracer
 from ..learners import Learner
 from ..learners.protocols import is_random
 from ..problem.compatibility import count_constraints, first_decision
@@ -112,8 +113,7 @@ def step(
 
 def _ready(learner: Learner, x: jax.Array) -> Learner:
     """Return the learner with its parameters in the float type of the decision."""
-    leaves = jax.tree.leaves(learner)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if any(map(is_tracer, jax.tree.leaves(learner))):
         return learner
     return as_arrays(learner, x.dtype)
 

@@ -30,7 +30,13 @@ _centres: weakref.WeakKeyDictionary[Problem, dict[Any, jax.Array]] = weakref.Wea
 
 
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
-    """Return the user's first decision, checked, or the centre of the domain."""
+    """Return the user's first decision, checked, or the centre of the domain. It is a known array
+    also inside a function that JAX traces."""
+    with jax.ensure_compile_time_eval():
+        return _first_decision(problem, x1)
+
+
+def _first_decision(problem: Problem, x1: Any) -> jax.Array:
     if x1 is None:
         known = _centres.setdefault(problem, {})
         dtype = default_float()
