@@ -13,7 +13,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Displayed", "Grid", "Summary", "brief", "number", "numbers", "rounded"]
+__all__ = [
+    "Displayed",
+    "Grid",
+    "Summary",
+    "brief",
+    "latex",
+    "markdown",
+    "markdown_code",
+    "number",
+    "numbers",
+    "rounded",
+    "spreadsheet",
+]
 
 WIDEST = 60
 """Longer cells of a table are cut in text, so that a row fits a terminal."""
@@ -21,6 +33,39 @@ LINE = 100
 """Facts and remarks that are longer continue on the next line."""
 LINES = 4
 """Facts and remarks take at most so many lines; a large array would fill the screen."""
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    **{mark: f"\\{mark}" for mark in "{}$&#_%"},
+}
+"""Marks that LaTeX does not print as they are."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Texts that begin like this are formulas to a spreadsheet."""
+
+
+def latex(text: str) -> str:
+    """Return a text of the user as LaTeX prints it: one line, in which no mark is a command."""
+    return "".join(LATEX.get(mark, mark) for mark in " ".join(text.split()))
+
+
+def markdown(text: str) -> str:
+    """Return a text of the user for a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "&#124;")
+
+
+def markdown_code(text: str) -> str:
+    """Return a name of the user as code in a cell of a Markdown table. A backtick would end the
+    code."""
+    shown = " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+    return f"`{shown}`"
+
+
+def spreadsheet(text: str) -> str:
+    """Return a text of the user for a CSV file, so that a spreadsheet takes it for no formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def number(value: Any) -> str:

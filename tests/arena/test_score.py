@@ -1,14 +1,17 @@
 """Scores, ranks and fronts of results with known numbers, their files, and the tables made of
 them."""
 
+import dataclasses
 import json
+import re
+import shutil
 
 import made_results
 import numpy as np
 import pytest
 
 from taut.arena import STREAMS, results, score
-from taut.arena.report import tables
+from taut.arena.report import page, tables
 from taut.arena.score import board, boards_of, exponents, front, leaderboard
 
 
@@ -237,11 +240,37 @@ def test_mistakes_in_results_from_elsewhere_are_named(tmp_path, changes, text, e
     assert not (tmp_path / "results").exists()
 
 
+def test_names_of_submitted_results_are_texts_in_every_table(folder, tmp_path):
+    folder = shutil.copytree(folder, tmp_path / "results")
+    name = "$\\input{x}$ `a`|[/b]\n% <b>"
+    for stream in {one.stream for one in results.read_all(folder).values()}:
+        for horizon in made_results.HORIZONS:
+            submitted = dataclasses.replace(
+                made_results.made(stream, "mine", horizon), learner=name
+            )
+            results.write(folder, submitted)
+    paper = tables.latex(folder, (name, "mine"))
+    assert r"\$\textbackslash{}input\{x\}\$ `a`|[/b] \% <b> & " in paper
+    rows = [line for line in tables.markdown(folder).splitlines() if "input" in line]
+    for row in (line for line in rows if line.startswith("| ")):
+        assert "| `$\\input{x}$ 'a'\\|[/b] % <b>` |" in row
+        assert len(re.findall(r"(?<!\\)\|", row)) == 7
+    assert rows
+    assert "[/b]" in tables.text(folder)
+
+
+def test_reasons_that_are_no_json_are_blamed_on_their_file(folder, tmp_path):
+    folder = shutil.copytree(folder, tmp_path / "results")
+    (folder / "left_out.json").write_text("{")
+    with pytest.raises(ValueError, match=r"left_out.json: got a damaged or foreign file"):
+        page.payload(folder)
+
+
 def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
-    page = tmp_path / "arena.md"
-    page.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
-    written = tables.write_docs(folder, page)
-    text = page.read_text()
+    file = tmp_path / "arena.md"
+    file.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    written = tables.write_docs(folder, file)
+    text = file.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
@@ -250,8 +279,8 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
     (row,) = [line for line in text.splitlines() if line.startswith("| `toy` |")]
     assert row.count("|") == 7  # the bars of |x_1| do not end cells
     assert written[1].stat().st_size > 10_000
-    tables.write_docs(folder, page)
-    assert page.read_text() == text  # once more changes nothing
+    tables.write_docs(folder, file)
+    assert file.read_text() == text  # once more changes nothing
     paper = tables.latex(folder)
     assert r"\multicolumn{2}{c}{polytope}" in paper
     assert "poor" not in paper  # it did not play on every stream

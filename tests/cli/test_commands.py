@@ -1,6 +1,7 @@
 """run, compare, certify and plot on a user's own problem say what the library says."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -125,6 +126,28 @@ def test_compare_prints_one_table(folder):
 def test_unknown_constants_are_estimated(folder):
     text = called("run", "problem.py:unknown", "-l", "clipped-ogd", "-d", "costs.csv")
     assert "estimated from the data" in text
+
+
+@pytest.mark.parametrize("text", ["1,2\n3,4\n", "1,1\n3,4\n", "2026-01-01,2\n2026-01-02,4\n"])
+def test_a_table_without_names_of_columns_is_refused(folder, text):
+    (folder / "nohead.csv").write_text(text)
+    said = called("run", "problem.py:game", "-d", "nohead.csv", fails=True)
+    assert "--data: got nohead.csv, whose first line is " in said
+    assert "expected names of the columns" in said
+
+
+def test_numbers_above_columns_that_pandas_wrote_are_names(folder):
+    frame = pd.DataFrame(COSTS)
+    frame.to_csv(folder / "numbered.csv")
+    assert len(commands.read_data(folder / "numbered.csv")) == len(COSTS)
+
+
+def test_a_parquet_file_without_pyarrow_names_the_extra(folder, monkeypatch):
+    (folder / "z.parquet").write_bytes(b"PAR1")
+    for package in ("pyarrow", "fastparquet"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=r'pip install "taut\[cluster\]"'):
+        commands.read_data(folder / "z.parquet")
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "nc", "csv", "parquet"])

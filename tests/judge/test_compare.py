@@ -1,6 +1,8 @@
 """Comparisons: the same numbers as single runs, intervals by hand, and a winner only where
 intervals separate."""
 
+import csv
+import io
 import json
 
 import matplotlib
@@ -137,6 +139,18 @@ def test_bad_arguments(learners, error, text):
 )
 def test_a_mean_has_as_many_decimals_as_its_interval(values, text):
     assert str(Interval.of(np.array(values))) == text
+
+
+def test_names_of_the_user_are_texts_in_every_format():
+    names = ["=1+1", r"$\input{secret}$ 5_%", "[/bold] a|b", "<script>"]
+    learners = {name: taut.ClippedOGD(0.1 * (i + 1), 4.0) for i, name in enumerate(names)}
+    found = taut.compare(learners, TOY.problem, TOY.stream(2, 30), seeds=2, timing=False)
+    table = list(csv.reader(io.StringIO(found.to_csv())))
+    assert [row[0] for row in table[1:]] == ["'=1+1", *names[1:]]
+    rows = [line.partition(" & ")[0] for line in found.to_latex().splitlines()]
+    assert r"\$\textbackslash{}input\{secret\}\$ 5\_\%" in rows
+    assert "[/bold] a|b" in str(found)
+    assert "<script>" not in found._repr_html_()
 
 
 def test_small_numbers_in_latex_are_powers_of_ten():

@@ -414,6 +414,11 @@ def test_the_index_holds_all_cells_of_the_folder(tmp_path):
     by_name = {(row["name"], row["seed"]): row for row in rows}
     for row in found.rows():
         assert by_name[row["name"], row["seed"]] == row
+    gone = Identities().of(prepare(listed[0], {}))
+    (tmp_path / "cells" / f"{gone}.npz").unlink()
+    taut.sweep(listed[1:2], folder=tmp_path)
+    rows = parquet.read_table(tmp_path / "index.parquet").to_pylist()
+    assert sorted(row["name"] for row in rows) == sorted(2 * [cell.name for cell in listed[1:4]])
     (tmp_path / "index.parquet").write_bytes(b"damaged")
     taut.sweep(listed, folder=tmp_path)
     assert len(parquet.read_table(tmp_path / "index.parquet")) == 12

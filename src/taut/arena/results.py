@@ -18,9 +18,21 @@ from ..learners.base import QUANTITIES
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["FORMAT", "Result", "add_from_csv", "index", "read", "read_all", "seconds_of", "write"]
+__all__ = [
+    "FORMAT",
+    "LEFT_OUT",
+    "Result",
+    "add_from_csv",
+    "index",
+    "read",
+    "read_all",
+    "read_reasons",
+    "seconds_of",
+    "write",
+]
 
 FORMAT = 1
+LEFT_OUT = "left_out.json"
 """The version of the file format."""
 CHECKSUM = "sha256"
 """The entry with a checksum of the others. Files without it were written by earlier versions."""
@@ -222,6 +234,21 @@ def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
         return table
     storage.write_atomically(folder / "index.parquet", content)
     return table
+
+
+def read_reasons(folder: Path) -> dict[tuple[str, str], str]:
+    """Return why learners did not play, by stream and learner."""
+    path = folder / LEFT_OUT
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_bytes())
+        return {(str(stream), str(name)): str(why) for stream, name, why in content}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
+            "writes it anew"
+        ) from error
 
 
 def add_from_csv(

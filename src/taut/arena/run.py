@@ -143,20 +143,10 @@ def play(
 
 def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
     """Add the reasons why learners did not play to those of earlier calls."""
-    path = folder / "left_out.json"
-    try:
-        known = (
-            {(str(s), str(name)): str(why) for s, name, why in json.loads(path.read_bytes())}
-            if path.is_file()
-            else {}
-        )
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it to write it anew"
-        ) from error
-    known |= {(s, name): why for s, name, why in left_out}
+    known = results.read_reasons(folder) | {(s, name): why for s, name, why in left_out}
     storage.write_atomically(
-        path, json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode()
+        folder / results.LEFT_OUT,
+        json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode(),
     )
 
 

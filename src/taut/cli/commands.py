@@ -302,7 +302,13 @@ def read_data(path: Path) -> Any:
     import pandas as pd
 
     if path.suffix == ".parquet":
-        return pd.read_parquet(path)
+        try:
+            return pd.read_parquet(path)
+        except ImportError as error:
+            raise ImportError(
+                f"--data: got {path}, which takes the package pyarrow to read; install it with: "
+                'pip install "taut[cluster]"'
+            ) from error
     if path.suffix != ".csv":
         raise ValueError(
             f"--data: got {path}; expected a file that ends with .csv, .parquet, .npy, .npz or .nc"
@@ -311,12 +317,39 @@ def read_data(path: Path) -> Any:
         {} if _version(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
     )  # all digits, as later ones do
     table = pd.read_csv(path, **exact)
+    _refuse_data_as_names(path, [str(name) for name in table.columns])
     first = table.columns[0]
     if table[first].dtype.kind not in "iuf":
         table = table.set_index(first)
         times = pd.to_datetime(table.index, errors="coerce", format="mixed")
         table.index = times if not times.isna().any() else table.index
     return table.iloc[:, 0] if table.shape[1] == 1 else table
+
+
+def _refuse_data_as_names(path: Path, names: list[str]) -> None:
+    """Refuse a CSV file without a line of names, whose first round would be taken for names.
+
+    Pandas writes numbers as names if a table has none, and then nothing above the index.
+    """
+    if names[0].startswith("Unnamed: 0") or not all(map(_is_datum, names)):
+        return
+    raise ValueError(
+        f"--data: got {path}, whose first line is {', '.join(names[:4])}"
+        f"{', ...' if len(names) > 4 else ''}; expected names of the columns, so that the first "
+        "round is not taken for them. Add a line with names"
+    )
+
+
+def _is_datum(name: str) -> bool:
+    """Return whether a name of a column is a number or a time. Pandas numbers equal names: 1,
+    1.1."""
+    import pandas as pd
+
+    try:
+        float(name)
+    except ValueError:
+        return name[:1].isdigit() and not pd.isna(pd.to_datetime(name, errors="coerce"))
+    return True
 
 
 def _with_constants(game: Problem, stream: Any, horizon: int | None, seeds: int | None) -> Problem:

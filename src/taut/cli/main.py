@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import arguments
+from ..display import markdown as cell
+from ..display import markdown_code
 from . import arena as arena_commands
 from . import commands
 
@@ -143,7 +145,7 @@ def learners_markdown(cards: Iterable[Card]) -> str:
     """Return a table of learners in Markdown, with one row per card. Growth rates are shown with
     their conditions."""
     rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
-    rows += [(f"`{name}`", *rest) for name, *rest in map(_cells, cards)]
+    rows += [(markdown_code(name), *map(cell, rest)) for name, *rest in map(_cells, cards)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
+from ..display import latex, spreadsheet
 from ..engine import Array
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
@@ -168,6 +169,7 @@ class Comparison:
         """Write the table as CSV, or return it as text."""
         flat = self.to_pandas()
         flat.columns = [f"{name} ({part})" for name, part in flat.columns]
+        flat.index = flat.index.map(spreadsheet)
         text: str | None = flat.to_csv(None if path is None else Path(path))
         return text
 
@@ -176,14 +178,15 @@ class Comparison:
         in bold."""
         names = self._columns()
         lines = [r"\begin{tabular}{l" + "r" * len(names) + "}", r"\hline"]
-        lines.append(" & ".join(["learner", *(_tex(name) for name in names)]) + r" \\ \hline")
+        lines.append(" & ".join(["learner", *(latex(name) for name in names)]) + r" \\ \hline")
         for label in self.values:
             cells = [self._tex_cell(label, name) for name in names]
-            lines.append(" & ".join([_tex(label), *cells]) + r" \\")
+            lines.append(" & ".join([latex(label), *cells]) + r" \\")
         return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
 
     def table(self) -> Table:
         """Return the table that printing shows; a star marks the winner of a column."""
+        from rich.markup import escape
         from rich.table import Table
 
         title = (
@@ -197,7 +200,7 @@ class Comparison:
             table.add_column("\n".join(name.split(" ", 1)), justify="right", no_wrap=True)
         for label in self.values:
             table.add_row(
-                label,
+                escape(label),
                 *(
                     f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
                     for name in names
@@ -417,10 +420,6 @@ def _tex_numbers(text: str) -> str:
     return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace(
         "±", r"\pm"
     )
-
-
-def _tex(text: str) -> str:
-    return text.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")
 
 
 def _html(text: str) -> str:

@@ -28,7 +28,6 @@ def payload(folder: Path) -> dict[str, Any]:
     theory, tuned = boards_of(results), boards_of(results, tuned=True)
     seeds = max(one.seeds for one in results.values())
     names = list(dict.fromkeys(line.learner for board in theory for line in board.lines))
-    left = folder / "left_out.json"
     return {
         "version": VERSION,
         "seeds": seeds,
@@ -55,7 +54,7 @@ def payload(folder: Path) -> dict[str, Any]:
             for one in results.values()
             for text in one.broken
         ],
-        "left_out": json.loads(left.read_text()) if left.is_file() else [],
+        "left_out": [[*at, why] for at, why in sorted(stored.read_reasons(folder).items())],
     }
 
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import storage
+from ...display import latex as tex
+from ...display import markdown as cell
+from ...display import markdown_code
 from ...engine import VERSION
 from ...judge.compare import Interval
 from .. import results as stored
@@ -39,6 +42,7 @@ def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
 def text(folder: Path) -> str:
     """Return the leaderboards for a terminal."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(width=120, color_system=None)
@@ -53,7 +57,7 @@ def text(folder: Path) -> str:
                     name, justify="left" if name == "learner" else "right", no_wrap=True
                 )
             for one in leaderboard(boards):
-                table.add_row(*_cells(one, len(boards)))
+                table.add_row(*map(escape, _cells(one, len(boards))))
             console.print(table)
     return capture.get()
 
@@ -77,7 +81,7 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     ]
     best = dict(groups(tuned))
     for title, group in groups(boards):
-        names = ", ".join(f"`{one.stream.name}`" for one in group)
+        names = ", ".join(markdown_code(one.stream.name) for one in group)
         lines += [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
         lines += [
             "| rank | learner | score | regret part | violation part | streams |",
@@ -85,7 +89,7 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
         ]
         lines += [_row(one, len(group)) for one in leaderboard(group)]
         found = [one for one in leaderboard(best[title]) if one.rank is not None][:5]
-        shown = ", ".join(f"`{one.learner}` {one.score}" for one in found)
+        shown = ", ".join(f"{markdown_code(one.learner)} {one.score}" for one in found)
         lines += ["", f"With the best of the grid, chosen in hindsight: {shown}.", ""]
     lines += [
         "## Streams",
@@ -96,15 +100,8 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     for one in boards:
         stream = one.stream
         known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
-        cells = (
-            f"`{stream.name}`",
-            stream.title,
-            str(one.horizon),
-            stream.comparator,
-            known,
-            stream.source,
-        )
-        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        facts = (stream.title, str(one.horizon), stream.comparator, known, stream.source)
+        lines.append(f"| {' | '.join([markdown_code(stream.name), *map(cell, facts)])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -148,7 +145,7 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     names = list(learners) or complete or every
     lines = [r"\begin{tabular}{l" + "rr" * len(boards) + "}", r"\hline"]
     lines.append(
-        " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{_tex(one.stream.name)}}}" for one in boards)])
+        " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{tex(one.stream.name)}}}" for one in boards)])
         + r" \\"
     )
     lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
@@ -162,8 +159,8 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
                 for line in found
                 for quantity in ("regret", one.stream.scored)
             ] or ["", ""]
-        lines.append(" & ".join([_tex(name), *cells]) + r" \\")
-    rounds = ", ".join(f"{one.stream.name}: {one.horizon}" for one in boards)
+        lines.append(" & ".join([tex(name), *cells]) + r" \\")
+    rounds = ", ".join(f"{tex(one.stream.name)}: {one.horizon}" for one in boards)
     caption = f"% mean and half the 95 % interval over seeds; rounds: {rounds}"
     return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", ""])
 
@@ -287,13 +284,9 @@ def _cells(one: Standing, streams: int) -> tuple[str, ...]:
 
 def _row(one: Standing, streams: int) -> str:
     rank, learner, *rest = _cells(one, streams)
-    return f"| {rank} | `{learner}` | {' | '.join(rest)} |"
+    return f"| {rank} | {markdown_code(learner)} | {' | '.join(rest)} |"
 
 
 def _tex_cell(result: Result, quantity: str, winner: bool) -> str:
     shown = str(Interval.of(np.asarray(result.values[quantity]))).replace("±", r"\pm")
     return rf"$\mathbf{{{shown}}}$" if winner else f"${shown}$"
-
-
-def _tex(name: str) -> str:
-    return name.replace("_", r"\_").replace("%", r"\%").replace("&", r"\&")
