@@ -32,7 +32,7 @@ from .programs import Programs, programs_of
 
 __all__ = ["Evaluation", "Sums", "constraint_evaluation", "loss_evaluation"]
 
-LARGEST = 20_000_000
+LARGEST = 40_000_000
 """Evaluations that compute more numbers than this are compiled: NumPy would take longer."""
 LEAD = 4
 """Leading axes of all arrays in NumPy: directions v, directions w, decisions, rounds."""

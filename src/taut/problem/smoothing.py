@@ -33,7 +33,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..jax_internals import ClosedJaxpr, Jaxpr, Literal, bind, is_tracer
+from ..jax_internals import Literal, bind, is_tracer
+from ..jaxpr.walk import CALLS, bodies, called, evaluate
 from .selections import ORDERS, Value, selected
 
 __all__ = ["smooth_from_above", "smoothing_gap"]
@@ -63,9 +64,6 @@ _CUSTOM = _names("custom_jvp_call custom_vjp_call")
 _OTHER_KINKS = _names(
     "clamp sort top_k cummax cummin reduce_window_max reduce_window_min sign floor ceil round "
     "rem svd eigh eig"
-)
-_CALLS = _names(
-    "jit pjit closed_call core_call checkpoint remat remat2 custom_jvp_call custom_vjp_call"
 )
 _NOT_NEGATIVE = _names("abs exp exp2 square sqrt rsqrt logistic")
 _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if no operand is
@@ -176,6 +174,11 @@ def _constant(array: Any) -> Value:
     return Value(array, constant=True, low=-_largest(-1, array))
 
 
+def _value(one: Any) -> Value:
+    """What is known of an operand; literals and constants of a program come as they are."""
+    return one if isinstance(one, Value) else _constant(one)
+
+
 def _largest(sign: int, array: Any) -> float:
     """The largest entry of `sign * array`; infinity if there is none."""
     dtype = jnp.result_type(array)
@@ -221,17 +224,6 @@ def _name(equation: Any) -> str:
     return str(equation.primitive.name)
 
 
-def _bodies(equation: Any) -> list[Any]:
-    """The jaxprs inside a call, loop or branch, each closed."""
-    parts = [
-        p
-        for value in equation.params.values()
-        for p in (value if isinstance(value, tuple) else (value,))
-    ]
-    closed = [ClosedJaxpr(part, ()) if isinstance(part, Jaxpr) else part for part in parts]
-    return [part for part in closed if isinstance(part, ClosedJaxpr)]
-
-
 def _inexact(variable: Any) -> bool:
     return not isinstance(variable, Literal) and bool(
         jnp.issubdtype(variable.aval.dtype, jnp.inexact)
@@ -242,8 +234,8 @@ def _has_kink(equation: Any) -> bool:
     """Whether an equation, or one in its body if it is a loop, a branch or the like, has a kink."""
     if _name(equation) in _KINKS | _OTHER_KINKS:
         return _inexact(equation.outvars[0])
-    bodies = [] if _name(equation) in _SMOOTH_CALLS else _bodies(equation)
-    return any(_has_kink(inner) for body in bodies for inner in body.jaxpr.eqns)
+    inside = [] if _name(equation) in _SMOOTH_CALLS else bodies(equation)
+    return any(_has_kink(inner) for body in inside for inner in body.jaxpr.eqns)
 
 
 def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
@@ -253,8 +245,8 @@ def _differentiated(jaxpr: Any, outputs: Sequence[bool]) -> set[Any]:
     for equation in reversed(jaxpr.eqns):
         chosen, sources = [v in live for v in equation.outvars], equation.invars
         if any(chosen) and equation.primitive.name != "stop_gradient":
-            if _name(equation) in _CALLS:
-                inside = _bodies(equation)[0].jaxpr
+            if _name(equation) in CALLS:
+                inside = called(equation).jaxpr
                 flowing = _differentiated(inside, chosen)
                 sources = [
                     v for v, inner in zip(sources, inside.invars, strict=True) if inner in flowing
@@ -342,28 +334,23 @@ class _Smoother:
     def run(self, closed: Any, inputs: Sequence[Value], chosen: Sequence[bool]) -> list[Value]:
         """The outputs of a jaxpr; its kinks are rounded where a derivative of the chosen outputs
         flows."""
-        jaxpr, live = closed.jaxpr, _differentiated(closed.jaxpr, chosen)
-        values = dict(zip(jaxpr.constvars, map(_constant, closed.consts), strict=True))
-        values.update(zip(jaxpr.invars, inputs, strict=True))
+        live = _differentiated(closed.jaxpr, chosen)
 
-        def read(variable: Any) -> Value:
-            return _constant(variable.val) if isinstance(variable, Literal) else values[variable]
-
-        for equation in jaxpr.eqns:
-            outputs = self.evaluate(
-                equation, [read(v) for v in equation.invars], [v in live for v in equation.outvars]
+        def rule(equation: Any, operands: list[Any]) -> list[Value]:
+            return self.smoothed(
+                equation, [_value(v) for v in operands], [v in live for v in equation.outvars]
             )
-            values.update(zip(equation.outvars, outputs, strict=True))
-        return [read(v) for v in jaxpr.outvars]
 
-    def evaluate(self, equation: Any, inputs: list[Value], live: Sequence[bool]) -> list[Value]:
+        return [_value(v) for v in evaluate(closed, inputs, rule, calls=frozenset())]
+
+    def smoothed(self, equation: Any, inputs: list[Value], live: Sequence[bool]) -> list[Value]:
         """The outputs of one equation."""
         name, arrays, before = _name(equation), [value.array for value in inputs], self.rounded
         if all(value.constant for value in inputs):
             return [_constant(array) for array in _bind(equation, arrays)]
-        if name in _CALLS:
+        if name in CALLS:
             outside, self.trusted = self.trusted, self.trusted or name in _CUSTOM
-            outputs = self.run(_bodies(equation)[0], inputs, live)
+            outputs = self.run(called(equation), inputs, live)
             self.trusted = outside
             if self.rounded == before:  # keep the call, with its own derivative rule if it has one
                 kept = zip(outputs, _bind(equation, arrays), strict=True)
