@@ -1,44 +1,76 @@
-"""The compiled code of a simulation as text, to count the operations and the passes over memory per
-round."""
+"""The compiled chunk of a simulation: to call it by itself, and as text, to count the operations of
+a round."""
 
 from __future__ import annotations
 
-import math
+import inspect
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
-import taut.play.chunks
+import jax
+import numpy as np
 
 import taut
-import taut.play.loop
+import taut.play.simulation
+from taut.play.buffers import aligned
+from taut.play.compile import Executable
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
+MARK = "xla_cpu_small_call"
+"""The attribute of a call that XLA compiles into one kernel."""
+
+
+class Chunk(NamedTuple):
+    """A compiled chunk, and what it is called with."""
+
+    executable: Executable
+    arguments: tuple[Any, ...]
+
+    def play(self) -> None:
+        """Play the rounds of the chunk and wait for them."""
+        jax.block_until_ready(self.executable(*self.arguments))
+
+    @property
+    def text(self) -> str:
+        """XLA's text of the program."""
+        compiled = inspect.getclosurevars(self.executable).nonlocals["executable"]
+        return str(compiled.as_text())
 
 
 class _Taken(Exception):
     pass
 
 
+def chunk_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Chunk:
+    """Return the first chunk that `taut.simulate` would play, compiled and not yet played."""
+    make = taut.play.simulation.compiled
+
+    def spy(*arguments: Any, **keywords: Any) -> Any:
+        raise _Taken(make(*arguments, **keywords), arguments[-1])
+
+    with mock.patch.object(taut.play.simulation, "compiled", spy):
+        try:
+            taut.simulate(learner, problem, stream, **options)
+        except _Taken as taken:
+            executable, arguments = taken.args
+            return Chunk(executable, jax.tree.map(_owned, arguments))
+    raise AssertionError("taut.simulate did not compile a chunk")
+
+
+def _owned(array: Any) -> Any:
+    """Return a copy of an array where XLA reads it in place: simulations share their memory."""
+    if not isinstance(array, np.ndarray):
+        return array
+    copied = aligned(array.shape, array.dtype)
+    copied[...] = array
+    return copied
+
+
 def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
-
-    def spy(programs: Any, key: Any, *arguments: Any) -> Any:
-        raise _Taken(
-            taut.play.loop.with_program(programs, key, lambda p: p.lower(*arguments))
-            .compile()
-            .as_text()
-        )
-
-    original = taut.play.chunks.play
-    taut.play.chunks.play = spy
-    try:
-        taut.simulate(learner, problem, stream, **options)
-    except _Taken as taken:
-        return str(taken.args[0])
-    finally:
-        taut.play.chunks.play = original
-    raise AssertionError("taut.simulate did not call the compiled chunk")
+    return chunk_of(learner, problem, stream, **options).text
 
 
 def parsed(text: str) -> Any:
@@ -64,22 +96,6 @@ def operations(body: str) -> list[str]:
     return [name for name in names if name not in GIVEN]
 
 
-def passes(body: str, size: int) -> int:
-    """Count the operations that read or write at least as many numbers as all decisions have,
-    without the records."""
-    count = 0
-    for line in body.splitlines():
-        found = re.match(r"\s+(?:ROOT )?%[\w.\-]+ = (\S+) (?:fusion|copy)\(([^)]*)\)", line)
-        if found and "dynamic-update-slice" not in line:
-            result, operands = found.groups()
-            shapes = [
-                result,
-                *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands)),
-            ]
-            count += any(size <= _numbers(shape) < 1000 * size for shape in shapes)
-    return count
-
-
 def _parts(text: str) -> dict[str, str]:
     """Return the computations of a program by their names."""
     text = re.sub(r", metadata=\{[^}]*\}", "", text)
@@ -94,13 +110,3 @@ def _name(part: str) -> str:
     found = re.match(r"(?:ENTRY )?%([\w.\-]+)", part)
     assert found is not None
     return found.group(1)
-
-
-def _shape_of(body: str, name: str) -> str:
-    found = re.search(rf"%{re.escape(name)} = (\S+) ", body)
-    return found.group(1) if found else ""
-
-
-def _numbers(shape: str) -> int:
-    found = re.match(r"\w+\[([\d,]*)\]", shape)
-    return math.prod(int(n) for n in found.group(1).split(",") if n) if found else 0
