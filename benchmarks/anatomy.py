@@ -66,5 +66,4 @@ def _row(case: Case, seeds: int, repeats: int) -> dict[str, Any]:
         "ratio": ours_round / its_round,
         "optax": ours_round / optax_round,
         "operations": len(compiled.operations(body)),
-        "passes": compiled.passes(body, seeds * int(np.prod(case.problem.domain.shape))),
     }

@@ -114,7 +114,7 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
             scored = values
             if aggregated:
                 scored = values.max(1, keepdims=True)
-                active = values == scored
+                active = np.arange(values.shape[1]) == values.argmax(1)[:, None]
             clipped = np.maximum(scored, 0)
             loss[t], worst[t] = value, scored.max(1)
             total += value
@@ -122,7 +122,7 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
             violation += clipped
             squared += clipped**2
             np.maximum(peak, clipped, out=peak)
-            weights = active * (clipped / active.sum(1, keepdims=True)) if aggregated else clipped
+            weights = active * clipped if aggregated else clipped
             x = x - eta * slope - pull(weights / sigma)
             norms = np.sqrt(np.sum(x * x, axis=axes, keepdims=True))
             x *= np.minimum(1, radius / np.maximum(norms, 1e-300))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -16,11 +16,13 @@ import numpy as np
 import taut
 
 Array = np.ndarray[Any, Any]
+NUMBERS = 400_000
+"""Numbers of all decisions of a run of half-space, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem with its stream and a Clipped-OGD learner."""
+    """A problem with its stream and a learner."""
 
     name: str
     kind: str
@@ -38,6 +40,19 @@ class Case:
     start: Array | None = None
     slow: int = 200
     """Number of rounds for implementations without a compiled loop."""
+    method: str = "clipped-ogd"
+    """Name of the learner: "clipped-ogd", or "half-space", the default of taut."""
+
+    def with_method(self, method: str) -> Case:
+        """Return the same problem, played by another learner."""
+        return replace(self, method=method)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are timed: all, unless a round of half-space takes too long for that."""
+        if self.method == "clipped-ogd":
+            return self.horizon
+        return min(self.horizon, NUMBERS // self.first.size)
 
     @property
     def radius(self) -> float:
@@ -50,14 +65,18 @@ class Case:
         return np.zeros(self.problem.domain.shape) if self.start is None else self.start
 
     @property
-    def learner(self) -> taut.ClippedOGD:
-        """The learner, tuned for the horizon of the case even if an implementation simulates only a
-        prefix."""
+    def learner(self) -> Any:
+        """The learner. Clipped-OGD is tuned for the horizon of the case even if an implementation
+        simulates only a prefix."""
+        if self.method == "half-space":
+            return taut.learner("half-space", self.problem)
         return taut.ClippedOGD.tuned(self.problem.constants, self.horizon)
 
     @property
     def steps(self) -> tuple[float, float]:
-        """eta and sigma as floats."""
+        """eta and sigma of Clipped-OGD as floats; half-space has no such numbers."""
+        if self.method == "half-space":
+            return 0.0, 0.0
         return float(self.learner.eta.value), float(self.learner.sigma)
 
     def data(self, seeds: int) -> Array:

@@ -1,51 +1,85 @@
-"""The compiled code of a simulation as text, to count the operations and the passes over memory per
-round."""
+"""The compiled chunk of a simulation: to call it by itself, and as text, to count the operations of
+a round."""
 
 from __future__ import annotations
 
-import math
+import inspect
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import jax
+import numpy as np
 
 import taut
-from taut.problem.programs import Programs
+import taut.play.simulation
+from taut.play.buffers import aligned
+from taut.play.compile import Executable
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
+MARK = "xla_cpu_small_call"
+"""The attribute of a call that XLA compiles into one kernel."""
+
+
+class Chunk(NamedTuple):
+    """A compiled chunk, and what it is called with."""
+
+    executable: Executable
+    arguments: tuple[Any, ...]
+
+    def play(self) -> None:
+        """Play the rounds of the chunk and wait for them."""
+        jax.block_until_ready(self.executable(*self.arguments))
+
+    @property
+    def program(self) -> Any:
+        """The program that XLA compiled."""
+        return inspect.getclosurevars(self.executable).nonlocals["executable"]
+
+    @property
+    def text(self) -> str:
+        """XLA's text of the program."""
+        return str(self.program.as_text())
 
 
 class _Taken(Exception):
-    """Carries a compiled program out of the call that asked for it."""
+    pass
+
+
+def chunk_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Chunk:
+    """Return the first chunk that `taut.simulate` would play, compiled and not yet played."""
+    make = taut.play.simulation.compiled
+
+    def spy(*arguments: Any, **keywords: Any) -> Any:
+        raise _Taken(make(*arguments, **keywords), arguments[-1])
+
+    with mock.patch.object(taut.play.simulation, "compiled", spy):
+        try:
+            taut.simulate(learner, problem, stream, **options)
+        except _Taken as taken:
+            executable, arguments = taken.args
+            return Chunk(executable, jax.tree.map(_owned, arguments))
+    raise AssertionError("taut.simulate did not compile a chunk")
+
+
+def _owned(array: Any) -> Any:
+    """Return a copy of an array where XLA reads it in place: simulations share their memory."""
+    if not isinstance(array, np.ndarray):
+        return array
+    copied = aligned(array.shape, array.dtype)
+    copied[...] = array
+    return copied
 
 
 def program_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Any:
     """Return the compiled chunk that `taut.simulate` would run, without running it."""
-    lowered = jax.stages.Lowered
-    compile, executable = lowered.compile, Programs.executable
-
-    def compiled(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        program = compile(self, *arguments, **keywords)
-        if "play_chunk" in program.as_text().partition("\n")[0]:
-            raise _Taken(program)
-        return program
-
-    lowered.compile = compiled  # type: ignore[method-assign]
-    Programs.executable = lambda self, key, make: make()  # type: ignore[method-assign]
-    try:
-        taut.simulate(learner, problem, stream, **options)
-    except _Taken as taken:
-        return taken.args[0]
-    finally:
-        lowered.compile = compile  # type: ignore[method-assign]
-        Programs.executable = executable  # type: ignore[method-assign]
-    raise AssertionError("taut.simulate did not compile a chunk")
+    return chunk_of(learner, problem, stream, **options).program
 
 
 def text_of(learner: Any, problem: Any, stream: Any, **options: Any) -> str:
     """Return XLA's text of the chunk that `taut.simulate` would run, without running it."""
-    return str(program_of(learner, problem, stream, **options).as_text())
+    return chunk_of(learner, problem, stream, **options).text
 
 
 def parsed(text: str) -> Any:
@@ -71,22 +105,6 @@ def operations(body: str) -> list[str]:
     return [name for name in names if name not in GIVEN]
 
 
-def passes(body: str, size: int) -> int:
-    """Count the operations that read or write at least as many numbers as all decisions have,
-    without the records."""
-    count = 0
-    for line in body.splitlines():
-        found = re.match(r"\s+(?:ROOT )?%[\w.\-]+ = (\S+) (?:fusion|copy)\(([^)]*)\)", line)
-        if found and "dynamic-update-slice" not in line:
-            result, operands = found.groups()
-            shapes = [
-                result,
-                *(_shape_of(body, name) for name in re.findall(r"%([\w.\-]+)", operands)),
-            ]
-            count += any(size <= _numbers(shape) < 1000 * size for shape in shapes)
-    return count
-
-
 def _parts(text: str) -> dict[str, str]:
     """Return the computations of a program by their names."""
     text = re.sub(r", metadata=\{[^}]*\}", "", text)
@@ -101,13 +119,3 @@ def _name(part: str) -> str:
     found = re.match(r"(?:ENTRY )?%([\w.\-]+)", part)
     assert found is not None
     return found.group(1)
-
-
-def _shape_of(body: str, name: str) -> str:
-    found = re.search(rf"%{re.escape(name)} = (\S+) ", body)
-    return found.group(1) if found else ""
-
-
-def _numbers(shape: str) -> int:
-    found = re.match(r"\w+\[([\d,]*)\]", shape)
-    return math.prod(int(n) for n in found.group(1).split(",") if n) if found else 0

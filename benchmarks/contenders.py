@@ -9,57 +9,85 @@ from typing import Any
 
 import numpy as np
 
-from . import batched, cases, naive, native, numba_loops, optax_scan, ours, outside, projection
+from . import (
+    batched,
+    cases,
+    half_space_scan,
+    naive,
+    native,
+    numba_loops,
+    optax_scan,
+    ours,
+    outside,
+    projection,
+)
 from .cases import Case
-from .played import Play, Played, difference
+from .played import Play, Played, difference, differing
 from .timing import Timing, interleaved
 
 AGREE = 1e-9
+"""Results of implementations differ by at most this."""
+TIES, AFTER_TIES = 0.1, 1e-3
+"""The largest share of rounds with half-space in which they differ by more, and by how much.
+Rounding decides which cut is stored if two constraints are equally large, and whether a cut on
+whose boundary a decision lies counts as active, so that another one is dropped. A few rounds later
+the same cuts are stored again, and decisions agree."""
 HUNDRED = 100
 CVXPY_ROUNDS = 20
+FLOOR = 0.02
+"""Seconds of a sample."""
 
 Prepare = Callable[[Case, int, int], Play]
 
 
 def measure(case: Case, repeats: int, hundred: bool) -> dict[str, dict[str, Any]]:
     """Return nanoseconds per round and seed of each implementation on one problem, and the ratio to
-    C."""
-    slow = min(case.slow, case.horizon)
+    C. The learner is that of the case."""
+    clipped = case.method == "clipped-ogd"
+    scan = optax_scan.prepare if clipped else half_space_scan.prepare
+    rounds = case.rounds
     entries: dict[str, tuple[Prepare, int, int]] = {
-        "C": (native.prepare, 1, case.horizon),
-        "C, 10 seeds": (native.prepare, 10, case.horizon),
-        "taut, one stream": (ours.prepare, 1, case.horizon),
-        "taut, 10 seeds": (ours.prepare, 10, case.horizon),
-        "taut, one stream, chunk = horizon": (ours.fitted, 1, case.horizon),
-        "taut, 10 seeds, chunk = horizon": (ours.fitted, 10, case.horizon),
-        "Numba": (numba_loops.prepare, 1, case.horizon),
-        "optax in a scan": (optax_scan.prepare, 1, case.horizon),
-        "optax in a scan, 10 seeds": (optax_scan.prepare, 10, case.horizon),
-        "NumPy": (naive.prepare, 1, slow),
-        "NumPy, 10 seeds in one array": (batched.prepare, 10, slow // 2),
+        "C": (native.prepare, 1, rounds),
+        "C, 10 seeds": (native.prepare, 10, rounds),
+        "taut, one stream": (ours.prepare, 1, rounds),
+        "taut, 10 seeds": (ours.prepare, 10, rounds),
+        "taut, one stream, chunk = horizon": (ours.fitted, 1, rounds),
+        "taut, 10 seeds, chunk = horizon": (ours.fitted, 10, rounds),
+        "optax in a scan": (scan, 1, rounds),
+        "optax in a scan, 10 seeds": (scan, 10, rounds),
     }
+    if clipped:
+        slow = min(case.slow, rounds)
+        entries |= {
+            "Numba": (numba_loops.prepare, 1, rounds),
+            "NumPy": (naive.prepare, 1, slow),
+            "NumPy, 10 seeds in one array": (batched.prepare, 10, slow // 2),
+        }
     if hundred:
-        entries["taut, 100 seeds"] = (ours.prepare, HUNDRED, case.horizon)
+        entries["taut, 100 seeds"] = (ours.prepare, HUNDRED, rounds)
         entries["NumPy, 100 seeds in one array"] = (batched.prepare, HUNDRED, slow // 4)
     plays: dict[str, Play] = {}
     reference: Played | None = None
     for name, (prepare, seeds, rounds) in entries.items():
         play = prepare(case, seeds, rounds)
         if name == "C, 10 seeds":
-            kept = play()
-            reference = Played(*(np.array(part) for part in kept))
+            reference = Played(*(np.array(part) for part in play()))
         plays[name] = play
     assert reference is not None
-    gaps = {name: difference(reference, play()) for name, play in plays.items()}
-    for name, gap in gaps.items():
-        if gap > AGREE:
+    gaps = {}
+    for name, play in plays.items():
+        played = play()
+        gaps[name] = difference(reference, played)
+        share = differing(reference, played, AGREE)
+        if not agree(case, gaps[name], share):
             raise SystemExit(
-                f"{case.name}: {name} and C differ by {gap:.3g}, so they do not do the same work"
+                f"{case.name}, {case.method}: {name} and C differ by {gaps[name]:.3g}, in "
+                f"{share:.1%} of the rounds, so they do not do the same work"
             )
-    took = interleaved(plays, repeats)
+    took = interleaved(plays, repeats, FLOOR)
     found = {}
-    for name, (_, seeds, rounds) in entries.items():
-        per = took[name].per(seeds * rounds)
+    for name, (_, seeds, played_rounds) in entries.items():
+        per = took[name].per(seeds * played_rounds)
         found[name] = {**per._asdict(), "difference": gaps[name]}
     # One stream is compared with one stream, many seeds with many, because C reads ten times the
     # data for ten seeds.
@@ -67,6 +95,19 @@ def measure(case: Case, repeats: int, hundred: bool) -> dict[str, dict[str, Any]
         against = found["C"] if seeds == 1 else found["C, 10 seeds"]
         found[name]["ratio"] = found[name]["median"] / against["median"]
     return found
+
+
+def agree(case: Case, gap: float, share: float) -> bool:
+    """Return whether implementations play the same game.
+
+    Arguments:
+        case: what is played.
+        gap: by how much their results differ.
+        share: the share of rounds in which they differ by more than `AGREE`.
+    """
+    if gap <= AGREE:
+        return True
+    return case.method == "half-space" and gap <= AFTER_TIES and share <= TIES
 
 
 def project(case: Case, per_round: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.play import step
+from taut.player import steps
 from taut.player.extremes import COLUMNS
 
 from .results import report
@@ -58,7 +58,7 @@ def _without_extremes(problem: taut.Problem, z: Array) -> taut.Player:
     def nothing(*arguments: Any) -> jax.Array:
         return jnp.zeros(len(COLUMNS), arguments[1].dtype)
 
-    with mock.patch.object(step, "round_extremes", nothing):
+    with mock.patch.object(steps, "round_extremes", nothing):
         player = taut.Player(problem)
         player.observe(z)
     player._extremes = _Nothing()  # type: ignore[assignment]

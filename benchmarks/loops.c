@@ -2,47 +2,10 @@
  *
  *     x <- Pi_B( x - eta df(x) - (1/sigma) sum_i [g_i(x)]_+ dg_i(x) ),   B = the ball of the given radius around 0
  *
- * All functions have the same arguments and compute the same quantities as taut: loss and largest excess per round, and
- * the totals per constraint (signed, clipped, squared, peak). If a problem aggregates its constraints by their maximum, the
- * gradient is the mean of the active gradients, as in taut, and there is one constraint.
- *
- *     data    one row per round                 fixed   numbers of the problem itself
- *     x       the decision, first and last      loss, worst   one entry per round
- *     totals  loss, then excess[k], violation[k], squared[k], peak[k] of the k constraints,
- *             then excess, violation, squared of the largest (only if k > 1)
+ * If a problem aggregates its constraints by their maximum, there is one constraint, and its gradient is that of the first
+ * largest one, as in taut.
  */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define ARGUMENTS                                                                                                     \
-    const double *restrict data, long rounds, long d, long m, const double *restrict fixed, double eta, double sigma, \
-        double radius, double *restrict x, double *restrict loss, double *restrict worst, double *restrict totals
-
-static inline double clip(double v) { return v > 0 ? v : 0; }
-
-/* Totals of one constraint, kept in registers. */
-typedef struct { double loss, excess, violation, squared, peak; } Score;
-
-static inline double scored(Score *s, double l, double g) {
-    double v = clip(g);
-    s->loss += l; s->excess += g; s->violation += v; s->squared += v * v;
-    s->peak = s->peak > v ? s->peak : v;
-    return v;
-}
-
-static inline void written(const Score *s, double *totals) {
-    totals[0] = s->loss; totals[1] = s->excess; totals[2] = s->violation; totals[3] = s->squared; totals[4] = s->peak;
-}
-
-static inline void project(double *restrict x, long n, double radius) {
-    double squares = 0;
-    for (long k = 0; k < n; k++) squares += x[k] * x[k];
-    if (squares > radius * radius) {
-        double scale = radius / sqrt(squares);
-        for (long k = 0; k < n; k++) x[k] *= scale;
-    }
-}
+#include "loops.h"
 
 /* f = <c, x>, g = |x|_1 - 1 in the plane. */
 void toy(ARGUMENTS) {
@@ -65,42 +28,23 @@ void toy(ARGUMENTS) {
 /* f = 0.5 |X - Y|^2, g = max over rows and columns of |sum - 1| and over entries of -X. */
 void doubly_stochastic(ARGUMENTS) {
     Score s = {0, 0, 0, 0, 0};
-    double line[4 * d], *columns = line + 2 * d, by_row[d], by_column[d];
+    double line[4 * d];
     long n = d * d;
     for (long t = 0; t < rounds; t++, data += n) {
-        double l = 0, least = x[0], best;
-        for (long j = 0; j < d; j++) columns[j] = 0;
-        for (long i = 0; i < d; i++) {
-            double sum = 0;
-            for (long j = 0; j < d; j++) {
-                double v = x[i * d + j], e = v - data[i * d + j];
-                sum += v; columns[j] += v; l += e * e; least = least < v ? least : v;
-            }
-            line[i] = sum - 1; line[d + i] = 1 - sum;
-        }
-        for (long j = 0; j < d; j++) { columns[j] -= 1; columns[d + j] = -columns[j]; }
-        best = -least;
-        for (long k = 0; k < 4 * d; k++) best = best > line[k] ? best : line[k];
-        l *= 0.5; loss[t] = l; worst[t] = best;
-        double v = scored(&s, l, best);
-        if (v > 0) {
-            long active = 0, low = 0;
-            for (long k = 0; k < 4 * d; k++) active += line[k] == best;
-            if (-least == best) { for (long k = 0; k < n; k++) low += x[k] == least; active += low; }
-            double w = v / (sigma * active);
-            for (long i = 0; i < d; i++) {
-                by_row[i] = w * ((line[i] == best) - (line[d + i] == best));
-                by_column[i] = w * ((columns[i] == best) - (columns[d + i] == best));
-            }
-            for (long i = 0; i < d; i++)
-                for (long j = 0; j < d; j++) {
-                    double v = x[i * d + j];
-                    double pull = by_row[i] + by_column[j];
-                    if (low) pull -= v == least ? w : 0;
-                    x[i * d + j] = v - eta * (v - data[i * d + j]) - pull;
-                }
-        } else
+        double least = x[0], l = lines(x, data, d, line, &least);
+        long active = largest(line, 4 * d);
+        double best = line[active] >= -least ? line[active] : -least;
+        loss[t] = l; worst[t] = best;
+        double w = scored(&s, l, best) / sigma;
+        if (w > 0 && line[active] < -least) { /* the first of the smallest entries */
+            long k = 0;
+            while (x[k] != least) k++;
+            for (long i = 0; i < n; i++) x[i] -= eta * (x[i] - data[i]);
+            x[k] += w;
+        } else {
             for (long k = 0; k < n; k++) x[k] -= eta * (x[k] - data[k]);
+            if (w > 0) along(x, d, active, -w);
+        }
         project(x, n, radius);
     }
     written(&s, totals);
@@ -113,23 +57,17 @@ void dispatch(ARGUMENTS) {
     const double *a = fixed, *b = fixed + 3, *e = fixed + 6, *limit = fixed + 9;
     double xi = fixed[12], cap = fixed[13], y[3] = {x[0], x[1], x[2]};
     for (long t = 0; t < rounds; t++) {
-        double l = 0, gap = -data[t], emission = -cap, g[7], best;
+        double l = 0, gap = -data[t], emission = -cap, g[7];
         for (int i = 0; i < 3; i++) {
             l += (0.5 * a[i] * y[i] + b[i]) * y[i]; gap += y[i]; emission += e[i] * y[i] * y[i];
             g[1 + i] = -y[i]; g[4 + i] = y[i] - limit[i];
         }
-        g[0] = best = emission;
-        for (int k = 1; k < 7; k++) best = best > g[k] ? best : g[k];
-        l += xi * gap * gap; loss[t] = l; worst[t] = best;
-        double v = scored(&s, l, best), w = 0;
-        if (v > 0) {
-            int active = 0;
-            for (int k = 0; k < 7; k++) active += g[k] == best;
-            w = v / (sigma * active);
-        }
-        double squares = 0;
+        g[0] = emission;
+        long active = largest(g, 7);
+        l += xi * gap * gap; loss[t] = l; worst[t] = g[active];
+        double w = scored(&s, l, g[active]) / sigma, squares = 0;
         for (int i = 0; i < 3; i++) {
-            double pull = (g[0] == best ? 2 * e[i] * y[i] : 0) - (g[1 + i] == best) + (g[4 + i] == best);
+            double pull = (active == 0 ? 2 * e[i] * y[i] : 0) - (active == 1 + i) + (active == 4 + i);
             y[i] -= eta * (a[i] * y[i] + b[i] + 2 * xi * gap) + w * pull;
             squares += y[i] * y[i];
         }
@@ -172,31 +110,17 @@ void logistic(ARGUMENTS) {
 
 /* f = <c, x>, g = max_i <a_i, x> - b_i. fixed: A by rows, then b. */
 void polyhedron(ARGUMENTS) {
-    const double *b = fixed + m * d;
-    double *g = malloc(sizeof(double) * m);
+    double g[m];
     Score s = {0, 0, 0, 0, 0};
     for (long t = 0; t < rounds; t++, data += d) {
-        double l = 0, best = -1e308;
+        double l = 0;
         for (long k = 0; k < d; k++) l += data[k] * x[k];
-        for (long i = 0; i < m; i++) {
-            const double *row = fixed + i * d;
-            double sum = -b[i];
-            for (long k = 0; k < d; k++) sum += row[k] * x[k];
-            g[i] = sum; best = best > sum ? best : sum;
-        }
-        loss[t] = l; worst[t] = best;
-        double v = scored(&s, l, best);
-        for (long k = 0; k < d; k++) x[k] -= eta * data[k];
-        if (v > 0) {
-            long active = 0;
-            for (long i = 0; i < m; i++) active += g[i] == best;
-            double w = v / (sigma * active);
-            for (long i = 0; i < m; i++)
-                if (g[i] == best)
-                    for (long k = 0; k < d; k++) x[k] -= w * fixed[i * d + k];
-        }
+        long active = rows_at(x, fixed, d, m, g);
+        loss[t] = l; worst[t] = g[active];
+        double w = scored(&s, l, g[active]) / sigma;
+        const double *row = fixed + active * d;
+        for (long k = 0; k < d; k++) x[k] -= eta * data[k] + w * row[k];
         project(x, d, radius);
     }
-    free(g);
     written(&s, totals);
 }

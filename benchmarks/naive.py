@@ -111,9 +111,8 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
                 value, slope, values, pull = step(x, data[s, t])
                 scored = values
                 if aggregated:
-                    largest = values.max()
-                    active = values == largest
-                    scored = np.array([largest])
+                    active = np.arange(values.size) == values.argmax()
+                    scored = values[active]
                 clipped = np.maximum(scored, 0)
                 loss[s, t], worst[s, t] = value, scored.max()
                 total += value
@@ -123,7 +122,7 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
                     squared + clipped**2,
                 )
                 peak = np.maximum(peak, clipped)
-                weights = active * (clipped / active.sum()) if aggregated else clipped
+                weights = active * clipped if aggregated else clipped
                 x = x - eta * slope - pull(weights / sigma)
                 norm = np.linalg.norm(x)
                 if norm > radius:

@@ -1,4 +1,4 @@
-"""Compile `loops.c` and call its functions."""
+"""Compile the hand-written loops, `loops.c` and `half_space.c`, and call their functions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .cases import Case
 from .played import Play, Played
 
 HERE = Path(__file__).resolve().parent
+SOURCES = ("loops.c", "half_space.c")
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-std=c11", "-fPIC")
 
 
@@ -26,13 +27,15 @@ def library() -> Any:
     They are linked without the flags: a library that gcc 12 links with -ffast-math turns off small
     numbers in the whole process.
     """
-    source, built = HERE / "loops.c", HERE / "build" / "loops.so"
-    newest = max(source.stat().st_mtime, Path(__file__).stat().st_mtime)
+    sources, built = [HERE / name for name in SOURCES], HERE / "build" / "loops.so"
+    used = (*sources, HERE / "loops.h", Path(__file__))
+    newest = max(path.stat().st_mtime for path in used)
     if not built.exists() or built.stat().st_mtime < newest:
         built.parent.mkdir(exist_ok=True)
-        compiled = built.with_suffix(".o")
-        subprocess.run(["gcc", *FLAGS, "-c", str(source), "-o", str(compiled)], check=True)
-        subprocess.run(["gcc", "-shared", str(compiled), "-o", str(built), "-lm"], check=True)
+        objects = [str(built.with_name(f"{source.stem}.o")) for source in sources]
+        for source, compiled in zip(sources, objects, strict=True):
+            subprocess.run(["gcc", *FLAGS, "-c", str(source), "-o", compiled], check=True)
+        subprocess.run(["gcc", "-shared", *objects, "-o", str(built), "-lm"], check=True)
     return ctypes.CDLL(str(built))
 
 
@@ -52,7 +55,8 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
     def pointer(array: Any) -> ctypes.c_void_p:
         return ctypes.c_void_p(array.ctypes.data)
 
-    function = getattr(library(), case.kind)
+    prefix = {"clipped-ogd": "", "half-space": "half_space_"}[case.method]
+    function = getattr(library(), f"{prefix}{case.kind}")
     number, real = ctypes.c_long, ctypes.c_double
     calls = [
         (

@@ -50,40 +50,33 @@ def _toy(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
 
 @compiled
 def _doubly_stochastic(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
-    rows, columns = np.zeros(d), np.zeros(d)
+    g = np.zeros(m)
     for t in range(loss.size):
         y = data[t].ravel()
-        l, least = 0.0, x[0]
-        columns[:] = -1.0
+        l = 0.0
+        g[: 4 * d] = 0.0
         for i in range(d):
-            rows[i] = -1.0
-            for j in range(d):
-                v = x[i * d + j]
-                rows[i] += v
-                columns[j] += v
-                l += (v - y[i * d + j]) ** 2
-                least = min(least, v)
-        best = -least
-        for i in range(d):
-            best = max(best, abs(rows[i]), abs(columns[i]))
-        loss[t], worst[t] = 0.5 * l, best
-        v = _scored(totals, 0.5 * l, best)
-        active = 0
-        for i in range(d):
-            active += (abs(rows[i]) == best) + (abs(columns[i]) == best)
-        low = 0
-        if -least == best:
-            for k in range(d * d):
-                low += x[k] == least
-        w = v / (sigma * max(active + low, 1))
-        for i in range(d):
-            by_row = w * np.sign(rows[i]) * (abs(rows[i]) == best)
             for j in range(d):
                 k = i * d + j
-                pull = by_row + w * np.sign(columns[j]) * (abs(columns[j]) == best)
-                if low > 0 and x[k] == least:
-                    pull -= w
-                x[k] -= eta * (x[k] - y[k]) + pull
+                g[i] += x[k]
+                g[2 * d + j] += x[k]
+                g[4 * d + k] = -x[k]
+                l += (x[k] - y[k]) ** 2
+        for i in range(d):
+            g[i] -= 1
+            g[2 * d + i] -= 1
+            g[d + i], g[3 * d + i] = -g[i], -g[2 * d + i]
+        active = np.argmax(g)
+        loss[t], worst[t] = 0.5 * l, g[active]
+        w = _scored(totals, 0.5 * l, g[active]) / sigma
+        for k in range(d * d):
+            x[k] -= eta * (x[k] - y[k])
+        if active >= 4 * d:
+            x[active - 4 * d] += w
+        else:
+            i, sign = active % d, w if active // d % 2 == 0 else -w
+            for j in range(d):
+                x[i * d + j if active < 2 * d else j * d + i] -= sign
         _project(x, radius)
 
 
@@ -99,17 +92,12 @@ def _dispatch(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
             gap += x[i]
             g[0] += e[i] * x[i] * x[i]
             g[1 + i], g[4 + i] = -x[i], x[i] - limit[i]
-        best = g[0]
-        for k in range(1, 7):
-            best = max(best, g[k])
-        active = 0
-        for k in range(7):
-            active += g[k] == best
+        active = np.argmax(g)
         l += xi * gap * gap
-        loss[t], worst[t] = l, best
-        w = _scored(totals, l, best) / (sigma * active)
+        loss[t], worst[t] = l, g[active]
+        w = _scored(totals, l, g[active]) / sigma
         for i in range(3):
-            pull = 2 * e[i] * x[i] * (g[0] == best) - (g[1 + i] == best) + (g[4 + i] == best)
+            pull = 2 * e[i] * x[i] * (active == 0) - (active == 1 + i) + (active == 4 + i)
             x[i] -= eta * (a[i] * x[i] + b[i] + 2 * xi * gap) + w * pull
         _project(x, radius)
 
@@ -159,7 +147,7 @@ def _polyhedron(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
     rows, bounds = fixed[: m * d].reshape(m, d), fixed[m * d :]
     g = np.zeros(m)
     for t in range(loss.size):
-        l, best = 0.0, -1e308
+        l = 0.0
         for k in range(d):
             l += data[t, k] * x[k]
         for i in range(m):
@@ -167,20 +155,11 @@ def _polyhedron(data, d, m, fixed, eta, sigma, radius, x, loss, worst, totals):
             for k in range(d):
                 total += rows[i, k] * x[k]
             g[i] = total
-            best = max(best, total)
-        loss[t], worst[t] = l, best
-        v = _scored(totals, l, best)
-        active = 0
-        for i in range(m):
-            active += g[i] == best
+        active = np.argmax(g)
+        loss[t], worst[t] = l, g[active]
+        w = _scored(totals, l, g[active]) / sigma
         for k in range(d):
-            x[k] -= eta * data[t, k]
-        if v > 0:
-            w = v / (sigma * active)
-            for i in range(m):
-                if g[i] == best:
-                    for k in range(d):
-                        x[k] -= w * rows[i, k]
+            x[k] -= eta * data[t, k] + w * rows[active, k]
         _project(x, radius)
 
 

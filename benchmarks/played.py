@@ -22,6 +22,17 @@ class Played(NamedTuple):
 Play = Callable[[], Played]
 
 
+def differing(one: Played, other: Played, tolerance: float) -> float:
+    """Return the share of common rounds and seeds whose records differ by more than this."""
+    rounds = min(one.loss.shape[1], other.loss.shape[1])
+    seeds = min(one.loss.shape[0], other.loss.shape[0])
+    gaps = [
+        np.abs(np.asarray(a)[:seeds, :rounds] - np.asarray(b)[:seeds, :rounds])
+        for a, b in ((one.loss, other.loss), (one.worst, other.worst))
+    ]
+    return float(np.mean(np.maximum(*gaps) > tolerance))
+
+
 def difference(one: Played, other: Played) -> float:
     """Return the largest difference over common rounds, and of final decisions and totals if the
     horizons are equal."""

@@ -4,6 +4,7 @@ them to the docs."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 ROWS = (
@@ -39,9 +40,12 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
     """Yield the sections for which the run has results; a quick run has fewer."""
     makers = {
         "targets": _targets,
-        "contenders": _contenders,
+        "contenders": partial(_contenders, title="Nanoseconds per round, Clipped-OGD"),
+        "half-space": partial(
+            _contenders, title="Nanoseconds per round, half-space (the default learner)"
+        ),
         "profile": _profile,
-        "passes": _passes,
+        "live": _live,
         "methods": _methods,
         "threads": _threads,
         "records": _records,
@@ -70,7 +74,7 @@ def _targets(targets: list[dict[str, Any]]) -> Section:
     return Section("Targets", ["what", "measured", "target", "met"], rows)
 
 
-def _contenders(contenders: dict[str, Any]) -> Section:
+def _contenders(contenders: dict[str, Any], title: str) -> Section:
     rows = []
     for name in ROWS:
         found = [table.get(name, {}) for table in contenders.values()]
@@ -88,7 +92,7 @@ def _contenders(contenders: dict[str, Any]) -> Section:
     )
     note += "compared with one stream of C, several seeds with 10 seeds of C."
     note += "".join(f" {name} was skipped: {why}." for name, why in skipped.items())
-    return Section("Nanoseconds per round", ["", *contenders], rows, note)
+    return Section(title, ["", *contenders], rows, note)
 
 
 def _against_c(row: dict[str, Any]) -> str:
@@ -107,7 +111,7 @@ def _profile(profile: list[dict[str, Any]]) -> Section:
         "ratio to C",
         "ratio to optax",
     ]
-    head += ["operations per round", "passes per round"]
+    head += ["operations per round"]
     rows = []
     for row in profile:
         times = [
@@ -116,20 +120,27 @@ def _profile(profile: list[dict[str, Any]]) -> Section:
             f"{row['ratio']:.2f}",
             f"{row['optax']:.2f}",
         ]
-        rows.append(
-            [row["problem"], str(row["seeds"]), *times, str(row["operations"]), str(row["passes"])]
-        )
+        rows.append([row["problem"], str(row["seeds"]), *times, str(row["operations"])])
     return Section("Where the time goes", head, rows)
 
 
-def _passes(passes: list[dict[str, Any]]) -> Section:
-    rows = [[row["name"], _against_c(row)] for row in passes]
-    note = (
-        "Loops in plain JAX, each with one pass over the decision less than the one before, "
-        "without loss, totals, records and "
+def _live(live: list[dict[str, Any]]) -> Section:
+    rows = [
+        [
+            row["problem"],
+            f"{row['us']:.0f}",
+            f"{row['least']:.0f}",
+            str(row["functions"]),
+            str(row["files"]),
+        ]
+        for row in live
+    ]
+    return Section(
+        "Player.observe, default learner",
+        ["problem", "us of processor time", "least", "functions of taut entered", "files"],
+        rows,
+        "A later observation: nothing is compiled any more.",
     )
-    note += "checks; then taut, which plays like the last of them, and C. Those two have all that."
-    return Section("Passes over memory, logistic d=1000", ["passes of a round", "ns"], rows, note)
 
 
 def _methods(methods: dict[str, Any]) -> Section:
@@ -230,7 +241,9 @@ def _startup(startup: dict[str, Any]) -> Section:
         for name, row in startup.items()
     ]
     return Section(
-        "First calls", ["", "first process, s", "second process with the cache, s"], rows
+        "First calls",
+        ["processor time", "first process, s", "second process with the cache, s"],
+        rows,
     )
 
 

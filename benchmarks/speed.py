@@ -1,5 +1,6 @@
 """taut against its alternatives: time per round, targets, growth, first calls, threads. One core is
-used unless stated.
+used unless stated. Clipped-OGD and half-space, the default learner, are each compared with loops of
+the same algorithm.
 
 Run: python -m benchmarks.speed [--quick] [--only PROBLEM] [--json] [--outside] [--page]
 """
@@ -20,7 +21,18 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
-from . import anatomy, cases, contenders, memory, methods, ours, passes, scaling, startup, targets  # noqa: E402
+from . import (  # noqa: E402
+    anatomy,
+    cases,
+    contenders,
+    live,
+    memory,
+    methods,
+    ours,
+    scaling,
+    startup,
+    targets,
+)
 from .results import FOLDER, keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
@@ -67,13 +79,18 @@ def main() -> None:
 
 def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
     """Run all requested measurements."""
-    repeats = 3 if quick else 5
+    repeats = 3 if quick else 9
     names = [
         case.name
         for case in cases.suite()
         if (only or "") in case.name and (not quick or case.name in QUICK)
     ]
-    found: dict[str, Any] = {"machine": setting.machine(), "repeats": repeats, "contenders": {}}
+    found: dict[str, Any] = {
+        "machine": setting.machine(),
+        "repeats": repeats,
+        "contenders": {},
+        "half-space": {},
+    }
     for name in names:
         print(f"  {name}", file=sys.stderr)
         case = next(
@@ -83,20 +100,22 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
         if not quick:
             rows["CVXPY, one projection per round"] = contenders.project(case, rows["C"]["median"])
         found["contenders"][name] = rows
+        default = case.with_method("half-space")
+        found["half-space"][name] = contenders.measure(default, repeats, hundred=False)
         cases.forget()
     if "toy" in names and not only:
         found["contenders"]["toy"].update(
             contenders.elsewhere(found["contenders"]["toy"]["C"]["median"], install)
         )
     if not only:
-        print("  records, threads", file=sys.stderr)
+        print("  records, threads, live player", file=sys.stderr)
+        found["live"] = live.measure()
         found["records"] = _records(repeats)
         found["float32"] = _float32(repeats)
         found["threads"] = json.loads(setting.start("benchmarks.threads"))
     if not quick and not only:
         print("  profile, scaling, memory, start-up", file=sys.stderr)
         found["profile"] = anatomy.measure(repeats)
-        found["passes"] = passes.measure(repeats)
         found["methods"] = methods.measure(repeats)
         found["scaling"] = scaling.measure(repeats, quick)
         found["memory"] = memory.measure()

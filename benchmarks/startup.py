@@ -1,5 +1,5 @@
-"""Time of the import and of first calls, without and with the persistent compilation cache, each in
-a new process."""
+"""Processor time of the import and of first calls, without and with the persistent compilation
+cache, each in a new process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LEARNERS = ("clipped-ogd-anytime", "clipped-ogd-doubling", "ogd", "a-ogd", "drif
 
 
 def compile_times(repeats: int) -> dict[str, dict[str, float]]:
-    """Return for each problem the seconds of the first call in a process, without and with the
-    persistent cache.
+    """Return for each problem the processor time of the first call in a process, in seconds,
+    without and with the persistent cache.
 
     The first call traces, compiles and simulates a few rounds; the time of a second call is
     subtracted.
@@ -39,17 +39,20 @@ def compile_times(repeats: int) -> dict[str, dict[str, float]]:
 
 def _measure(folder: str) -> dict[str, float]:
     setting.one_core()
-    began = time.perf_counter()
+    began = time.process_time()
     import jax
 
     jax.config.update("jax_enable_x64", True)
     import taut
 
-    imported = time.perf_counter() - began
+    imported = time.process_time() - began
     taut.engine.cache(folder)
     from . import cases
 
     simulations = [(case.name, case, case.learner) for case in cases.suite()]
+    for case in cases.suite():
+        default = case.with_method("half-space")
+        simulations.append((f"{case.name}, half-space", default, default.learner))
     for case in (
         cases.toy(),
         cases.doubly_stochastic(30, 2000),
@@ -70,9 +73,9 @@ def _measure(folder: str) -> dict[str, float]:
 
 
 def _took(call) -> float:  # type: ignore[no-untyped-def]
-    began = time.perf_counter()
+    began = time.process_time()
     call()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 if __name__ == "__main__":

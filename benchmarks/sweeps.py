@@ -174,11 +174,11 @@ class running:
             self.cluster.close()
 
 
-def _import() -> float:
+def _import() -> str:
     time.sleep(0.2)  # so that every process gets one
     import taut
 
-    return float(taut.engine.compiles_whole_loops())
+    return taut.engine.VERSION
 
 
 def _nothing(number: int) -> int:

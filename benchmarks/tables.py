@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
@@ -12,9 +13,15 @@ from .sections import Section, sections
 
 def show(found: dict[str, Any]) -> None:
     """Print all measurements. Tables that are too wide are split."""
+    machine = ", ".join(f"{key}: {value}" for key, value in found["machine"].items())
+    Console(width=150).print(machine)
+    print_sections(sections(found))
+
+
+def print_sections(shown: Iterable[Section]) -> None:
+    """Print sections."""
     console = Console(width=150)
-    console.print(", ".join(f"{key}: {value}" for key, value in found["machine"].items()))
-    for section in sections(found):
+    for section in shown:
         for head, rows in _columns(section):
             table = Table(*head, title=section.title, title_justify="left")
             for row in rows:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from . import cases
+from .live import FUNCTIONS, MICROSECONDS
 
-OPTAX = 1.1
-"""The largest allowed ratio to optax in a scan, on every problem, with one stream and with 10
-seeds."""
-
-C = (
-    ("toy", "taut, one stream", 3.5),
-    ("toy", "taut, 10 seeds", 1.5),
-    ("toy", "taut, 100 seeds", 1.3),
-    ("doubly stochastic 10x10", "taut, one stream", 2),
-    ("doubly stochastic 10x10", "taut, 10 seeds", 2),
-    ("dispatch", "taut, one stream", 5),
-    ("dispatch", "taut, 10 seeds", 2),
-    ("logistic d=1000 m=1", "taut, one stream", 1.5),
-    ("logistic d=1000 m=20", "taut, one stream", 1.5),
-    ("polyhedron d=100 m=1000", "taut, one stream", 1.5),
-)
-"""Problem, row, and the largest allowed ratio to C."""
-
-CALL = {("toy", 1): 150, ("toy", 10): 200}
-"""Problem, seeds, and the largest allowed time of a call with one round, in microseconds."""
+OPTAX, CLOSE, FEW = 1.5, 1.1, 3
+"""No cell (a problem with one stream or 10 seeds, and a learner) takes more than the first times as
+long as optax in a scan, and at most a few take more than the second."""
+LEARNERS = {"contenders": "Clipped-OGD", "half-space": "half-space"}
 
 
 def judge(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -46,38 +32,16 @@ def judge(found: dict[str, Any]) -> list[dict[str, Any]]:
         )
 
     contenders = found["contenders"]
-    for problem, table in contenders.items():
-        for ours, theirs in (
-            ("one stream", "optax in a scan"),
-            ("10 seeds", "optax in a scan, 10 seeds"),
-        ):
-            add(
-                f"{problem}, {ours}",
-                table[f"taut, {ours}"]["median"] / table[theirs]["median"],
-                OPTAX,
-                "x optax",
-            )
-    for problem, row, limit in C:
-        if row in contenders.get(problem, {}):
-            add(
-                f"{problem}, {row.removeprefix('taut, ')}",
-                contenders[problem][row]["ratio"],
-                limit,
-                "x C",
-            )
-    large = contenders.get("logistic d=1000 m=1")
-    if large:
-        seeds = large["taut, 10 seeds"]["median"] / large["taut, one stream"]["median"]
-        add("logistic d=1000 m=1, each of 10 seeds", seeds, 1.05, "x one stream")
-    for row in found.get("profile", ()):
-        limit = CALL.get((row["problem"], row["seeds"]))
-        if limit:
-            add(
-                f"{row['problem']}, {_seeds(row['seeds'])}, a call with one round",
-                1e6 * row["call"],
-                limit,
-                "us",
-            )
+    ratios = dict(_against_optax(found))
+    for cell, ratio in ratios.items():
+        add(cell, ratio, OPTAX, "x optax")
+    slower = sum(ratio > CLOSE for ratio in ratios.values())
+    add(f"cells above {CLOSE} times optax, of {len(ratios)}", slower, FEW, "cells")
+    for row in found.get("live", ()):
+        what = f"Player.observe, {row['problem']}"
+        add(f"{what}, functions entered", row["functions"], FUNCTIONS, "functions")
+        if row["problem"] == "toy":
+            add(f"{what}, time", row["least"], MICROSECONDS, "us")
     sizes = {
         case.name: case.size**2 if case.kind == "doubly_stochastic" else case.size
         for case in cases.suite()
@@ -115,5 +79,13 @@ def judge(found: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"{count} seeds"
+def _against_optax(found: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the name of each cell and its ratio to optax."""
+    for table, learner in LEARNERS.items():
+        for problem, rows in found.get(table, {}).items():
+            for ours, theirs in (
+                ("one stream", "optax in a scan"),
+                ("10 seeds", "optax in a scan, 10 seeds"),
+            ):
+                ratio = rows[f"taut, {ours}"]["median"] / rows[theirs]["median"]
+                yield f"{problem}, {ours}, {learner}", ratio

@@ -1,5 +1,8 @@
-"""Alternating measurements, so that other load on the machine affects all implementations; the
-median is reported."""
+"""Alternating measurements, so that other load on the machine affects all implementations.
+
+Times are processor times of all threads of the process, in which waiting for other programs does
+not count. Sharing the caches with them does, so a sample is short and there are many of them.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +27,26 @@ class Timing(NamedTuple):
 
 
 def interleaved(
-    calls: Mapping[str, Call], repeats: int = 5, floor: float = 0.05
+    calls: Mapping[str, Call],
+    repeats: int = 5,
+    floor: float = 0.05,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, Timing]:
     """Time all calls `repeats` times alternately: A B C A B C ... A sample repeats a call for at
     least `floor` seconds."""
     loops = {}
     for name, call in calls.items():
         call()  # compile, and fill caches
-        loops[name] = max(1, min(1000, round(floor / max(_once(call, 1), 1e-9))))
+        loops[name] = max(1, min(1000, round(floor / max(_once(call, 1, clock), 1e-9))))
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
-            samples[name].append(_once(call, loops[name]))
+            samples[name].append(_once(call, loops[name], clock))
     return {name: Timing(statistics.median(s), min(s), max(s)) for name, s in samples.items()}
 
 
-def _once(call: Call, loops: int) -> float:
-    began = time.perf_counter()
+def _once(call: Call, loops: int, clock: Callable[[], float]) -> float:
+    began = clock()
     for _ in range(loops):
         call()
-    return (time.perf_counter() - began) / loops
+    return (clock() - began) / loops
