@@ -2,7 +2,7 @@
 
 A number that is stored is the same wherever it is read: an input of the program, a constant, or
 either of them moved about. Any other float may be computed again for each use. To select by its
-equality with another one, or the entries of an array by comparing them with their largest, is then
+equality with another one, or by comparing it with the largest of several among which it is, is then
 not safe. Whether a number is NaN or infinite does not depend on rounding.
 """
 
@@ -38,7 +38,9 @@ MOVES = frozenset(
 )
 """Operations that move numbers, and round none."""
 EQUALITIES, ORDERS = frozenset(("eq", "ne")), frozenset(("ge", "gt", "le", "lt"))
-EXTREMES = frozenset(("reduce_max", "reduce_min", "cummax", "cummin", "sort"))
+EXTREMES = frozenset(("reduce_max", "reduce_min", "sort"))
+LARGER = frozenset(("cummax", "cummin", "max", "min"))
+"""Operations whose results are entries of their operands, each at its own place."""
 
 
 class _Origin(NamedTuple):
@@ -50,6 +52,10 @@ class _Origin(NamedTuple):
     """How many largest or smallest entries it consists of; 0 if it is something else."""
     infinite: bool = False
     """Whether it is a constant that is infinite or NaN."""
+    computed: frozenset[Any] = frozenset()
+    """The computed numbers that it consists of."""
+    among: frozenset[Any] = frozenset()
+    """The computed numbers among which it is the larger or smaller one."""
 
 
 _STORED = _Origin(True)
@@ -93,6 +99,9 @@ def _is_unsafe(name: str, atoms: list[Any], operands: list[_Origin]) -> bool:
     if name in EQUALITIES:
         computed = not all(each.stored for each in operands)
         return computed and not any(each.infinite for each in operands)
+    first, second = operands
+    if first.among & second.computed or second.among & first.computed:
+        return True
     size = max(atom.aval.size for atom in atoms)  # more entries than extremes: a mask
     spread = any(0 < each.extreme < size for each in operands)
     return spread and not any(each.stored for each in operands)
@@ -102,8 +111,13 @@ def _result(name: str, operands: list[_Origin], atom: Any) -> _Origin:
     if not is_float(atom):
         return _STORED
     moved = name in MOVES
+    parts: frozenset[Any] = frozenset().union(*(each.computed for each in operands))
+    among: frozenset[Any] = frozenset().union(*(each.among for each in operands))
+    extreme = max((each.extreme for each in operands), default=0) if moved else 0
     return _Origin(
         stored=moved and all(each.stored for each in operands),
-        extreme=atom.aval.size if name in EXTREMES else moved * max(e.extreme for e in operands),
+        extreme=atom.aval.size if name in EXTREMES else extreme,
         infinite=moved and all(each.infinite for each in operands),
+        computed=parts if moved else frozenset((atom,)),
+        among=parts | among if name in LARGER else among if moved else frozenset(),
     )
