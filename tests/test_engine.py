@@ -18,8 +18,11 @@ FRESH = """
 import json, os, sys, warnings
 heavy = sys.argv[1:]
 warnings.simplefilter("error")
+import jax
+before = dict(os.environ), dict(jax.config.values)
 import taut
-out = {"flags": os.environ.get("XLA_FLAGS"), "imported": [name for name in heavy if name in sys.modules]}
+changed = before != (dict(os.environ), dict(jax.config.values))
+out = {"changed": changed, "imported": [name for name in heavy if name in sys.modules]}
 
 import jax, jax.numpy as jnp, numpy as np
 toy = taut.Problem(lambda x, z: x[0] * z[1] - x[1] * z[0], lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
@@ -57,8 +60,51 @@ def test_a_game_on_a_feasible_problem_needs_no_solver(fresh):
     assert "matplotlib" not in fresh["after a game"]
 
 
-def test_import_sets_the_flag(fresh):
-    assert fresh["flags"] == engine.FLAG
+def test_import_changes_no_setting_of_the_process(fresh):
+    assert not fresh["changed"]
+
+
+OWN_LOOP = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+import taut
+weights = np.random.default_rng(0).normal(size=(4, 3))
+
+def largest(x):
+    return jnp.max(jnp.concatenate([weights @ x - 0.1, jnp.array([jnp.sum(x * x) - 0.4])]))
+
+problem = taut.Problem(lambda x, z: 0.5 * jnp.sum((x - z) ** 2), largest, taut.Box(-1.0, 1.0, shape=3))
+learner = taut.HalfSpace(eta=0.1, diameter=2.0)
+data = np.random.default_rng(1).normal(size=(8, 40, 3))
+if sys.argv[1] == "simulate first":
+    taut.simulate(learner, problem, data, seeds=8)
+
+def play(data):
+    def step(states, z):
+        after = jax.vmap(lambda state, z: learner.step(state, problem.round(z)))(states, z)
+        return after, after.x
+    begun = jax.vmap(lambda z: learner.init(jnp.zeros(3), 1))(data[:, 0])
+    return jax.lax.scan(step, begun, jnp.swapaxes(data, 0, 1))[1]
+
+together = np.asarray(jax.jit(play)(data))
+alone = np.concatenate([np.asarray(jax.jit(play)(data[i : i + 1])) for i in range(8)], axis=1)
+print(np.abs(together - alone).max() <= 1e-12, together.tobytes().hex())
+"""
+
+
+def test_a_users_own_loop_is_the_same_after_a_simulation_and_each_seed_alone():
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "JAX_"))
+    }
+    printed = []
+    for how in ("simulate first", "own loop only"):
+        command = [sys.executable, "-c", OWN_LOOP, how]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.split())
+    assert printed[0] == printed[1]
+    assert printed[0][0] == "True"
 
 
 def test_32_bits_are_the_users_choice(fresh):
@@ -68,41 +114,12 @@ def test_32_bits_are_the_users_choice(fresh):
     assert fresh["apart"] < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("before", "asked", "after"),
-    [
-        (None, True, engine.FLAG),
-        ("", True, engine.FLAG),
-        ("--xla_dump_to=there", True, f"--xla_dump_to=there {engine.FLAG}"),
-        ("--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=7", False, None),
-        ("--xla_backend_extra_options=xla_cpu_disable_loop_unrolling", False, None),
-    ],
-)
-def test_the_users_choice_is_never_overridden(monkeypatch, before, asked, after):
-    monkeypatch.setattr(engine, "backend_started", lambda: False)
-    if before is None:
-        monkeypatch.delenv("XLA_FLAGS", raising=False)
-    else:
-        monkeypatch.setenv("XLA_FLAGS", before)
-    assert engine.prepare() is asked
-    assert os.environ["XLA_FLAGS"] == (before if after is None else after)
-
-
 def test_compiler_options_in_the_users_flags_are_kept(monkeypatch):
     options = {"xla_cpu_scheduler_type": "A", "xla_cpu_copy_insertion_use_region_analysis": True}
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     assert engine.unless_chosen(options) == options
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=there --xla_cpu_scheduler_type=B")
     assert list(engine.unless_chosen(options)) == ["xla_cpu_copy_insertion_use_region_analysis"]
-
-
-def test_nothing_is_set_once_the_backend_runs(monkeypatch):
-    import jax.numpy as jnp
-
-    jnp.zeros(1).block_until_ready()
-    monkeypatch.delenv("XLA_FLAGS", raising=False)
-    assert engine.prepare() is False
-    assert "XLA_FLAGS" not in os.environ
 
 
 WIDTHS = """

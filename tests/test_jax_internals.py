@@ -10,7 +10,6 @@ import pytest
 import taut
 from small_games import ALL, targets
 from taut import jax_internals
-from taut.play import xla
 
 SOURCES = sorted((Path(taut.__file__).parent).rglob("*.py"))
 
@@ -42,20 +41,12 @@ def played():
     return taut.simulate(learner, problem, z, seeds=2, record=ALL), player.decision
 
 
-def broken(*arguments):
-    raise KeyError("another version of JAX")
-
-
 @pytest.mark.filterwarnings("ignore:jax.core.get_opaque_trace_state:DeprecationWarning")
-@pytest.mark.parametrize(
-    "way", ["forced", "programs that cannot be evaluated", "no state of traces", "nothing"]
-)
+@pytest.mark.parametrize("way", ["forced", "no state of traces", "nothing"])
 def test_the_fall_backs_compute_the_same(way, monkeypatch):
     wanted, decision = played()
     if way == "forced":
         monkeypatch.setattr(jax_internals, "_forced", True)
-    elif way == "programs that cannot be evaluated":
-        monkeypatch.setattr(xla, "_evaluate", broken)
     elif way == "no state of traces":
         from jax._src import core
 
@@ -69,11 +60,7 @@ def test_the_fall_backs_compute_the_same(way, monkeypatch):
 
 
 def test_the_fall_back_is_really_taken(monkeypatch):
-    wanted = xla.rewritten(lambda x: jnp.sum(xla.computed_once(x)))(jnp.ones(3))
     monkeypatch.setattr(jax_internals, "_forced", True)
-    found = xla.rewritten(lambda x: jnp.sum(xla.computed_once(x)))(jnp.ones(3))
-    assert len(wanted[1]) == 1
-    assert found[1] == []
     assert jax_internals.trace_state() != jax_internals.trace_state()
 
 

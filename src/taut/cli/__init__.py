@@ -1,1 +1,4 @@
-"""The command line. `main` has the commands, `arena` those of the arena."""
+"""The command line.
+
+Read `main` first; `commands` does what the commands ask for, `arena` has those of the arena.
+"""

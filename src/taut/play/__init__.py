@@ -1,5 +1,6 @@
-"""Simulation and live use: the only place in which rounds are played.
+"""Simulations: the only place in which rounds are played.
 
-Read `simulate` first, then `chunks` (a simulation in pieces) and `loop` (the compiled loop over
-rounds), then `player`.
+Read `round` first (one round as pure functions), then `loop` (the loop over rounds), `compile` and
+`passes/` (what makes it fast), `simulation` (a simulation in chunks) and `simulate`; `step` is the
+same for people who compile games themselves.
 """

@@ -1,1 +1,5 @@
-"""A learner in live use: `player.py` first, then `steps.py`, what it remembers and its file."""
+"""A learner in live use, one round at a time.
+
+Read `player` first, then `steps` (what is compiled), `history` and `extremes` (what it remembers)
+and `file`.
+"""

@@ -1,5 +1,7 @@
-"""The half-space family: `method` first, then `cuts` (what is kept), `joint_projection` and
-`guarantees`."""
+"""The half-space family.
+
+Read `method` first, then `cuts` (what is kept), `joint_projection` and `guarantees`.
+"""
 
 from .method import CARDS, HalfSpace
 

@@ -1,8 +1,9 @@
 """Passes: optional rewritings of the compiled loop that change its speed and no number.
 
-Each is one object behind one interface. `TAUT_PASSES=none` in the environment, or
-`taut.engine.passes()`, switches all of them off; `python -m benchmarks.passes` shows what each one
-gains. A pass that does not gain at least 1.2 times somewhere is deleted.
+Read `kernel` first, then `reductions` and `options`. Each pass is one object behind one interface.
+`TAUT_PASSES=none` in the environment, or `taut.engine.passes()`, switches all of them off;
+`python -m benchmarks.passes` shows what each one gains. A pass that does not gain at least 1.2 times
+somewhere is deleted.
 """
 
 from __future__ import annotations
