@@ -2,7 +2,7 @@
 
 Read `kernel` first, then `reductions` and `options`. Each pass is one object behind one interface.
 `TAUT_PASSES=none` in the environment, or `taut.engine.passes()`, switches all of them off;
-`python -m benchmarks.passes` shows what each one gains. A pass that does not gain at least 1.2 times
+`python -m benchmarks.passes` shows what each one gains. A pass that does not gain 1.2 times
 somewhere is deleted.
 """
 
