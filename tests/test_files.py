@@ -133,11 +133,11 @@ def test_a_checkpoint_of_before_is_gone_on_with(tmp_path):
 
     whole = play()
     header, arrays = files.read_arrays(tmp_path / "state.npz")
-    assert header["fingerprint"]["learner"][0]["kind"] == "lab:Mirror"
-    header["fingerprint"]["learner"][0]["kind"] = "Mirror"
+    assert header["fingerprint"]["learner"][0][0]["kind"] == "lab:Mirror"
+    header["fingerprint"]["learner"][0][0]["kind"] = "Mirror"
     files.write_arrays(tmp_path / "state.npz", header, arrays)
     assert play().totals.loss.tolist() == whole.totals.loss.tolist()
-    header["fingerprint"]["learner"][0]["kind"] = "ClippedOGD"
+    header["fingerprint"]["learner"][0][0]["kind"] = "ClippedOGD"
     files.write_arrays(tmp_path / "state.npz", header, arrays)
     with pytest.raises(ValueError, match="belongs to a call with a different learner"):
         play()

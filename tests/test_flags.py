@@ -77,6 +77,9 @@ CALLS = {
     "taut.from_cvxpy": modelled,
     "taut.hindsight": lambda **o: taut.hindsight(PROBLEM, COSTS, method="first-order", **o),
     "taut.recommend": lambda **o: taut.recommend(PROBLEM, 10, **o),
+    "taut.step": lambda **o: taut.step(
+        LEARNER, PROBLEM, taut.init(LEARNER, PROBLEM), COSTS[0], **o
+    ),
     "taut.simulate": lambda **o: taut.simulate(LEARNER, PROBLEM, COSTS, **o),
     "taut.sweep": swept,
     "taut.arena.Stream": lambda **o: taut.arena.Stream(**STREAM, **o),

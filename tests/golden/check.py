@@ -15,7 +15,7 @@ import jax
 
 import taut
 
-from . import games, numbers
+from . import games, stored_numbers
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all cases with all numbers of seeds")
     parser.add_argument("--part", default="1/1", help="k/n: every n-th learner, beginning at k")
     parser.add_argument("--only", default="", help="a part of the names of the cases to play")
-    parser.add_argument("--file", type=Path, default=numbers.FILE)
+    parser.add_argument("--file", type=Path, default=stored_numbers.FILE)
     parser.add_argument("--cache", type=Path, help="a folder for compiled programs")
     given = parser.parse_args()
     assert "optimization_level" not in os.environ.get("XLA_FLAGS", ""), "XLA does not optimise"
@@ -35,14 +35,14 @@ def main() -> None:
         chosen = [(case, n) for case in games.full_product() for n in games.SEED_COUNTS]
     first, step = map(int, given.part.split("/"))
     learners = set(list(taut.LEARNERS)[first - 1 :: step])
-    stored, wrong, played = numbers.read(given.file), [], 0
+    stored, wrong, played = stored_numbers.read(given.file), [], 0
     for case, seeds in chosen:
         if case.learner not in learners or given.only not in str(case):
             continue
         played += 1
         if str(case.stored) not in stored:
-            stored[str(case.stored)] = numbers.played_alone(case.stored)
-        for sentence in numbers.differences(case, seeds, stored[str(case.stored)]):
+            stored[str(case.stored)] = stored_numbers.played_alone(case.stored)
+        for sentence in stored_numbers.differences(case, seeds, stored[str(case.stored)]):
             wrong.append(sentence)
             print(sentence, flush=True)
     print(f"{played} games, {len(wrong)} seeds differ")

@@ -9,7 +9,7 @@ import os
 
 import jax
 import pytest
-from tests.golden import games, numbers
+from tests.golden import games, stored_numbers
 
 import taut
 from conftest import ROOT
@@ -27,8 +27,8 @@ def test_every_seed_gives_the_numbers_of_the_same_seed_alone(part):
 
 
 def test_the_file_has_all_cases_and_is_small():
-    assert set(numbers.read()) == {str(case) for case in games.stored_cases()}
-    assert numbers.FILE.stat().st_size < 700_000
+    assert set(stored_numbers.read()) == {str(case) for case in games.stored_cases()}
+    assert stored_numbers.FILE.stat().st_size < 700_000
 
 
 def test_every_learner_meets_every_mode_number_of_seeds_and_float_type():
@@ -44,10 +44,10 @@ def test_every_learner_meets_every_mode_number_of_seeds_and_float_type():
 def test_a_number_that_is_off_is_noticed():
     """One number at a time, of a seed with all numbers and of one with three."""
     case = games.Case("clipped-ogd", "toy", "plain", "float64")
-    stored = numbers.read()[str(case)]
-    assert numbers.differences(case, 4, stored) == []
+    stored = stored_numbers.read()[str(case)]
+    assert stored_numbers.differences(case, 4, stored) == []
     for seed, place in [(0, 0), (1, 2), (2, -1), (3, 1)]:
         changed = jax.tree.map(float, stored.seeds)
         changed[seed][place] += 1e-10
-        (sentence,) = numbers.differences(case, 4, stored._replace(seeds=changed))
+        (sentence,) = stored_numbers.differences(case, 4, stored._replace(seeds=changed))
         assert f"seed {seed} of 4 differs from the same seed alone" in sentence

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from taut.jaxpr.maxima import entry_of_largest
 from taut.learners.base import largest_row
 from taut.learners.half_space.cuts import Rows, _over_rows, sweep
 from taut.learners.schedules import AdaGradNorm
-from taut.problem.constraints import Linearisation, active_rows
+from taut.problem.constraints import Linearisation
 
 
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
@@ -36,23 +37,18 @@ def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
     assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6
 
 
-def test_constraints_that_are_equally_large_share_one_weight():
+def test_of_constraints_that_are_equally_large_the_first_has_the_weight():
     rows = Linearisation(
         jnp.asarray([0.3, 0.7, 0.7]), lambda weights: weights, lambda direction: direction
     )
     value, weights = largest_row(rows)
     assert value == 0.7
-    np.testing.assert_allclose(weights, [0.0, 0.5, 0.5])
+    np.testing.assert_allclose(weights, [0, 1, 0])
 
 
-def test_a_row_is_active_even_if_the_largest_value_was_rounded_otherwise():
-    with jax.disable_jit():
-        np.testing.assert_array_equal(
-            active_rows(jnp.asarray([0.7, 0.3, 0.7]), jnp.asarray(0.7)), [0.5, 0.0, 0.5]
-        )
-        np.testing.assert_array_equal(
-            active_rows(jnp.asarray([0.3, 0.7]), jnp.asarray(np.nextafter(0.7, 1))), [0, 1]
-        )
+def test_of_equal_rows_the_first_is_the_largest():
+    np.testing.assert_array_equal(entry_of_largest(jnp.asarray([0.3, 0.7, 0.7])), [0, 1, 0])
+    np.testing.assert_array_equal(entry_of_largest(jnp.zeros(40)), np.eye(40)[0])
 
 
 def test_steps_from_gradients_by_hand():

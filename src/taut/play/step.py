@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .. import arguments
 from ..engine import first_key
 from ..jax_internals import is_tracer
 from ..learners import Learner
@@ -105,7 +106,7 @@ def step(
     Returns the state after the round, with the next decision, and the score of this one.
     """
     game, ready = Game.of(problem), _ready(learner, state.x)
-    if not announced:
+    if not arguments.flag("announced", announced):
         state = rounds.announce(ready, game, state, z)
     after, played = rounds.reveal(ready, game, state, z)
     return after, Scored(played.state.x, played.loss, played.excess)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REDUCTIONS"]
 
-MERGED = frozenset(("reduce_sum", "reduce_max", "reduce_min"))
+MERGED = frozenset(("reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_sum"))
 INLINED = frozenset(("jit", "pjit"))
 
 
