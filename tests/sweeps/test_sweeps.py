@@ -444,7 +444,7 @@ def test_a_mix_of_workers_is_refused(monkeypatch):
         "host": "a",
         "pid": 1,
         "x64": True,
-        "whole loops": True,
+        "passes": [],
         "backend": "cpu",
         "machine": "x",
     }
@@ -452,9 +452,9 @@ def test_a_mix_of_workers_is_refused(monkeypatch):
     play._check(one)
     play._check({**one, "pid": 2})
     with pytest.raises(
-        RuntimeError, match=r"whole loops True \(process 1 on a\) and False \(process 3 on b\)"
+        RuntimeError, match=r"passes \[\] \(process 1 on a\) and \['kernel'\] \(process 3 on b\)"
     ):
-        play._check({**one, "host": "b", "pid": 3, "whole loops": False})
+        play._check({**one, "host": "b", "pid": 3, "passes": ["kernel"]})
 
 
 def test_workers_with_other_versions_are_refused(pool, monkeypatch):
