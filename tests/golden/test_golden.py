@@ -12,8 +12,7 @@ import pytest
 from tests.golden import games, stored_numbers
 
 import taut
-from conftest import ROOT
-from subprocesses import run_optimised
+from subprocesses import ROOT, run_optimised
 
 CACHE = os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache"
 

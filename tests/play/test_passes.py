@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import taut
-from conftest import ROOT
 from small_games import GAME, targets
-from subprocesses import run_optimised
+from subprocesses import ROOT, run_optimised
 from taut.play.passes import PASSES, RoundFacts, suitable
 
 CACHE = os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache"
