@@ -14,7 +14,7 @@ import sys
 
 from . import setting
 
-PARTS = ("core", "speed", "limits", "reproduction", "hindsight", "modelling")
+PARTS = ("core", "speed", "passes", "limits", "reproduction", "hindsight", "modelling")
 OPTIONS = {"speed": ["--outside"]}
 
 

@@ -1,9 +1,14 @@
 """Write results into docs/performance.md and draw its figure, so that no number there is typed by
-hand."""
+hand.
+
+Run: python -m benchmarks.page, which measures everything that the page shows.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 from . import setting
@@ -12,6 +17,16 @@ from .results import cell
 from .sections import Section, sections
 
 PAGE = setting.ROOT / "docs" / "performance.md"
+PARTS = ("passes", "speed", "limits", "cold")
+"""The parts of the suite that write into the page."""
+
+
+def main() -> None:
+    """Run all parts that write into the page, each in a process of its own."""
+    for part in PARTS:
+        print(f"# {part}", file=sys.stderr)
+        command = [sys.executable, "-m", f"benchmarks.{part}", "--page"]
+        subprocess.run(command, cwd=setting.ROOT, check=True)
 
 
 def write(found: dict[str, Any]) -> None:
@@ -56,3 +71,7 @@ def markdown(section: Section) -> str:
         f"| {' | '.join('**no**' if cell == 'NO' else cell for cell in cells)} |" for cells in lines
     )
     return "\n\n".join(part for part in (f"### {section.title}", table, section.note) if part)
+
+
+if __name__ == "__main__":
+    main()

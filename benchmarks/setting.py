@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+WHOLE_LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=100000000"
 
 
 def one_core() -> int:
@@ -26,9 +27,21 @@ def one_core() -> int:
     return core
 
 
+def whole_loops() -> None:
+    """Let XLA compile loops of other implementations into one function each, whatever their size.
+
+    taut asks for that itself, for its own programs only. By default XLA dispatches each operation
+    of a larger loop, which makes short rounds many times slower. Nothing is changed if the user has
+    chosen such options.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_extra_options" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {WHOLE_LOOPS}".strip()
+
+
 def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
     """Run `python -m module` in a new process on the given cores (default: all) and return its
-    output."""
+    output. XLA's options for other implementations are not passed on."""
     wanted = cores or set(range(os.cpu_count() or 1))
     widen = (
         f"import os, runpy, sys; os.sched_setaffinity(0, {wanted}); sys.argv = "
@@ -39,7 +52,11 @@ def start(module: str, *arguments: str, cores: set[int] | None = None) -> str:
         "-c",
         f"{widen}runpy.run_module({module!r}, run_name='__main__', alter_sys=True)",
     ]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    environment = dict(os.environ)
+    environment["XLA_FLAGS"] = environment.get("XLA_FLAGS", "").replace(WHOLE_LOOPS, "").strip()
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def machine() -> dict[str, str]:

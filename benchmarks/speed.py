@@ -16,6 +16,7 @@ from . import setting
 
 if __name__ == "__main__":
     setting.one_core()
+    setting.whole_loops()
 
 import jax
 

@@ -1,6 +1,7 @@
 """The benchmark suite: contenders play the same game before they are timed, and results become
 tables, page and figure."""
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from benchmarks import (
     ours,
     page,
     passes,
+    setting,
     tables,
     targets,
 )
@@ -401,3 +403,26 @@ def test_cells_slower_than_optax_are_counted():
     assert not judged["dispatch, 10 seeds, half-space"]["met"]
     assert not judged["Player.observe, toy, time"]["met"]
     assert judged["Player.observe, toy, functions entered"]["met"]
+
+
+def test_loops_of_others_are_compiled_whole_unless_the_user_chose_otherwise(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    setting.whole_loops()
+    flags = f"--xla_cpu_enable_fast_math=false {setting.WHOLE_LOOPS}"
+    assert os.environ["XLA_FLAGS"] == flags
+    setting.whole_loops()
+    assert os.environ["XLA_FLAGS"] == flags
+    chosen = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1024"
+    monkeypatch.setenv("XLA_FLAGS", chosen)
+    setting.whole_loops()
+    assert os.environ["XLA_FLAGS"] == chosen
+
+
+def test_one_command_refreshes_all_tables_of_the_page(monkeypatch):
+    commands = []
+    monkeypatch.setattr(page.subprocess, "run", lambda command, **_: commands.append(command[2:]))
+    page.main()
+    assert commands == [[f"benchmarks.{part}", "--page"] for part in page.PARTS]
+    text = page.PAGE.read_text()
+    for name in ("passes", "measured", "limits", "cold"):
+        assert text.count(f"<!-- {name}: begin -->") == text.count(f"<!-- {name}: end -->") == 1
