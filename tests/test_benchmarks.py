@@ -1,6 +1,8 @@
 """The benchmark suite: contenders play the same game before they are timed, and results become
 tables, page and figure."""
 
+import importlib
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -26,6 +28,8 @@ from benchmarks import (
 )
 from benchmarks.compiled import MARK, bodies, chunk_of, operations
 from benchmarks.played import Played, difference, differing
+from benchmarks.walk import Walk
+from benchmarks.walk import row as walk_row
 
 import taut
 
@@ -426,3 +430,40 @@ def test_one_command_refreshes_all_tables_of_the_page(monkeypatch):
     text = page.PAGE.read_text()
     for name in ("passes", "measured", "limits", "cold"):
         assert text.count(f"<!-- {name}: begin -->") == text.count(f"<!-- {name}: end -->") == 1
+
+
+def test_a_walk_counts_functions_and_calls_across_files(tmp_path, monkeypatch):
+    (tmp_path / "first.py").write_text(
+        "import json\nfrom second import helper, with_callback\n\n\n"
+        "def start():\n    helper()\n    helper()\n    return with_callback(callback)\n\n\n"
+        "def callback(pairs):\n    return {}\n\n\ndef unused():\n    pass\n"
+    )
+    (tmp_path / "second.py").write_text(
+        "import json\n\n\ndef helper():\n    return helper_of_helper()\n\n\n"
+        "def helper_of_helper():\n    return 1\n\n\n"
+        "def with_callback(function):\n    return json.loads('{}', object_pairs_hook=function)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    first = importlib.import_module("first")
+    with Walk(str(tmp_path)).watched() as walk:
+        first.start()
+    # start -> helper, start -> with_callback, and with_callback -> callback through the standard
+    # library.
+    assert walk.counts() == {"files": 2, "functions": 5, "calls across files": 3}
+    with Walk(str(tmp_path)).watched() as other:
+        first.unused()
+    assert (walk | other).counts()["functions"] == 6
+
+
+def test_a_walk_is_shown_beside_its_aim():
+    counts = {"files": 3, "functions": 12, "calls across files": 1}
+    assert walk_row("a later observe", counts)["met"] is True
+    assert walk_row("a later observe", counts | {"functions": 13})["met"] is False
+    assert walk_row("taut.simulate", counts | {"files": 21})["met"] is False
+    assert walk_row("taut.Player", counts)["met"] == ""
+
+
+def test_a_later_observe_is_walked_in_a_new_process():
+    counts = json.loads(setting.start("benchmarks.walk", "walk", "player"))
+    assert set(counts) >= {"taut.Player and all observe", "a later observe"}
+    assert 0 < counts["a later observe"]["functions"] < counts["taut.Player"]["functions"]

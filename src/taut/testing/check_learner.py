@@ -6,16 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..engine import double_precision
 from ..learners import LEARNERS, Card, Learner
 from .checks import Check, checks_for
 from .playing import applies, name_of, quick_compilation
 from .problems import PROBLEMS, KnownProblem
+from .side_by_side import check_seeds_side_by_side_in_all_games
 
 __all__ = ["check_learner", "parametrize_with_checks", "run_check"]
 
 
 def check_learner(
-    method: Card | Learner | str, problems: Sequence[KnownProblem] = PROBLEMS
+    method: Card | Learner | str,
+    problems: Sequence[KnownProblem] = PROBLEMS,
+    *,
+    all_games: bool = False,
 ) -> None:
     """Run every check on a method; raise one AssertionError that lists the checks that failed.
 
@@ -28,6 +33,11 @@ def check_learner(
             see more.
         problems: the problems to play; by default those of `taut.testing.PROBLEMS` to which the
             card applies.
+        all_games: whether seeds are played side by side and alone in all 350 combinations of the
+            form of constraints, the size of decisions, the number of seeds and the float type,
+            which takes many minutes, instead of in seven that have each of these once.
+
+    The checks compute in 64 bits, whatever precision JAX is set to.
 
     >>> import taut
     >>> from taut.testing import check_learner
@@ -37,7 +47,8 @@ def check_learner(
     if isinstance(method, Learner):
         problems = problems[:1]
     failed = {}
-    for check in checks_for(card):
+    checks = [*checks_for(card), *([check_seeds_side_by_side_in_all_games] if all_games else [])]
+    for check in checks:
         if isinstance(method, Learner) and check.__name__ in _NEEDS_CARD:
             continue
         try:
@@ -61,7 +72,8 @@ def run_check(card: Card, check: Check, problems: Sequence[KnownProblem] = PROBL
     """Run one check; a check that the card expects to fail must fail."""
     expected = card.known_failures.get(check.__name__)
     usable = [known for known in problems if applies(card, known)]
-    with quick_compilation():
+    # The checks compare numbers up to rounding of 64 bits.
+    with quick_compilation(), double_precision():
         try:
             check(card, usable)
         except AssertionError:

@@ -48,6 +48,7 @@ from .playing import (
 )
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
 from .requirements import decisions_of, require, require_close, require_equal
+from .side_by_side import check_seeds_side_by_side
 
 __all__ = ["Check", "checks_for"]
 
@@ -62,6 +63,7 @@ programs."""
 def checks_for(card: Card) -> Iterator[Check]:
     """Yield the checks that apply to a method."""
     yield from (check_card, check_is_pytree, check_survives_json, check_horizon_matters)
+    yield check_seeds_side_by_side
     if card.request_first:
         return  # the checks below play the usual protocol
     yield from (

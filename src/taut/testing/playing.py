@@ -4,7 +4,7 @@ all checks."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "known_values",
     "known_violation",
     "name_of",
+    "optimised_compilation",
     "play",
     "quick_compilation",
     "shared_run",
@@ -43,12 +44,21 @@ CHUNK = 128
 RECORD = ("decisions", "multipliers")
 
 
-@contextmanager
-def quick_compilation() -> Iterator[None]:
+def quick_compilation() -> AbstractContextManager[None]:
     """Compile without most optimisations: twice as fast, for checks that compile many programs and
     play few rounds."""
+    return _compilation(optimised=False)
+
+
+def optimised_compilation() -> AbstractContextManager[None]:
+    """Compile as users do, for checks of what XLA makes of a program."""
+    return _compilation(optimised=True)
+
+
+@contextmanager
+def _compilation(optimised: bool) -> Iterator[None]:
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", not optimised)
     try:
         yield
     finally:
