@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..engine import Array
 from ..problem.compatibility import cast_data
 
 __all__ = ["DataTypes"]
@@ -28,8 +29,7 @@ class DataTypes:
             None  # structure of the data, then shape and type per leaf
         )
         self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
-        self.array: LeafType | None = None
-        """Shape and type of the data if they are one array, for a quick comparison."""
+        self._array: LeafType | None = None  # the same if the data are one array
 
     def cast(self, z: Any) -> tuple[Any, bool]:
         """Cast data to the types of earlier rounds, or raise an error if they do not fit.
@@ -62,12 +62,25 @@ class DataTypes:
         ]
         return jax.tree.unflatten(structure, alike), False
 
+    def quick_cast(self, z: Any) -> Array | None:
+        """Cast an array that is like those of earlier rounds; None for anything else, which `cast`
+        takes or refuses."""
+        if type(z) is not np.ndarray or self._array is None:
+            return None
+        shape, dtype = self._array
+        if z.shape != shape or (
+            z.dtype != dtype and not (z.dtype == np.float64 and dtype.kind == "f")
+        ):
+            return None
+        with np.errstate(over="ignore"):  # infinite values are refused later, with their round
+            return z.astype(dtype, copy=False)
+
     def remember(self, z: Any) -> None:
         """Remember the data of the first round that was accepted."""
         if self._known is None:
             leaves, structure = jax.tree.flatten(z)
             self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-            self.array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+            self._array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
 
     def described(self) -> Any:
         """Describe the data of earlier rounds for a file; None before the first."""

@@ -358,17 +358,17 @@ class Player(Displayed):
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
         """Play the round with these data. Returns the state after it, its header and the data; the
         player stays as it is."""
-        usual = type(z) is np.ndarray and (z.shape, z.dtype) == self._data.array
-        if not usual or not self._takes_arrays:  # rarely: walking a tree takes time
+        data = self._data.quick_cast(z) if self._takes_arrays else None
+        if data is None:  # rarely: walking a tree takes time
             decision = self._report[self._played].reshape(self._shape)
             counts = self._learned, self._announced
             arranged = self.problem.arrange(z)
-            z = checked_data(self.problem, self._data, decision, counts, arranged)
-        arrays = self._steps.take(revealed_step, before, z)
+            data = checked_data(self.problem, self._data, decision, counts, arranged)
+        arrays = self._steps.take(revealed_step, before, data)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
             refuse(int(report[0]), self.round)
-        return arrays, report, z
+        return arrays, report, data
 
     def _accept(
         self, arrays: Any, report: Array, before: Array, without_loss: bool = False
