@@ -1,8 +1,11 @@
 """Passes change the speed of simulations and no number."""
 
 import os
+import warnings
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,6 +13,8 @@ import taut
 from small_games import GAME, targets
 from subprocesses import ROOT, run_optimised
 from taut.play.passes import PASSES, RoundFacts, suitable
+from taut.play.passes.kernel import KERNEL
+from taut.play.passes.reductions import REDUCTIONS
 
 CACHE = os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache"
 FACTS = RoundFacts(taut.HalfSpace, True, 2, 1, taut.Ball, "cpu", "0.10.2")
@@ -49,3 +54,42 @@ def test_programs_with_and_without_passes_are_kept_apart():
     with taut.engine.passes():
         without = taut.simulate(learner, GAME, data)
     np.testing.assert_allclose(without.loss, with_passes.loss, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "options", "rewritten"),
+    [
+        (np.ones(5), np.ones(5), {}, True),
+        (np.ones(5, "float32"), np.ones(5, "float32"), {}, True),
+        (np.ones(5, "float16"), np.ones(5, "float16"), {}, False),
+        (np.ones(5, "int8"), np.ones(5, "int8"), {"preferred_element_type": "int32"}, False),
+        (
+            np.ones(5, "float32"),
+            np.ones(5, "float32"),
+            {"preferred_element_type": "float64"},
+            False,
+        ),
+        (np.ones((5, 5)), np.ones(5), {}, False),
+    ],
+)
+def test_inner_products_become_sums_where_all_numbers_have_one_type(
+    left, right, options, rewritten
+):
+    def body(x, y):
+        return jnp.dot(x, y, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = str(jax.make_jaxpr(REDUCTIONS.of_round(body))(left, right))
+    assert ("dot_general" not in text) == rewritten
+    played = REDUCTIONS.of_round(body)(left, right)
+    assert played.dtype == body(left, right).dtype
+    np.testing.assert_allclose(played, body(left, right))
+
+
+@pytest.mark.parametrize(
+    ("size", "side_by_side", "suits"), [(400, False, True), (900, False, False), (900, True, True)]
+)
+def test_long_rounds_with_loops_inside_are_compiled_in_pieces(size, side_by_side, suits):
+    facts = FACTS._replace(size=size, side_by_side=side_by_side)
+    assert (KERNEL in suitable(facts)) == suits

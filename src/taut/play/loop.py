@@ -95,6 +95,8 @@ class Span(NamedTuple):
     """Rounds before the chunk."""
     rounds: Any
     """Rounds to play, at most the chunk's length."""
+    skipped: Any
+    """Rounds of the chunk's data before the first that is played."""
 
 
 Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -180,7 +182,8 @@ def _play_rounds(
     axis = int(swept) + int(seeded)  # of the rounds in records
 
     def revealed(i: Any) -> Any:
-        read = partial(lax.dynamic_index_in_dim, index=i, axis=int(seeded), keepdims=False)
+        at = span.skipped + i
+        read = partial(lax.dynamic_index_in_dim, index=at, axis=int(seeded), keepdims=False)
         return jax.tree.map(read, data)
 
     def body(i: jax.Array, carry: Any) -> Any:

@@ -182,8 +182,11 @@ class Simulation:
 
     def _play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> Chunk:
         staging = Staging()
-        span = Span(np.asarray(start, np.int32), np.asarray(rounds, np.int32))
-        staged = self._staged(staging, data)
+        read = self._read_from(start)
+        staged = self._staged(
+            staging, data if read == start else self.block(read, self.shape.length)
+        )
+        span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
         passed = (self.inputs, carry.state, staged, self.random_keys, span)
         state, records = self._executable(passed)(*passed)
         state, records = jax.tree.map(_host, (state, records))  # waits for the chunk
@@ -195,6 +198,16 @@ class Simulation:
             for name, record in records.items()
         }
         return Chunk(start, rounds, data, Carry(state, totals), trimmed)
+
+    def _read_from(self, start: int) -> int:
+        """Return the round before which a chunk's data begin.
+
+        The last chunk is shorter than the others. If one seed's data lie in memory, it reads those
+        of rounds before it too, so that they have the length that is compiled and need no copy.
+        """
+        long = self.stream.horizon >= self.shape.length
+        in_memory = isinstance(self.stream, Arrays) and self.stream.seeds == 1
+        return min(start, self.stream.horizon - self.shape.length) if long and in_memory else start
 
     def _executable(self, passed: tuple[Any, ...]) -> Executable:
         facts = facts_of(self.inputs.learner, self.problem.domain, self.stream.seeds)
