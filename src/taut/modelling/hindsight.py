@@ -19,8 +19,7 @@ from ..engine import Array
 from ..judge.hindsight.newton import State, newton
 from ..judge.hindsight.objective import Objective, StreamObjective, objective_of
 from ..judge.hindsight.result import Found, relative_gap
-from ..judge.hindsight.scaled_functions import ScaledConstraints
-from ..judge.hindsight.scaling import Scaling
+from ..judge.hindsight.scaling import ScaledConstraints, Scaling
 from ..judge.hindsight.stream_sums import Taylor, worst_rounds
 from ..problem.conic import ConicSet, Solution
 from ..problem.constraints import Constraints

@@ -18,8 +18,7 @@ from taut.judge.hindsight import hindsight, objective
 from taut.judge.hindsight.cuts import FIXED, Oracle
 from taut.judge.hindsight.lower_bound import Proof, lower_bounds
 from taut.judge.hindsight.program import Program
-from taut.judge.hindsight.scaled_functions import ScaledConstraints
-from taut.judge.hindsight.scaling import Scaling
+from taut.judge.hindsight.scaling import ScaledConstraints, Scaling
 from taut.judge.hindsight.structure import fixed_structure
 from taut.problem.conic import Solver
 from taut.problem.domains.support import _least_change_by_projection

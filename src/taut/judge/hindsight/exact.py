@@ -15,7 +15,6 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .blocks import bad_round
 from .convexity import refuse_concave_loss, refuse_loss_below_tangent
 from .cuts import Oracle
 from .cutting_planes import cutting_planes
@@ -23,9 +22,8 @@ from .feasible_set import Region
 from .newton import State, newton
 from .objective import Objective, StreamObjective, objective_of
 from .result import Found, relative_gap
-from .scaled_functions import ScaledConstraints
-from .scaling import Scaling, sample_points
-from .stream_sums import Taylor
+from .scaling import ScaledConstraints, Scaling, sample_points
+from .stream_sums import Taylor, bad_round
 from .structure import fixed_structure, probe_varying, simplified
 from .tolerances import ALLOWED_EXCESS, START, STOP
 

@@ -20,8 +20,7 @@ from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
 from .convexity import refuse_constraints_below_tangents
-from .scaled_functions import ScaledConstraints, ScaledLoss
-from .scaling import as_double, sample_points
+from .scaling import ScaledConstraints, ScaledLoss, as_double, sample_points
 from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
 
 __all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "simplified"]
