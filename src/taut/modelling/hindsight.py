@@ -39,8 +39,7 @@ Newton steps."""
 CLOSE = 1e-11
 """A relative gap that needs no second attempt of the solver."""
 SOLVED_FEASIBLE = 1e-8
-"""The largest value of a constraint at a solution, as a share of the constraint's range: the
-accuracy of conic solvers."""
+"""The largest value of a constraint at a solution, in its unit: the accuracy of conic solvers."""
 
 
 def solve(
@@ -118,7 +117,8 @@ class _Task:
         self, model: Model, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
     ) -> None:
         self.model, self.stream, self.ends, self.rng = model, stream, ends, rng
-        self.scaling = Scaling.of(model.domain)
+        self.scaling = Scaling.measured(model, model.written, stream, ends, rng)
+        self.unit = float(self.scaling.loss_unit)
         self.elements = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
         self.steady = [one for one in model.excesses if not model.changing(one.expression)]
@@ -133,7 +133,7 @@ class _Task:
         checked against it."""
         if self.model.curvature is None:
             return None
-        hessian = self.model.curvature * float(self.scaling.radius) ** 2
+        hessian = self.model.curvature * float(self.scaling.radius) ** 2 / self.unit
         return ("quadratic" if np.any(hessian) else "affine"), hessian
 
     def _steady_set(self) -> ConicSet:
@@ -165,7 +165,8 @@ class _Task:
     @cached_property
     def parts(self) -> Rounds:
         """The rows that one round adds to a program."""
-        return Rounds(self.model, self.varying, not self.quadratic, self.data[0, 0])
+        unit = None if self.quadratic else self.unit
+        return Rounds(self.model, self.varying, unit, self.data[0, 0])
 
     def fits(self) -> bool:
         """Whether all rounds fit into one program, and CVXPY's statement of a round is affine in
@@ -220,8 +221,8 @@ class _Task:
     def multipliers(
         self, feasible: ConicSet, solution: Solution, dual_rows: list[list[Array]]
     ) -> Array:
-        """One per constraint that is played; those of several rounds are added, those of equalities
-        split by sign."""
+        """One per constraint that is played, for losses in units; those of several rounds are
+        added, those of equalities split by sign."""
         fixed, changing = iter(feasible.duals(solution)), iter(dual_rows)
         parts = []
         for one in self.model.excesses:
@@ -244,8 +245,10 @@ class _Task:
         constraints = ScaledConstraints(self.model, self.model.written, self.scaling)
         if constraints.takes_data:
             everyone = np.ones(self.elements, bool)
-            return worst_rounds(constraints, self.stream, self.ends, u, everyone)[0].max(axis=1)
-        return constraints.values(u)
+            values = worst_rounds(constraints, self.stream, self.ends, u, everyone)[0].max(axis=1)
+        else:
+            values = constraints.values(u)
+        return values * self.scaling.units
 
     def found(
         self, u: Array, lower: Array, multipliers: Array, kind: str, tolerance: float
@@ -270,13 +273,17 @@ class _Task:
             np.minimum(np.minimum(lower, value), value - loss_bought_by_violation),
             self.rounds,
         )
-        reach = max(1.0, self.model.constants.constraint_range or 1.0)
-        if not np.all(gap <= tolerance) or np.any(excess > SOLVED_FEASIBLE * reach):
+        if not np.all(gap <= tolerance) or np.any(excess > SOLVED_FEASIBLE * self.scaling.units):
             return None
-        total = multipliers * self.rounds[:, None]
-        name = f"clarabel, the model's own program, {kind}"
+        totals = self.unit * self.rounds
         return Found(
-            self.scaling.flat_decision(u), value * self.rounds, gap, excess.max(axis=1), total, name
+            self.scaling.flat_decision(u),
+            totals * value,
+            gap,
+            excess.max(axis=1),
+            totals[:, None] * multipliers,
+            f"clarabel, the model's own program, {kind}",
+            self.unit,
         )
 
 

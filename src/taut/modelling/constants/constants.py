@@ -29,6 +29,9 @@ __all__ = ["Derived", "derived_constants", "is_smooth", "of_more_rows"]
 
 LOOSE = 1.5
 """An upper bound above this many times the largest value found is noted."""
+LEAST_ROOM = 1e-7
+"""A decision that satisfies all constraints by less than this share of their range proves
+nothing."""
 CONTRADICTION = 1e-6
 """Constraints are contradictory if the least-violating decision exceeds them by more than this,
 relatively."""
@@ -69,17 +72,20 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
     curvature = None if loss is None else loss.second_derivatives()[0]
     if model.constraints.takes_data:
         return Derived(numbers, curvature, None, False, notes)
-    depth, point = _deepest(model)
-    if depth > CONTRADICTION * max(1.0, numbers.constraint_range or 1.0):
+    unit = _power_of_10(numbers.constraint_range)
+    depth, point = _deepest(model, unit)
+    if depth > CONTRADICTION:
         raise ValueError(
-            f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a "
-            "domain with a feasible decision"
+            f"constraints: got max_i g_i(x) >= {unit * depth:.6g} > 0 for all x of the domain; "
+            "expected a domain with a feasible decision"
         )
-    room, feasible = -outwards(depth, 1.0), bool(np.isfinite(depth))
-    if not 1e-7 < room < np.inf:
-        return Derived(numbers, curvature, None, feasible, notes)
-    numbers = numbers.merged(Constants().with_values(exact=True, slater=room))
-    return Derived(numbers, curvature, point, feasible, notes)
+    if not np.isfinite(depth):  # the solver failed
+        return Derived(numbers, curvature, None, False, notes)
+    room = -outwards(depth, 1.0)
+    if room <= LEAST_ROOM:
+        return Derived(numbers, curvature, None, True, notes)
+    numbers = numbers.merged(Constants().with_values(exact=True, slater=unit * room))
+    return Derived(numbers, curvature, point, True, notes)
 
 
 def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
@@ -269,14 +275,19 @@ def _kinds(excesses: list[Excess]) -> Array:
     return np.asarray(found)
 
 
-def _deepest(model: Model) -> tuple[float, Array]:
-    """min over the domain of max_i g_i, and the flat decision that attains it.
+def _power_of_10(size: float | None) -> float:
+    """The power of 10 next to a size, as a unit; 1 if the size is not known."""
+    return float(f"1e{round(np.log10(size))}") if size else 1.0
+
+
+def _deepest(model: Model, unit: float) -> tuple[float, Array]:
+    """min over the domain of max_i g_i / unit, and the flat decision that attains it.
 
     Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
     solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
-    rows = [flat.of(row) <= level for excess in model.excesses for row in excess.rows]
+    rows = [flat.of(row) <= unit * level for excess in model.excesses for row in excess.rows]
     domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
     feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
     solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))
