@@ -167,3 +167,20 @@ def test_a_given_domain_is_compared_with_all_rows_not_only_with_those_that_are_p
 def _domain_status(run):
     (status,) = (one.status for one in run.certificate().assumptions if one.name == "domain")
     return status
+
+
+@pytest.mark.parametrize("redundant", [False, True])
+def test_a_given_domain_is_compared_with_rows_that_choices_after_the_data_add(redundant):
+    """The choice y exists for |x| <= 1 only, which is all of the domain."""
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    d = cp.Parameter(2, name="d", bounds=[-1, 1])
+    rows = [y >= x, y >= -x, y <= 1, cp.sum(y) >= -3]
+    problem = taut.from_cvxpy(
+        d @ x + cp.sum_squares(y),
+        [*rows, *([x[0] <= 3] if redundant else [])],
+        taut.Box(-1, 1, shape=2),
+        recourse=[y],
+    )
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((5, 2)))
+    assert _domain_status(run) == "probed, not refuted"
+    assert problem.as_stated().constraints.values(np.full(2, 1.1), None).max() > 0.05

@@ -57,6 +57,8 @@ DOUBLINGS = 60
 """The largest number of times that a step is halved before it is taken."""
 GROWTH, ENOUGH = 4.0, 0.5
 """The penalty grows by this factor if a pass leaves more than this share of the violation."""
+LARGEST_PENALTY = 1e15
+"""A larger penalty would be infinite in the end, and is of no use with 64 bits."""
 ROUNDING = 1e-14
 """A comparison of two values of the objective allows for so much rounding, relatively."""
 SHRINKING = 0.9
@@ -263,7 +265,7 @@ def _minimise(
         if gap <= tolerance or count == most or time.monotonic() > deadline:
             return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
-        penalty *= GROWTH if over > ENOUGH * left else 1.0
+        penalty = min(penalty * (GROWTH if over > ENOUGH * left else 1.0), LARGEST_PENALTY)
         left = min(left, over) if over > 0 else left
         u, curvature = element.steps(u, multipliers, penalty, curvature)
         count += 1

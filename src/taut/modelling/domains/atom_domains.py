@@ -119,12 +119,13 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
                     f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
                     f"{atom.why}. Expected narrower bounds"
                 )
-        if highest < 0 and not model.guessed([constraint], known):
+        without_bounds = model.guessed([constraint], known)
+        if highest < 0 and not without_bounds:
             continue
-        if changing and np.any(known.guessed):
+        if without_bounds:
             raise ValueError(
-                "parameters: got some without bounds; expected bounds for all of "
-                f"{model.keys.names}, because {atom} is defined only where {constraint}"
+                f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
+                f"because {atom} is defined only where {constraint}"
             )
         rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
         flat = model.flat_copy()

@@ -69,7 +69,7 @@ def rows_to_play(
     return PlayedRows(
         played or [Excess(cp.Constant(-1.0))],
         stated,
-        bool(left_out),
+        bool(left_out) or len(played) < len(stated),
         attributes.implied,
         attributes.unseen,
         notes,

@@ -208,10 +208,11 @@ def prepare(statement: Statement, domain: Domain) -> None:
     known = parameter_range(statement, domain)
     bounds = enclosures(statement, edges_of(statement, domain, known))
     for atom in atoms:
-        if statement.guessed(atom.args, known):
+        without_bounds = statement.guessed(atom.args, known)
+        if without_bounds:
             raise ValueError(
-                "parameters: got some without bounds; expected bounds for all of "
-                f"{statement.keys.names}, because the choice of {atom.inner.names} depends on them"
+                f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
+                f"because the choice of {atom.inner.names} depends on them"
             )
         try:
             least, most = _edges([bounds.of(one) for one in atom.args])
