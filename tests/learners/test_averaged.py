@@ -217,6 +217,28 @@ def test_blocks_follow_their_formula():
         start += block
 
 
+def test_sigma_of_blocks_is_estimated_from_one_residual_less_than_the_block_has_rounds():
+    block, eta, start, cost = 7, 0.2, np.array([0.7, 0.25]), np.array([-1.0, -1.0])
+    errors = 0.1 * noise(4)[:block, 0]
+    inner = HalfSpace(eta, 2.0, sweeps=None, joint=True, rows="all")
+    learner = taut.Averaged(inner, block + 1, None, block=block, rows="convex")
+    run = taut.simulate(
+        learner,
+        TOY.problem,
+        np.tile(cost, (block + 1, 1)),
+        feedback=taut.Noisy(values=lambda key, t, x: jnp.asarray(errors)[t - 1]),
+        unproven=True,
+        x1=start,
+        record=("decisions",),
+    )
+    sigma = errors.std(ddof=1) * (1 + 2 / sqrt(block - 1))
+    margin = sigma * sqrt(2 * log((block + 1) ** 2) / block)
+    level, normal = np.abs(start).sum() - 1 + errors.mean() - margin, np.sign(start)
+    expected = joint(start - eta * cost, normal, normal @ start - level, (np.zeros(2), 1.0))
+    np.testing.assert_allclose(run.decisions[0, block], expected, rtol=0, atol=1e-8)
+    assert normal @ expected == pytest.approx(normal @ start - level)  # the row is active
+
+
 # -- Bounds
 # ------------------------------------------------------------------------------------------------------------
 
