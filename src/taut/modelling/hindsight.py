@@ -62,21 +62,27 @@ def solve(
         taylor = task.objective.value_slope_curvature(
             np.zeros((task.elements, model.size)), everyone
         )
-        found = [task.program(e, taylor.slope[e], taylor.hessian(e)) for e in range(task.elements)]
+        programs = [
+            task.program(e, taylor.slope[e], taylor.hessian(e)) for e in range(task.elements)
+        ]
         kind, constant = f"{task.objective.kind} losses added up", taylor.value
     elif task.fits():
-        found = [task.program(e, np.zeros(model.size), None) for e in range(task.elements)]
+        programs = [task.program(e, np.zeros(model.size), None) for e in range(task.elements)]
         kind, constant = "one epigraph per round", np.zeros(task.elements)
     else:
         return _by_newton(task, tolerance)
-    proven = [one for one in found if one is not None]
-    if len(proven) < len(found):
+    proven = [program for program in programs if program is not None]
+    if len(proven) < len(programs):
         return None
-    u = task.scaling.project(np.stack([one.u for one in proven]))
-    slopes = np.stack([one.slope for one in proven])
-    lower = constant + np.asarray([one.constant for one in proven]) + np.sum(slopes * u, axis=1)
+    u = task.scaling.project(np.stack([program.u for program in proven]))
+    slopes = np.stack([program.slope for program in proven])
+    lower = (
+        constant + np.asarray([program.constant for program in proven]) + np.sum(slopes * u, axis=1)
+    )
     lower += task.scaling.least_change(slopes, u)
-    return task.found(u, lower, np.stack([one.multipliers for one in proven]), kind, tolerance)
+    return task.found(
+        u, lower, np.stack([program.multipliers for program in proven]), kind, tolerance
+    )
 
 
 def _applies(model: Model) -> bool:
@@ -88,11 +94,12 @@ def _applies(model: Model) -> bool:
     known = {parameter.id for parameter in (*model.parameters, *model.fixed)}
     flat = model.flat_copy()
     copies = [
-        flat.of(part) for part in (model.objective, *(one.expression for one in model.excesses))
+        flat.of(part)
+        for part in (model.objective, *(excess.expression for excess in model.excesses))
     ]
     # Some atoms (huber) hold parameters that copies do not reach.
-    whole = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
-    return whole and constraints is model.written
+    complete = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
+    return complete and constraints is model.written
 
 
 class _Proven(NamedTuple):
@@ -121,8 +128,8 @@ class _Task:
         self.unit = float(self.scaling.loss_unit)
         self.elements = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
-        self.steady = [one for one in model.excesses if not model.changing(one.expression)]
-        self.varying = [one for one in model.excesses if model.changing(one.expression)]
+        self.steady = [excess for excess in model.excesses if not model.changing(excess.expression)]
+        self.varying = [excess for excess in model.excesses if model.changing(excess.expression)]
         self.objective: Objective = StreamObjective(model, self.scaling, stream, ends)
         if model.objective.is_quadratic():
             self.objective = objective_of(model, self.scaling, stream, ends, rng, self._known())
@@ -140,9 +147,9 @@ class _Task:
         """The domain and all constraints that do not change with the round, stated once."""
         flat, domain = self.model.scaled_copy(), self.model.domain
         tracked = [
-            Excess(flat.of(one.expression), one.equality).constraint
-            for one in self.steady
-            if one.expression.variables()
+            Excess(flat.of(excess.expression), excess.equality).constraint
+            for excess in self.steady
+            if excess.expression.variables()
         ]
         inside = domain.to_cvxpy(cp.reshape(flat.decision, domain.shape, order="C"))
         return ConicSet.of([flat.variable], [*tracked, *flat.ties, *flat.links, *inside], tracked)
@@ -225,14 +232,14 @@ class _Task:
         added, those of equalities split by sign."""
         fixed, changing = iter(feasible.duals(solution)), iter(dual_rows)
         parts = []
-        for one in self.model.excesses:
-            if not one.expression.variables():
-                dual = np.zeros(one.expression.size)
-            elif self.model.changing(one.expression):
+        for excess in self.model.excesses:
+            if not excess.expression.variables():
+                dual = np.zeros(excess.expression.size)
+            elif self.model.changing(excess.expression):
                 dual = sum(np.sign(rows) * solution.z[np.abs(rows) - 1] for rows in next(changing))
             else:
                 dual = next(fixed)
-            parts += [np.maximum(dual, 0)] + ([np.maximum(-dual, 0)] if one.equality else [])
+            parts += [np.maximum(dual, 0)] + ([np.maximum(-dual, 0)] if excess.equality else [])
         return np.concatenate(parts)
 
     def mean_losses(self, u: Array) -> Array:
@@ -302,12 +309,12 @@ class _OwnFeasibleSet:
         u, proofs = at.copy(), dict[int, _Proven]()
         for e in np.flatnonzero(mask).tolist():
             hessian = taylor.hessian(e)
-            found = self.task.minimised(
+            proven = self.task.minimised(
                 self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, []
             )
-            if found is None:
+            if proven is None:
                 raise _NoSolution
-            u[e], proofs[e] = found.u, found
+            u[e], proofs[e] = proven.u, proven
         return u, np.zeros(len(at)), proofs
 
     def lower(

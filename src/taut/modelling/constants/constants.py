@@ -120,14 +120,14 @@ def _numbers(
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
     notes: list[str] = []
-    found: Found = {
+    entries: Found = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
     }
-    found |= _of_loss(model, given, probe, loss, search, known, notes)
-    found |= _of_constraints(model, given, probe, extent, search, known, notes)
-    sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
-    rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
+    entries |= _of_loss(model, given, probe, loss, search, known, notes)
+    entries |= _of_constraints(model, given, probe, extent, search, known, notes)
+    sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
     numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
     return given.merged(numbers), notes
 
@@ -157,13 +157,13 @@ def _of_loss(
         slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
-    found: Found = {"strong_convexity": (search.modulus(), False)}
+    numbers: Found = {"strong_convexity": (search.modulus(), False)}
     rows = [model.objective]
-    found["loss_lipschitz"] = _bounded(
+    numbers["loss_lipschitz"] = _bounded(
         model, "loss_lipschitz", slope, lipschitz, rows, known, notes
     )
-    found["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
-    return found
+    numbers["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
+    return numbers
 
 
 def _bounded(
@@ -208,7 +208,7 @@ def _of_constraints(
 ) -> Found:
     excesses = model.excesses
     if not any(
-        one.expression.variables() for one in excesses
+        excess.expression.variables() for excess in excesses
     ):  # a constraint that always holds: any bound is valid
         return {
             name: (1.0, True)
@@ -250,7 +250,9 @@ def _of_constraints(
             reaches.append(number)
             sure &= proven
         bend = (
-            search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+            search.curvature(rest)
+            if all(is_smooth(excess.expression) for excess in excesses)
+            else None
         )
         smooth = bend is not None
         bends.append(bend or 0.0)
@@ -260,19 +262,19 @@ def _of_constraints(
 
 def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
     """The rows that hold the constraints at these places."""
-    rows = [row for one in excesses for row in one.rows]
+    rows = [row for excess in excesses for row in excess.rows]
     ends = np.cumsum([row.size for row in rows])
     return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
 
 
 def _kinds(excesses: list[Excess]) -> Array:
     """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
-    found: list[str] = []
-    for one in excesses:
-        for row in one.rows:
+    kinds: list[str] = []
+    for excess in excesses:
+        for row in excess.rows:
             kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
-            found += [kind] * row.size
-    return np.asarray(found)
+            kinds += [kind] * row.size
+    return np.asarray(kinds)
 
 
 def _power_of_10(size: float | None) -> float:

@@ -51,7 +51,7 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
 
     The conditions under which variables can be chosen after the data follow.
     """
-    found, seen = [], set()
+    pairs, seen = [], set()
     for part in parts:
         for atom in _atoms(part):
             for constraint in atom._domain():
@@ -59,8 +59,8 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
                     continue
                 if (str(atom), str(constraint)) not in seen and constraint.variables():
                     seen.add((str(atom), str(constraint)))
-                    found.append((atom, constraint))
-    return [*found, *((one, one.constraint) for one in conditions)]
+                    pairs.append((atom, constraint))
+    return [*pairs, *((condition, condition.constraint) for condition in conditions)]
 
 
 def _by_rules(atom: Any, constraint: Any) -> bool:
@@ -129,7 +129,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
             )
         rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
         flat = model.flat_copy()
-        rows = [flat.of(one.expression) for one in excesses_of(constraint)]
+        rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
         exact = not changing and all(row.is_affine() for row in rows)
         for start in rounds:
             data = start
@@ -160,7 +160,9 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
 def _highest(bounds: Expressions, constraint: Any) -> float:
     """An upper bound on the condition, which must not exceed zero."""
     try:
-        return max(float(np.max(bounds.of(one.expression).high)) for one in excesses_of(constraint))
+        return max(
+            float(np.max(bounds.of(excess.expression).high)) for excess in excesses_of(constraint)
+        )
     except Unknown:
         return np.inf
 
@@ -210,8 +212,8 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
     """The largest value of each entry of an affine row over the domain and its decision; otherwise
     those of ascents."""
     if not row.is_affine():
-        found = [_ascended(row, variable, domain, x) for x in decisions]
-        return np.asarray([value for value, _ in found]), np.stack([x for _, x in found])
+        ascents = [_ascended(row, variable, domain, x) for x in decisions]
+        return np.asarray([value for value, _ in ascents]), np.stack([x for _, x in ascents])
     variable.value = decisions[0]
     slope = row.grad[variable]
     slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
