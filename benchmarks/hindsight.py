@@ -197,7 +197,6 @@ def parts() -> Iterator[dict[str, float]]:
 
     timers = [
         ("JAX traces", _Trace, "__init__"),
-        ("JAX traces", _Trace, "program"),
         ("NumPy evaluates", NumPyProgram, "run"),
         ("Clarabel solves", Solver, "_solved"),
     ]

@@ -216,6 +216,28 @@ def test_single_precision_keeps_its_programs_through_hindsight_and_certificates(
     assert switched.split() == ["float64", "float64", "float64", "False", "True"]
 
 
+NARROW = """
+import jax, numpy as np, jax.numpy as jnp
+made = jax.ShapeDtypeStruct.__init__
+def checked(self, shape, dtype, *rest, **named):  # JAX 0.12 warns of types that it does not have
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise TypeError(f"{dtype} in 32 bits")
+    made(self, shape, dtype, *rest, **named)
+jax.ShapeDtypeStruct.__init__ = checked
+import taut
+z = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30)
+problem = taut.Problem(lambda x, z: z[1] * (z[0] @ x), lambda x, z: jnp.abs(z[0] @ x) - 1, taut.Ball(1.0, shape=2))
+smooth = taut.smoothed(problem, 0.1, jax.tree.map(lambda a: a[0], z))
+run = taut.simulate(smooth, z)
+best = taut.hindsight(problem, z)
+print(run.loss.dtype, best.loss.dtype, taut.metrics.regret(run, best).shape)
+"""
+
+
+def test_nothing_asks_for_64_bits_in_a_session_of_32():
+    assert run_in_single_precision(NARROW).split() == ["float32", "float64", "(1,)"]
+
+
 def test_programs_that_a_killed_process_left_half_written_are_removed(tmp_path):
     content = zlib.compress(bytes(range(256)) * 50)
     long_ago = time.time() - 1000

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import stat
+import warnings
 import zipfile
 
 import numpy as np
@@ -63,7 +64,8 @@ def test_files_without_a_checksum_still_load(tmp_path):
 
 
 def archive(path, entries, compression=zipfile.ZIP_STORED):
-    with zipfile.ZipFile(path, "w", compression) as file:
+    with zipfile.ZipFile(path, "w", compression) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of two entries with the same name
         for name, content in entries:
             file.writestr(name, content)
 
@@ -100,6 +102,7 @@ HEADER = ("header.npy", npy(np.frombuffer(b"{}", np.uint8)))
         ([HEADER, ("array/a.npy", npy(np.array(["text"])))], zipfile.ZIP_STORED, "type <U4"),
         ([("array/a.npy", npy(np.zeros(3)))], zipfile.ZIP_STORED, "header"),
         ([HEADER, ("array/a.npy", b"nonsense")], zipfile.ZIP_STORED, "damaged"),
+        ([HEADER, *2 * [("array/a.npy", npy(np.zeros(3)))]], zipfile.ZIP_STORED, "two entries"),
     ],
 )
 def test_hostile_archives_are_refused(tmp_path, entries, compression, reason):

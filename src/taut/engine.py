@@ -34,6 +34,7 @@ __all__ = [
     "register_dataclass",
     "remove_damaged_programs",
     "require_jax",
+    "shape_and_type",
     "unless_chosen",
     "wrapped_key",
 ]
@@ -249,6 +250,13 @@ def random_key(name: str, key: Any, usual: bool = False) -> jax.Array:
 def default_float() -> jax.numpy.dtype:
     """Return the float type that JAX gives to Python numbers under the user's configuration."""
     return jax.dtypes.canonicalize_dtype(np.float64)
+
+
+def shape_and_type(array: Any) -> jax.ShapeDtypeStruct:
+    """Return shape and type of an array, in the type that JAX uses for it: 64 bits become 32 where
+    it does not have them, of which later versions of JAX warn."""
+    array = np.asarray(array)
+    return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def notice_precision() -> None:

@@ -2,6 +2,7 @@
 commands, others' learners."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import taut
 from taut.arena import STREAMS, play, results, run
 from taut.arena.entries import FACTORS, card_of, entries, reason_against, variants
 from taut.cli.main import app
+from taut.learners.base import Assumes
 
 SMALL = {
     "learners": ["half-space", "clipped-ogd"],
@@ -288,3 +290,29 @@ def test_the_commands_say_what_is_skipped_and_what_is_wrong(tmp_path, monkeypatc
     ):
         wrong = CliRunner().invoke(app, ["arena", "run", *words, "-o", str(tmp_path / "x")])
         assert text in str(wrong.exception)
+
+
+def test_a_bound_on_the_expectation_is_exceeded_if_its_interval_is_above_it(monkeypatch):
+    (entry,), _ = entries([STREAMS["toy"]], [taut.LEARNERS["clipped-ogd"]], (64,), 3)
+    bound = taut.Guarantee("violation", 1.0, "a theorem", expected=True)
+    monkeypatch.setattr(run, "_bounds", lambda entry: {"violation": bound})
+    names = ("violation", "squared violation", "peak violation", "excess")
+
+    def broken(values):
+        rows = [{"loss": 1.0, **{f"arena {name}": value for name in names}} for value in values]
+        return run._result(entry, rows, np.zeros(len(values))).broken
+
+    assert "a theorem" in broken([5.0, 5.1, 4.9])[0]
+    assert not broken([0.9, 1.2, 1.1])
+    assert not broken([5.0])  # one seed says nothing about an expectation
+
+
+def test_bounds_for_independent_rounds_are_not_checked_on_other_streams(monkeypatch):
+    def stochastic(learner, setting, horizon):
+        return (taut.Guarantee("violation", 1.0, "a theorem", (str(Assumes.STOCHASTIC),)),)
+
+    monkeypatch.setattr(taut.ClippedOGD, "guarantees", stochastic)
+    (entry,), _ = entries([STREAMS["toy"]], [taut.LEARNERS["clipped-ogd"]], (64,), 1)
+    assert run._bounds(entry) == {}
+    requests = replace(entry, stream=replace(entry.stream, setting="requests"))
+    assert set(run._bounds(requests)) == {"violation"}

@@ -80,8 +80,9 @@ def test_a_non_convex_constraint_is_refuted_at_a_pair_that_shows_it():
     assert "convex constraints" in str(certificate)
 
 
-def test_a_non_convex_loss_is_refuted():
-    problem = toy(loss=lambda x, c: jnp.sin(5 * c @ x), loss_lipschitz=5.0)
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_a_non_convex_loss_is_refuted(scale):
+    problem = toy(loss=lambda x, c: scale * jnp.sin(5 * c @ x), loss_lipschitz=5 * scale)
     assert status(certified(problem, best=Best(np.zeros(2))))["convex losses"] == REFUTED
 
 

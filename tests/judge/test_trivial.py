@@ -153,3 +153,9 @@ def test_a_certificate_says_what_every_learner_satisfies_or_that_it_does_not_kno
     (note,) = taut.simulate(learner, hidden, COSTS, seeds=2).certificate(check=False).notes
     assert note.startswith("Whether the bound on violations is trivial is not known")
     assert "the operation scan has no bound" in note
+
+
+def test_squared_violations_of_fixed_constraints_are_added_up():
+    problem = taut.Problem(linear, lambda x: x - jnp.array([0.5, 0.8]), taut.Ball(1.0, shape=2))
+    found = trivial_limits(problem, 10, stream()).by_quantity["squared violation"]
+    assert found == pytest.approx(10 * (0.5**2 + 0.2**2))

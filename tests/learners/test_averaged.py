@@ -217,6 +217,31 @@ def test_blocks_follow_their_formula():
         start += block
 
 
+def test_sigma_of_blocks_is_estimated_from_one_residual_less_per_block():
+    block, eta, cost = 7, 0.2, np.array([-1.0, -1.0])
+    rounds, errors = 2 * block + 1, 0.1 * noise(4)[: 2 * block, 0].reshape(2, block)
+    inner = HalfSpace(eta, 2.0, sweeps=None, joint=True, rows="all")
+    learner = taut.Averaged(inner, rounds, None, block=block, rows="convex")
+    run = taut.simulate(
+        learner,
+        TOY.problem,
+        np.tile(cost, (rounds, 1)),
+        feedback=taut.Noisy(values=lambda key, t, x: jnp.asarray(errors.ravel())[t - 1]),
+        unproven=True,
+        x1=np.array([0.7, 0.25]),
+        record=("decisions",),
+    )
+    x, squares = np.array([0.7, 0.25]), 0.0
+    for number, seen in enumerate(errors, 1):
+        squares, degrees = squares + np.sum((seen - seen.mean()) ** 2), number * (block - 1)
+        sigma = sqrt(squares / degrees) * (1 + 2 / sqrt(degrees))
+        margin = sigma * sqrt(2 * log(rounds**2) / block)
+        normal, edge = np.sign(x), 1 - seen.mean() + margin
+        x = joint(x - eta * cost, normal, edge, (np.zeros(2), 1.0))
+        assert normal @ x == pytest.approx(edge)  # the row is active
+        np.testing.assert_allclose(run.decisions[0, number * block], x, rtol=0, atol=1e-8)
+
+
 # -- Bounds
 # ------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from taut.jaxpr.maxima import entry_of_largest
 from taut.learners.base import largest_row
-from taut.learners.half_space.cuts import Rows, _over_rows, sweep
+from taut.learners.half_space.cuts import Cuts, Rows, _over_rows, remember, sweep
 from taut.learners.schedules import AdaGradNorm
 from taut.problem.constraints import Linearisation
 
@@ -58,3 +58,16 @@ def test_steps_from_gradients_by_hand():
         eta, slopes = step.with_gradient(slopes, jnp.asarray(gradient))
         found.append(float(eta))
     np.testing.assert_allclose(found, [0.0, 3 / np.sqrt(75), 3 / np.sqrt(79)], rtol=1e-12)
+
+
+def test_a_kept_cut_that_moves_a_decision_is_active_in_that_round():
+    cuts = Cuts(jnp.eye(2), jnp.asarray([0.5, 5.0]), jnp.asarray([2, 3], jnp.int32))
+    start, t, tolerance = jnp.asarray([2.0, 0.0]), jnp.asarray(7), jnp.asarray(0.0)
+    y, cuts = sweep(lambda y: y, start, cuts, None, t, tolerance, 9)
+    np.testing.assert_allclose(y, [0.5, 0.0])
+    assert cuts.active.tolist() == [7, 3]
+    # The next cut takes the slot of the one that has been inactive longer.
+    worth = jnp.asarray(True)
+    cuts = remember(cuts, jnp.asarray([0.6, 0.8]), jnp.asarray(1.0), worth, jnp.asarray(8))
+    assert cuts.active.tolist() == [7, 8]
+    np.testing.assert_allclose(cuts.normals[:, 0], [1, 0])

@@ -475,15 +475,16 @@ def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
     assert distance == -0.5
 
 
-def test_multiplier_by_hand():
-    """(g - eta s.p) / (eta |s|^2) = (0.5 + 0.1 * 2) / (0.1 * 4) for g = 2 x_1 - 0.5 at (0.5, 0) and
-    p = (-1, 0)."""
+@pytest.mark.parametrize(("margin", "multiplier"), [(0.0, 1.75), (0.1, 2.0)])
+def test_multiplier_by_hand(margin, multiplier):
+    """(g + margin - eta s.p) / (eta |s|^2) = (0.5 + margin + 0.1 * 2) / (0.1 * 4) for g = 2 x_1 -
+    0.5 at (0.5, 0) and p = (-1, 0)."""
     problem = taut.Problem(lambda x, z: z @ x, lambda x: 2 * x[0] - 0.5, taut.Ball(1.0, shape=2))
-    learner = HalfSpace(Constant(0.1), diameter=2.0)
+    learner = HalfSpace(Constant(0.1), diameter=2.0, margin=margin)
     run = taut.simulate(
         learner, problem, np.array([[-1.0, 0.0]]), x1=[0.5, 0.0], record=("multipliers",)
     )
-    assert run.multipliers.ravel() == pytest.approx([1.75], rel=1e-12)
+    assert run.multipliers.ravel() == pytest.approx([multiplier], rel=1e-12)
 
 
 def test_error_bound_of_a_slater_gap_is_that_gap_over_the_diameter():

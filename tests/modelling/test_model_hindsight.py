@@ -15,6 +15,7 @@ import pytest
 import taut
 from taut.modelling import hindsight as offline
 from taut.paper.experiments import dispatch, doubly_stochastic, toy
+from taut.problem.streams import as_stream
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -268,3 +269,21 @@ def test_perspectives_are_played_bounded_and_solved():
         )
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_solution_whose_multipliers_prove_too_little_is_not_returned():
+    x, c = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
+    model = taut.from_cvxpy(c @ x, [cp.norm1(x) + cp.norm(x, 2) <= 1])
+    data = np.random.default_rng(0).uniform(-1, 1, size=(10, 2))
+    best = taut.hindsight(model, data)
+    stream = as_stream(model.arrange(data))
+    task = offline._Task(model, stream, (10,), np.random.default_rng(0))
+    u = np.asarray(task.scaling.scaled(best.decision[0]))[None]
+    value, weights = task.mean_losses(u), np.ones((1, 1))
+    assert task.found(u, value, weights, "", 1e-8) is not None
+    assert task.found(u, value - 1e-3, weights, "", 1e-8) is None  # a lower bound too low
+    outside = 1.000000001 * u  # a violation within the solver's accuracy, at a high price
+    task.model.inner = None
+    value = task.mean_losses(outside)
+    assert task.found(outside, value, weights, "", 1e-7) is not None
+    assert task.found(outside, value, 1e6 * weights, "", 1e-7) is None

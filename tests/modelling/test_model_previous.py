@@ -116,3 +116,29 @@ def test_a_previous_decision_is_in_the_domain_and_needs_no_bounds():
     assert not any("no bounds" in note for note in problem.notes)
     # Both decisions are in the simplex, so that |w - w'|_1 - 0.02 is between -0.02 and 1.98.
     assert 1.98 <= problem.constants.constraint_range <= 2.98 + 1e-9
+
+
+def portfolio(**attributes):
+    w, r = cp.Variable(3, nonneg=True, name="w"), cp.Parameter(3, name="r", **attributes)
+    moved = cp.norm1(w - taut.previous(w))
+    return taut.from_cvxpy(-cp.log(r @ w), [cp.sum(w) == 1, moved <= 0.02])
+
+
+def test_a_portfolio_with_a_limit_on_trades_needs_bounds_of_the_returns_only():
+    model = portfolio(bounds=[0.5, 2])
+    assert isinstance(model.domain, taut.Simplex)
+    returns = np.random.default_rng(0).uniform(0.8, 1.2, size=(10, 3))
+    best = taut.hindsight(model, returns)
+    w = cp.Variable(3, nonneg=True)
+    plain = cp.Problem(cp.Minimize(-cp.sum(cp.log(returns @ w))), [cp.sum(w) == 1])
+    plain.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(best.loss[0], plain.value, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"parameters: got r without bounds; expected bounds"):
+        portfolio(nonneg=True)
+
+
+def test_conditions_of_atoms_need_no_bounds_of_other_parameters():
+    w, c = cp.Variable(2, name="w"), cp.Parameter(2, name="c")
+    r = cp.Parameter(2, name="r", bounds=[-0.65, 0.65])  # r @ w > -1 on the ball, not on its box
+    model = taut.from_cvxpy(c @ w - cp.log(r @ w + 1), [cp.norm(w, 2) <= 1])
+    assert model.constants.loss_lipschitz > 0

@@ -173,7 +173,7 @@ def test_atoms_must_be_defined_finite_and_lipschitz_on_the_whole_domain():
             -cp.log(r @ x),
             unit,
             None,
-            r"parameters: got some without bounds; expected bounds for all of r",
+            r"parameters: got r without bounds; expected bounds, because log",
         ),
     ):
         with pytest.raises(ValueError, match=message):

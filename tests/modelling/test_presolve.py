@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cvxpy as cp
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from model_helpers import excess, rng_of
@@ -167,3 +168,44 @@ def test_a_given_domain_is_compared_with_all_rows_not_only_with_those_that_are_p
 def _domain_status(run):
     (status,) = (one.status for one in run.certificate().assumptions if one.name == "domain")
     return status
+
+
+@pytest.mark.parametrize("redundant", [False, True])
+def test_a_given_domain_is_compared_with_rows_that_choices_after_the_data_add(redundant):
+    """The choice y exists for |x| <= 1 only, which is all of the domain."""
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    d = cp.Parameter(2, name="d", bounds=[-1, 1])
+    rows = [y >= x, y >= -x, y <= 1, cp.sum(y) >= -3]
+    problem = taut.from_cvxpy(
+        d @ x + cp.sum_squares(y),
+        [*rows, *([x[0] <= 3] if redundant else [])],
+        taut.Box(-1, 1, shape=2),
+        recourse=[y],
+    )
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), problem, np.ones((5, 2)))
+    assert _domain_status(run) == "probed, not refuted"
+    assert problem.as_stated().constraints.values(np.full(2, 1.1), None).max() > 0.05
+
+
+@pytest.mark.parametrize("row", ["above", "below", "slightly"])
+def test_rows_that_the_domain_violates_on_one_side_or_slightly_are_played(row):
+    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
+    stated, count = {
+        "above": (cp.sum(x) == 0, 2),  # cp.sum(x) is not negative on the domain,
+        "below": (cp.sum(x) == 1, 2),  # and at most 1
+        "slightly": (cp.sum(x) <= 1 - 1e-4, 1),
+    }[row]
+    problem = taut.from_cvxpy(c @ x, [stated], domain=taut.Box(0, 0.5, shape=2))
+    assert problem.count == count
+    assert problem.constraints.values(jnp.array([0.1, 0.2]), None).shape == (count,)
+    assert float(problem.constraints.values(jnp.full(2, 0.25), None).max()) != -1.0
+
+
+def test_choices_that_exist_for_guessed_data_only_are_refused():
+    """The data are guessed to be at least -2, but no bounds say that the choice y <= p + 3.5
+    exists."""
+    x, y = cp.Variable(2, name="x"), cp.Variable(2, name="y")
+    p = cp.Parameter(name="p")
+    rows = [y >= x, y >= -x, y <= p + 3.5, cp.sum(y) >= -3]
+    with pytest.raises(ValueError, match="got admissible data of p for which no choice of y"):
+        taut.from_cvxpy(cp.sum(x) + cp.sum(y), rows, taut.Box(-1, 1, shape=2), recourse=[y])

@@ -226,7 +226,7 @@ def test_what_cannot_be_minimised_out_is_refused():
             [b, p],
             "no best choice for some admissible data of c",
         ),
-        (free * b[0] + b[1], [cp.sum(b) >= x[0]], [b], "expected bounds for all of free"),
+        (free * b[0] + b[1], [cp.sum(b) >= x[0]], [b], "got free without bounds"),
         (
             cp.sum(b) + x[0],
             [cp.sum(b) >= 5.5 + d[0], b[0] >= x[0]],

@@ -113,7 +113,7 @@ def test_random_programs_have_the_values_and_derivatives_that_jax_gives_them(see
     (values, slopes, bent), (value, slope, hessian) = jax.tree.map(np.asarray, pairs)
     close = {"rtol": 1e-9, "atol": 1e-9}
     for made in evaluations(function, None, monkeypatch):
-        assert made._trace(x, z).program(2) is not None
+        assert made._trace(x, z).programs[2] is not None
         np.testing.assert_allclose(made.values(x, z), values, **close)
         np.testing.assert_allclose(made.slopes(x, z)[0], values, **close)
         np.testing.assert_allclose(made.slopes(x, z)[1], slopes, **close)
@@ -165,7 +165,7 @@ COMPILED = {
 def test_functions_without_rules_in_numpy_are_compiled(name):
     x = np.random.default_rng(0).uniform(0.5, 1.5, size=(POINTS, 1, *SHAPE))
     made = Evaluation(Programs(), lambda _s, _p, x, z: COMPILED[name](x), None, ())
-    assert made._trace(x, None).program(1) is None
+    assert made._trace(x, None).programs[1] is None
     values, slopes = made.slopes(x)
     for i in range(POINTS):
         value, slope = jax.value_and_grad(COMPILED[name])(jnp.asarray(x[i, 0]))

@@ -9,6 +9,7 @@ import pytest
 import taut
 from taut import files
 from taut.problem.feedback import as_feedback
+from taut.problem.feedback.delayed import DelayedRound, Pending
 from taut.testing.problems import POLYHEDRON
 
 PROBLEM = POLYHEDRON.problem
@@ -200,3 +201,13 @@ def test_which_batches_are_covered():
 def test_bad_batches_are_refused(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_a_round_that_arrives_late_is_its_linear_model_at_the_present_decision():
+    x, slope = jnp.array([0.5, -0.5]), jnp.array([2.0, 1.0])
+    rows = jnp.array([[1.0, 0.0], [3.0, -1.0]])
+    measured = Pending(x, jnp.asarray(4.0), slope, jnp.array([0.1, -0.2]), rows, 0, 0)
+    late, now = DelayedRound(measured, None), x + jnp.array([0.1, 0.2])
+    assert float(late.loss(now)) == pytest.approx(4.0 + 0.2 + 0.2)
+    np.testing.assert_allclose(late.gradient(now), slope)
+    np.testing.assert_allclose(late.constraints(now).values, [0.2, -0.1])

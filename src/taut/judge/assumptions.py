@@ -172,7 +172,7 @@ def _convex(
     problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array
 ) -> Assumption:
     name = f"convex {what}"
-    short = -gap - _slack(points) * (1e-3 + scale)
+    short = -gap - _slack(points) * (1e-3 * scale.max() + scale)
     if short.max() > 0:
         _, i, x = _worst(short, points)
         y = np.asarray(partner[i])
@@ -333,7 +333,7 @@ def _strong(
     short = (
         modulus / 2 * probe["length"] ** 2
         - probe["loss_gap"]
-        - _slack(points) * (1e-3 + probe["loss_scale"])
+        - _slack(points) * (1e-3 * probe["loss_scale"].max() + probe["loss_scale"])
     )
     if short.max() > 0:
         _, i, x = _worst(short, points)
@@ -360,7 +360,7 @@ def _smooth(
     stated = problem.constants.constraint_smoothness
     if stated is None:
         return None
-    room = 1e-9 + _unit(points) * float(probe["excess_slope"].max())
+    room = max(1e-9, _unit(points)) * float(probe["excess_slope"].max())
     over = probe["excess_bend"] - stated * probe["length"] * (1 + SLACK) - room
     source = problem.constants.source("constraint_smoothness")
     if over.max() > 0:
@@ -474,7 +474,7 @@ def _kinds(
     else:
         yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
     bend, name = found["excess_bend"], str(Assumes.AFFINE_CONSTRAINTS)
-    if bend.max() > _slack(points) * (1e-3 + found["excess_slope"].max()):
+    if bend.max() > _slack(points) * found["excess_slope"].max():
         _, i, x = _worst(bend, points)
         detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
         yield Assumption(name, REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})

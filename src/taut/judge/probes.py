@@ -114,12 +114,14 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
 
 def largest_values(problem: Problem, points: Array) -> Array:
     """The largest constraint value at each point, of constraints that do not change."""
-    return np.asarray(constraint_evaluation(problem).values(points[:, None])[:, 0].max(axis=1))
+    at = np.asarray(points)[:, None]
+    return np.asarray(constraint_evaluation(problem).values(at)[:, 0].max(axis=1))
 
 
 def values_at(problem: Problem, constraints: Constraints, points: Array) -> Array:
     """All values of constraints that do not change, (point, constraint)."""
-    return constraint_evaluation(problem, constraints).values(points[:, None])[:, 0].astype(float)
+    at = np.asarray(points)[:, None]
+    return constraint_evaluation(problem, constraints).values(at)[:, 0].astype(float)
 
 
 def losses_at(problem: Problem, points: Array, data: Any) -> Array:

@@ -14,7 +14,7 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
 from .hindsight import Hindsight, hindsight
-from .hindsight.blocks import blocks
+from .hindsight.stream_sums import blocks
 
 __all__ = ["cumulative_regret", "losses_of"]
 

@@ -225,7 +225,4 @@ def _rounding(case: Case) -> dict[str, float]:
 
 def _gap(comparator: Any) -> float:
     """How far the comparator's loss can be above the smallest one."""
-    if not hasattr(comparator, "gap"):
-        return 0.0
-    loss = np.abs(np.asarray(comparator.loss))
-    return float(np.max(np.asarray(comparator.gap) * np.maximum(1, loss)))
+    return float(np.max(getattr(comparator, "slack", 0.0)))

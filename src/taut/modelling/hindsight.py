@@ -19,8 +19,7 @@ from ..engine import Array
 from ..judge.hindsight.newton import State, newton
 from ..judge.hindsight.objective import Objective, StreamObjective, objective_of
 from ..judge.hindsight.result import Found, relative_gap
-from ..judge.hindsight.scaled_functions import ScaledConstraints
-from ..judge.hindsight.scaling import Scaling
+from ..judge.hindsight.scaling import ScaledConstraints, Scaling
 from ..judge.hindsight.stream_sums import Taylor, worst_rounds
 from ..problem.conic import ConicSet, Solution
 from ..problem.constraints import Constraints
@@ -40,8 +39,7 @@ Newton steps."""
 CLOSE = 1e-11
 """A relative gap that needs no second attempt of the solver."""
 SOLVED_FEASIBLE = 1e-8
-"""The largest value of a constraint at a solution, as a share of the constraint's range: the
-accuracy of conic solvers."""
+"""The largest value of a constraint at a solution, in its unit: the accuracy of conic solvers."""
 
 
 def solve(
@@ -64,21 +62,27 @@ def solve(
         taylor = task.objective.value_slope_curvature(
             np.zeros((task.elements, model.size)), everyone
         )
-        found = [task.program(e, taylor.slope[e], taylor.hessian(e)) for e in range(task.elements)]
+        programs = [
+            task.program(e, taylor.slope[e], taylor.hessian(e)) for e in range(task.elements)
+        ]
         kind, constant = f"{task.objective.kind} losses added up", taylor.value
     elif task.fits():
-        found = [task.program(e, np.zeros(model.size), None) for e in range(task.elements)]
+        programs = [task.program(e, np.zeros(model.size), None) for e in range(task.elements)]
         kind, constant = "one epigraph per round", np.zeros(task.elements)
     else:
         return _by_newton(task, tolerance)
-    proven = [one for one in found if one is not None]
-    if len(proven) < len(found):
+    proven = [program for program in programs if program is not None]
+    if len(proven) < len(programs):
         return None
-    u = task.scaling.project(np.stack([one.u for one in proven]))
-    slopes = np.stack([one.slope for one in proven])
-    lower = constant + np.asarray([one.constant for one in proven]) + np.sum(slopes * u, axis=1)
+    u = task.scaling.project(np.stack([program.u for program in proven]))
+    slopes = np.stack([program.slope for program in proven])
+    lower = (
+        constant + np.asarray([program.constant for program in proven]) + np.sum(slopes * u, axis=1)
+    )
     lower += task.scaling.least_change(slopes, u)
-    return task.found(u, lower, np.stack([one.multipliers for one in proven]), kind, tolerance)
+    return task.found(
+        u, lower, np.stack([program.multipliers for program in proven]), kind, tolerance
+    )
 
 
 def _applies(model: Model) -> bool:
@@ -90,11 +94,12 @@ def _applies(model: Model) -> bool:
     known = {parameter.id for parameter in (*model.parameters, *model.fixed)}
     flat = model.flat_copy()
     copies = [
-        flat.of(part) for part in (model.objective, *(one.expression for one in model.excesses))
+        flat.of(part)
+        for part in (model.objective, *(excess.expression for excess in model.excesses))
     ]
     # Some atoms (huber) hold parameters that copies do not reach.
-    whole = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
-    return whole and constraints is model.written
+    complete = not any(parameter.id in known for copy in copies for parameter in copy.parameters())
+    return complete and constraints is model.written
 
 
 class _Proven(NamedTuple):
@@ -119,11 +124,12 @@ class _Task:
         self, model: Model, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
     ) -> None:
         self.model, self.stream, self.ends, self.rng = model, stream, ends, rng
-        self.scaling = Scaling.of(model.domain)
+        self.scaling = Scaling.measured(model, model.written, stream, ends, rng)
+        self.unit = float(self.scaling.loss_unit)
         self.elements = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
-        self.steady = [one for one in model.excesses if not model.changing(one.expression)]
-        self.varying = [one for one in model.excesses if model.changing(one.expression)]
+        self.steady = [excess for excess in model.excesses if not model.changing(excess.expression)]
+        self.varying = [excess for excess in model.excesses if model.changing(excess.expression)]
         self.objective: Objective = StreamObjective(model, self.scaling, stream, ends)
         if model.objective.is_quadratic():
             self.objective = objective_of(model, self.scaling, stream, ends, rng, self._known())
@@ -134,16 +140,16 @@ class _Task:
         checked against it."""
         if self.model.curvature is None:
             return None
-        hessian = self.model.curvature * float(self.scaling.radius) ** 2
+        hessian = self.model.curvature * float(self.scaling.radius) ** 2 / self.unit
         return ("quadratic" if np.any(hessian) else "affine"), hessian
 
     def _steady_set(self) -> ConicSet:
         """The domain and all constraints that do not change with the round, stated once."""
         flat, domain = self.model.scaled_copy(), self.model.domain
         tracked = [
-            Excess(flat.of(one.expression), one.equality).constraint
-            for one in self.steady
-            if one.expression.variables()
+            Excess(flat.of(excess.expression), excess.equality).constraint
+            for excess in self.steady
+            if excess.expression.variables()
         ]
         inside = domain.to_cvxpy(cp.reshape(flat.decision, domain.shape, order="C"))
         return ConicSet.of([flat.variable], [*tracked, *flat.ties, *flat.links, *inside], tracked)
@@ -166,7 +172,8 @@ class _Task:
     @cached_property
     def parts(self) -> Rounds:
         """The rows that one round adds to a program."""
-        return Rounds(self.model, self.varying, not self.quadratic, self.data[0, 0])
+        unit = None if self.quadratic else self.unit
+        return Rounds(self.model, self.varying, unit, self.data[0, 0])
 
     def fits(self) -> bool:
         """Whether all rounds fit into one program, and CVXPY's statement of a round is affine in
@@ -221,18 +228,18 @@ class _Task:
     def multipliers(
         self, feasible: ConicSet, solution: Solution, dual_rows: list[list[Array]]
     ) -> Array:
-        """One per constraint that is played; those of several rounds are added, those of equalities
-        split by sign."""
+        """One per constraint that is played, for losses in units; those of several rounds are
+        added, those of equalities split by sign."""
         fixed, changing = iter(feasible.duals(solution)), iter(dual_rows)
         parts = []
-        for one in self.model.excesses:
-            if not one.expression.variables():
-                dual = np.zeros(one.expression.size)
-            elif self.model.changing(one.expression):
+        for excess in self.model.excesses:
+            if not excess.expression.variables():
+                dual = np.zeros(excess.expression.size)
+            elif self.model.changing(excess.expression):
                 dual = sum(np.sign(rows) * solution.z[np.abs(rows) - 1] for rows in next(changing))
             else:
                 dual = next(fixed)
-            parts += [np.maximum(dual, 0)] + ([np.maximum(-dual, 0)] if one.equality else [])
+            parts += [np.maximum(dual, 0)] + ([np.maximum(-dual, 0)] if excess.equality else [])
         return np.concatenate(parts)
 
     def mean_losses(self, u: Array) -> Array:
@@ -245,8 +252,10 @@ class _Task:
         constraints = ScaledConstraints(self.model, self.model.written, self.scaling)
         if constraints.takes_data:
             everyone = np.ones(self.elements, bool)
-            return worst_rounds(constraints, self.stream, self.ends, u, everyone)[0].max(axis=1)
-        return constraints.values(u)
+            values = worst_rounds(constraints, self.stream, self.ends, u, everyone)[0].max(axis=1)
+        else:
+            values = constraints.values(u)
+        return values * self.scaling.units
 
     def found(
         self, u: Array, lower: Array, multipliers: Array, kind: str, tolerance: float
@@ -271,13 +280,17 @@ class _Task:
             np.minimum(np.minimum(lower, value), value - loss_bought_by_violation),
             self.rounds,
         )
-        reach = max(1.0, self.model.constants.constraint_range or 1.0)
-        if not np.all(gap <= tolerance) or np.any(excess > SOLVED_FEASIBLE * reach):
+        if not np.all(gap <= tolerance) or np.any(excess > SOLVED_FEASIBLE * self.scaling.units):
             return None
-        total = multipliers * self.rounds[:, None]
-        name = f"clarabel, the model's own program, {kind}"
+        totals = self.unit * self.rounds
         return Found(
-            self.scaling.flat_decision(u), value * self.rounds, gap, excess.max(axis=1), total, name
+            self.scaling.flat_decision(u),
+            totals * value,
+            gap,
+            excess.max(axis=1),
+            totals[:, None] * multipliers,
+            f"clarabel, the model's own program, {kind}",
+            self.unit,
         )
 
 
@@ -296,12 +309,12 @@ class _OwnFeasibleSet:
         u, proofs = at.copy(), dict[int, _Proven]()
         for e in np.flatnonzero(mask).tolist():
             hessian = taylor.hessian(e)
-            found = self.task.minimised(
+            proven = self.task.minimised(
                 self.task.steady_set, taylor.slope[e] - hessian @ at[e], hessian, []
             )
-            if found is None:
+            if proven is None:
                 raise _NoSolution
-            u[e], proofs[e] = found.u, found
+            u[e], proofs[e] = proven.u, proven
         return u, np.zeros(len(at)), proofs
 
     def lower(

@@ -383,7 +383,11 @@ class Model(Statement, Problem):
         if not self._played.left_out and not self._implied:
             return self
         twin = copy.copy(self)
-        rows = [*self._played.stated, *self._implied]
+        rows = [
+            row
+            for row in (*self._played.stated, *self._implied)
+            if self.constraints.takes_data or not self.changing(row.expression)
+        ]
         twin.constraints = UserConstraints.of(self._constraints(rows))
         twin.programs = None
         return twin

@@ -33,19 +33,20 @@ class Rounds:
     Arguments:
         model: the model.
         excesses: the constraints that change with the round.
-        with_loss: whether the loss is part of it.
+        loss_unit: what the loss is divided by; None if it is not part of it.
         example: one round's data, flat.
     """
 
     def __init__(
-        self, model: Model, excesses: list[Excess], with_loss: bool, example: Array
+        self, model: Model, excesses: list[Excess], loss_unit: float | None, example: Array
     ) -> None:
         self._flat, self._model = model.scaled_copy(), model
-        self._levels = [cp.Variable()] if with_loss else []
+        self._levels = [] if loss_unit is None else [cp.Variable()]
         self._tracked = [
-            Excess(self._flat.of(one.expression), one.equality).constraint for one in excesses
+            Excess(self._flat.of(excess.expression), excess.equality).constraint
+            for excess in excesses
         ]
-        epigraph = [self._flat.of(model.objective) <= level for level in self._levels]
+        epigraph = [self._flat.of(model.objective) <= loss_unit * one for one in self._levels]
         objective = cp.Minimize(cp.sum(self._flat.variable) + sum(self._levels))
         self._program = cp.Problem(objective, [*self._tracked, *epigraph, *self._flat.links])
         base = self._form(example)
@@ -105,7 +106,7 @@ class Rounds:
         costs = np.zeros(shape[1])
         for level in self.form.columns[size:]:
             costs[shift[:, level]] = weights
-        whole = ConicForm(
+        form = ConicForm(
             sparse.vstack([above, below], format="csc"),
             np.concatenate([fixed.offsets, offsets.ravel()]),
             fixed.cones + self.form.cones * count,
@@ -118,8 +119,8 @@ class Rounds:
             [np.sign(where) * (np.abs(where) + height + t * rows) for t in range(count)]
             for where in self.form.dual_rows
         ]
-        return ConicSet(whole, costs), places
+        return ConicSet(form, costs), places
 
 
-def _numbers(one: ConicForm) -> Array:
-    return np.concatenate([np.asarray(one.matrix.toarray()).ravel(), one.offsets])
+def _numbers(form: ConicForm) -> Array:
+    return np.concatenate([np.asarray(form.matrix.toarray()).ravel(), form.offsets])

@@ -13,7 +13,7 @@ they are first needed, because they are slow to import.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -230,6 +230,28 @@ class Solver:
         return solver.solve()
 
 
+def _row_sizes(form: ConicForm) -> Array:
+    """The largest entry of each row, of all rows of a cone that is not linear, as powers of 2."""
+    largest = abs(form.matrix).max(axis=1).toarray().ravel()
+    start = 0
+    for cone in form.cones:
+        stop = start + _height(cone)
+        if type(cone).__name__ not in ("ZeroConeT", "NonnegativeConeT"):
+            largest[start:stop] = largest[start:stop].max()
+        start = stop
+    return np.exp2(np.round(np.log2(np.where(largest > 0, largest, 1.0))))
+
+
+def _height(cone: Any) -> int:
+    """The number of rows of one of Clarabel's cones."""
+    name = type(cone).__name__
+    if "PSD" in name:
+        return int(cone.dim * (cone.dim + 1) // 2)
+    if "GenPower" in name:
+        return len(cone.α) + int(cone.dim2)
+    return int(getattr(cone, "dim", 3))
+
+
 def upper_triangle(matrix: Array | None, columns: Array) -> Curvature:
     """The symmetric `matrix` over the variables at `columns`, which are ascending; zeros are left
     out."""
@@ -265,6 +287,8 @@ class ConicSet:
     form: ConicForm
     costs: Array | None = None
     _solver: Solver | None = field(default=None, repr=False)
+    _sizes: Array = field(default_factory=lambda: np.ones(0), repr=False)
+    """What rows are divided by for the solver, whose tolerances are absolute."""
 
     @classmethod
     def of(
@@ -307,10 +331,16 @@ class ConicSet:
         """The solutions of one attempt after another, for callers that can tell good ones from bad
         ones."""
         if self._solver is None:
-            self._solver = Solver(self.form.matrix, self.form.cones)
-        return self._solver.solutions(
-            upper_triangle(curvature, self.form.columns), self._slope(slope), self.form.offsets
+            self._sizes = _row_sizes(self.form)
+            scaled = self.form.matrix.multiply(1 / self._sizes[:, None]).tocsc()
+            self._solver = Solver(scaled, self.form.cones)
+        attempts = self._solver.solutions(
+            upper_triangle(curvature, self.form.columns),
+            self._slope(slope),
+            self.form.offsets / self._sizes,
         )
+        for solution in attempts:
+            yield replace(solution, z=solution.z / self._sizes)
 
     def value(self, solution: Solution, slope: Array, curvature: Array | None = None) -> float:
         """The objective at the solution."""

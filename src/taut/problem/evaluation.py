@@ -208,7 +208,7 @@ class Evaluation:
         Arrays are (direction or 1, second direction or 1, point, round, *shape).
         """
         trace = self._trace(x, z)
-        program = trace.program(len(directions))
+        program = trace.programs[len(directions)]
         if program is None:
             return None
         blank = np.zeros((1, *x.shape[2:]), x.dtype)
@@ -267,36 +267,28 @@ class _Trace:
         self, function: Callable[..., Any], static: Any, tree: Any, described: tuple[Any, ...]
     ) -> None:
         def value(x: Any, _v: Any, _w: Any, *leaves: Any) -> Any:
-            return function(static, *_split(tree, x, leaves))
+            parameters, z = jax.tree.unflatten(tree, leaves)
+            return function(static, parameters, x, z)
 
         x, *others = (jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in described)
         traced = jax.make_jaxpr(value)(x, x, x, *others)
         self.shape: tuple[int, ...] = tuple(traced.out_avals[0].shape)
         """The shape of the function's values."""
-        self._programs: list[NumPyProgram | None] = [None, None, None]
+        self.programs: list[NumPyProgram | None] = [None, None, None]
+        """In NumPy, if there are: values, with derivatives along v, with those along v and w.
+
+        Their arguments are x, v, w, the leaves of the parameters and of the data.
+        """
         if plain() or jax.default_backend() != "cpu":
             return
-        self._programs[0] = in_numpy(traced, LEAD)
+        self.programs[0] = in_numpy(traced, LEAD)
         names = {equation.primitive.name for equation in equations(traced)}
         smooth = "custom_vjp_call" not in names  # such calls have no forward derivative
-        if self._programs[0] is None or not smooth or traced.out_avals[0].dtype.kind != "f":
+        if self.programs[0] is None or not smooth or traced.out_avals[0].dtype.kind != "f":
             return
         twice = in_numpy(jax.make_jaxpr(_twice(traced))(x, x, x, *others), LEAD)
         if twice is not None:
-            self._programs[1:] = twice.first(2), twice.first(3)
-
-    def program(self, order: int) -> NumPyProgram | None:
-        """The program in NumPy that returns the values and derivatives up to `order`, along v, and
-        along v and w; None if there is none.
-
-        Its arguments are x, the directions v and w, the leaves of the parameters and of the data.
-        """
-        return self._programs[order]
-
-
-def _split(tree: Any, x: Any, leaves: Any) -> tuple[Any, Any, Any]:
-    parameters, z = jax.tree.unflatten(tree, leaves)
-    return parameters, x, z
+            self.programs[1:] = twice.first(2), twice.first(3)
 
 
 def _twice(traced: Any) -> Callable[..., Any]:

@@ -14,11 +14,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from .. import arguments
-from ..engine import default_float, register_dataclass
+from ..engine import default_float, register_dataclass, shape_and_type
 from ..jaxpr.maxima import place_of_largest
 from .constants import Constants
 from .constraints import Constraints, Linearisation, Parts
@@ -95,9 +94,7 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
     data = None if data is None else problem.arrange(data)
     # Shapes only: a gap that depended on this round's values would not hold for the others, and is
     # refused.
-    shapes = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(np.shape(a), arguments.as_array("data", a).dtype), data
-    )
+    shapes = jax.tree.map(lambda a: shape_and_type(arguments.as_array("data", a)), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     return _transformed(
         problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x))

@@ -18,8 +18,7 @@ from taut.judge.hindsight import hindsight, objective
 from taut.judge.hindsight.cuts import FIXED, Oracle
 from taut.judge.hindsight.lower_bound import Proof, lower_bounds
 from taut.judge.hindsight.program import Program
-from taut.judge.hindsight.scaled_functions import ScaledConstraints
-from taut.judge.hindsight.scaling import Scaling
+from taut.judge.hindsight.scaling import ScaledConstraints, Scaling
 from taut.judge.hindsight.structure import fixed_structure
 from taut.problem.conic import Solver
 from taut.problem.domains.support import _least_change_by_projection
@@ -210,7 +209,7 @@ def test_the_stream_is_read_once_and_nothing_is_compiled_again(toy):
         return c[start : start + length]
 
     best = hindsight(toy, chunk, horizon=1000, prefixes=[100, 1000])
-    assert sum(served) <= 1000 + 20  # one pass, and single rounds that were looked at before
+    assert sum(served) <= 1000 + 40  # one pass, and single rounds that were looked at before
     assert max(served) < 1000
     traced = len(programs_of(toy).values())
     again = hindsight(toy, 2 * c, prefixes=[7, 300, 1000])

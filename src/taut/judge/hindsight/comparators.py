@@ -46,6 +46,8 @@ class Moving:
     switches: Array
     """(seed, switch) The numbers of rounds before the decision changes."""
     solver: str
+    unit: float
+    """See `Hindsight.unit`."""
 
 
 def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Solve) -> Moving:
@@ -75,17 +77,22 @@ def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Sol
         parts.append(_first(found, len(chosen)))
     shape = (stream.seeds, length)
     which = which.reshape(-1)
-    loss, gap, violation = (
+    loss, slack, violation = (
         np.concatenate([getattr(part, name) for part in parts])[which].reshape(shape)
-        for name in ("loss", "gap", "violation")
+        for name in ("loss", "slack", "violation")
     )
     decision = np.concatenate([part.decision for part in parts])[which].reshape(
         *shape, *problem.domain.shape
     )
-    slack = np.sum(gap * np.maximum(1, np.abs(loss)), axis=1)
     switches = np.tile(np.arange(1, length), (stream.seeds, 1))
     return Moving(
-        decision, loss, slack, violation, switches, f"{len(first)} programs, {parts[0].solver}"
+        decision,
+        loss,
+        slack.sum(axis=1),
+        violation,
+        switches,
+        f"{len(first)} programs, {parts[0].solver}",
+        max(part.unit for part in parts),
     )
 
 
@@ -96,18 +103,19 @@ def best_with_breakpoints(
     may change)."""
     edges = [0, *breakpoints, length]
     found = [solve(_Part(stream, start, stop), (stop - start,)) for start, stop in pairwise(edges)]
-    loss, gap, violation = (
+    loss, slack, violation = (
         np.stack([getattr(one, name) for one in found], axis=1)
-        for name in ("loss", "gap", "violation")
+        for name in ("loss", "slack", "violation")
     )
     decision = np.stack([one.decision for one in found], axis=1)
     return Moving(
         decision.reshape(stream.seeds, len(found), *problem.domain.shape),
         loss,
-        np.sum(gap * np.maximum(1, np.abs(loss)), axis=1),
+        slack.sum(axis=1),
         violation,
         np.tile(np.asarray(breakpoints, int), (stream.seeds, 1)),
         f"{len(found)} segments, {found[0].solver}",
+        max(one.unit for one in found),
     )
 
 
@@ -150,7 +158,9 @@ def best_with_switches(
     )
     name = f"{switches} switches at the edges of {len(edges) - 1} cells, {tables[0].solver}"
     decision = picked("decision").reshape(stream.seeds, switches + 1, *problem.domain.shape)
-    return Moving(decision, picked("loss"), np.maximum(slack, 0), picked("violation"), chosen, name)
+    unit = max(table.unit for table in tables)
+    loss, violation = picked("loss"), picked("violation")
+    return Moving(decision, loss, np.maximum(slack, 0), violation, chosen, name, unit)
 
 
 @dataclass(frozen=True)
@@ -188,6 +198,7 @@ class _Table:
     slack: Array
     violation: Array
     solver: str
+    unit: float
 
 
 def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: Solve) -> _Table:
@@ -198,6 +209,7 @@ def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: 
         np.zeros((count, count)),
         np.zeros((count, count)),
         "",
+        0.0,
     )
     for i in range(count - 1):
         part = _Part(stream, int(edges[i]), int(edges[-1]), seed)
@@ -222,7 +234,7 @@ def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: 
             raise last
         span = slice(i + 1, i + 1 + len(ends))
         table.decision[i, span], table.loss[i, span] = found.decision, found.loss
-        table.slack[i, span] = found.gap * np.maximum(1, np.abs(found.loss))
+        table.slack[i, span], table.unit = found.slack, max(table.unit, found.unit)
         table.violation[i, span], table.solver = found.violation, found.solver
     return table
 
@@ -276,4 +288,5 @@ def _first(found: Found, count: int) -> Found:
         found.violation[:count],
         None,
         found.solver,
+        found.unit,
     )

@@ -12,8 +12,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.streams import Stream
-from .scaled_functions import ScaledConstraints
-from .scaling import as_double
+from .scaling import ScaledConstraints, as_double
 from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
 __all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]

@@ -15,7 +15,6 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .blocks import bad_round
 from .convexity import refuse_concave_loss, refuse_loss_below_tangent
 from .cuts import Oracle
 from .cutting_planes import cutting_planes
@@ -23,11 +22,10 @@ from .feasible_set import Region
 from .newton import State, newton
 from .objective import Objective, StreamObjective, objective_of
 from .result import Found, relative_gap
-from .scaled_functions import ScaledConstraints
-from .scaling import Scaling, sample_points
-from .stream_sums import Taylor
+from .scaling import ScaledConstraints, Scaling, sample_points
+from .stream_sums import Taylor, bad_round
 from .structure import fixed_structure, probe_varying, simplified
-from .tolerances import ALLOWED_EXCESS, START, STOP
+from .tolerances import ALLOWED_EXCESS, FEASIBLE, START, STOP
 
 __all__ = ["solve"]
 
@@ -43,8 +41,9 @@ def solve(
     rng: np.random.Generator,
 ) -> Found:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
-    scaling = Scaling.of(problem.domain)
-    constraints = ScaledConstraints(problem, simplified(problem.constraints), scaling)
+    own = simplified(problem.constraints)
+    scaling = Scaling.measured(problem, own, stream, ends, rng)
+    constraints = ScaledConstraints(problem, own, scaling)
     if constraints.takes_data:
         structure = probe_varying(constraints, stream, ends, rng)
     else:
@@ -115,7 +114,7 @@ def _refuse_values(objective: Objective, taylor: Taylor) -> None:
 def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
     """Evaluate the losses far from the solution, where the proof relies on them lying above their
     tangent."""
-    everyone, radius = np.ones(len(state.u), bool), float(objective.scaling.radius)
+    everyone, scaling = np.ones(len(state.u), bool), objective.scaling
     evaluate = (
         objective.value_slope if objective.kind == "kinked" else objective.value_slope_curvature
     )
@@ -123,10 +122,10 @@ def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
     for witness in witnesses:
         there = evaluate(np.tile(witness, (len(state.u), 1)), everyone)
         refuse_loss_below_tangent(
-            state.taylor.value, state.taylor.slope, state.u, witness, there.value, rounds
+            state.taylor.value, state.taylor.slope, state.u, witness, there.value, rounds, scaling
         )
         for e in np.flatnonzero(np.isfinite(there.curvature).all(axis=(1, 2))):
-            refuse_concave_loss(there.curvature[e], state.taylor.slope[e], radius, rounds[e])
+            refuse_concave_loss(there.curvature[e], state.taylor.slope[e], scaling, rounds[e])
 
 
 def _found(objective: Objective, region: Region, state: State, tolerance: float) -> Found:
@@ -140,24 +139,30 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
         ]
     )
     excess = region.excess(state.u)
-    worst = excess.max(axis=1)
-    relative_excess = (excess / region.structure.allowed).max(axis=1)
+    worst = (excess * region.units).max(axis=1)
     # A constraint that is violated by rounding may have bought a loss below the optimum.
     loss_bought_by_violation = np.sum(multipliers * np.maximum(excess, 0), axis=1)
     gap = np.maximum(state.gap, relative_gap(value, value - loss_bought_by_violation, rounds))
-    proven = (gap <= tolerance) & (relative_excess <= ALLOWED_EXCESS)
+    proven = (gap <= tolerance) & (excess.max(axis=1) <= ALLOWED_EXCESS * FEASIBLE)
     if not proven.all():
         e = int(np.argmin(proven))
         region.refuse_no_interior(e)
         raise RuntimeError(
             f"not certified: after {state.steps + state.planes} steps the best decision for "
             f"{int(rounds[e])} rounds has a certified relative gap of {gap[e]:.2g} and max_i g_i "
-            f"= {worst[e]:.2g}; expected at most {tolerance:.2g} and about 1e-9. A feasible set "
+            f"= {worst[e]:.2g}; expected at most {tolerance:.2g} and about "
+            f"{FEASIBLE * region.units.max():.2g}. A feasible set "
             "without interior can be the reason, because its multipliers need not exist"
         )
-    decision = objective.scaling.flat_decision(state.u)
+    unit = float(objective.scaling.loss_unit)
     return Found(
-        decision, value * rounds, gap, worst, multipliers * rounds[:, None], _name(objective, state)
+        objective.scaling.flat_decision(state.u),
+        unit * value * rounds,
+        gap,
+        worst,
+        unit * multipliers / region.units * rounds[:, None],
+        _name(objective, state),
+        unit,
     )
 
 

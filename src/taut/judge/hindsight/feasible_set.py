@@ -29,6 +29,7 @@ from .stream_sums import Taylor, worst_rounds
 from .structure import Structure
 from .tolerances import (
     CURVATURE_STEPS,
+    FEASIBLE,
     LARGEST_CURVATURE,
     NEAR,
     NO_INTERIOR,
@@ -71,6 +72,7 @@ class Region:
         self.oracle, self.scaling, self.structure = oracle, oracle.scaling, structure
         self.stream, self.ends = stream, ends
         self.varying = oracle.constraints.takes_data
+        self.units = np.broadcast_to(np.asarray(self.scaling.units), (structure.count,))
         self.rounds = np.tile(np.asarray(ends), stream.seeds)
         self.seeds = np.repeat(np.arange(stream.seeds), len(ends))
         self._lay_out()
@@ -83,10 +85,10 @@ class Region:
     def _lay_out(self) -> None:
         structure, size = self.structure, self.scaling.size
         lengths = np.linalg.norm(structure.slopes, axis=1)
-        flat = (lengths == 0) & (structure.offsets > structure.allowed[structure.affine])
+        flat = (lengths == 0) & (structure.offsets > FEASIBLE)
         if flat.any():
-            least = float(structure.offsets[flat].max())
-            self._refuse(0, np.zeros(size), least, least)
+            least = float((structure.offsets * self.units[structure.affine])[flat].max())
+            self._refuse(0, LeastViolation(np.zeros(size), least, least))
         self.row_of = np.flatnonzero(lengths > 0)
         self.lengths = lengths[self.row_of]
         rows = structure.slopes[self.row_of] / self.lengths[:, None]
@@ -95,7 +97,7 @@ class Region:
             axis=(1, 2), initial=0
         )
         refuse_concave_constraints(
-            structure.quadratic, structure.hessians, self.sizes, float(self.scaling.radius)
+            structure.quadratic, structure.hessians, self.sizes, self.scaling
         )
         quadratics = [
             Quadratic(hessian / s, linear / s, float(constant / s))
@@ -185,7 +187,7 @@ class Region:
                     self.group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]
                 ]
                 cursor += len(keys[e])
-                excess[e] = max(worst[e], 0) * self.structure.allowed.max()
+                excess[e] = max(worst[e], 0) * FEASIBLE
                 idle[e] = 0 if any(fresh) else idle[e] + 1
                 settled.discard(e)
                 if worst[e] <= 1:
@@ -262,18 +264,12 @@ class Region:
         self, elements: list[int], u: Array, unproven: Array
     ) -> tuple[dict[int, list[Key]], dict[int, float]]:
         """For each element: the constraints whose tangents should be added; the largest value in
-        units of `allowed`."""
+        units of FEASIBLE."""
         keys: dict[int, list[Key]] = {e: [] for e in elements}
-        straight = (
-            self.structure.predicted(u[elements])[0] / self.structure.allowed[self.structure.affine]
-        )
+        straight = self.structure.predicted(u[elements])[0] / FEASIBLE
         worst = dict(zip(elements, straight.max(axis=1, initial=-np.inf).tolist(), strict=True))
         if not self.curved.size:
             return keys, worst
-        allowed, near = (
-            self.structure.allowed[self.curved],
-            -NEAR * self.structure.reach[self.curved],
-        )
         if self.varying:
             mask = np.zeros(len(self.rounds), bool)
             mask[elements] = True
@@ -287,11 +283,9 @@ class Region:
                     "constraints: got a value that is not a number inside the domain; expected "
                     "numbers"
                 )
-            worst[e] = max(worst[e], float((values / allowed).max()))
-            hits = np.argwhere(values > (near if unproven[i] else allowed))
-            picked = sorted(
-                ((float(values[b, c] / allowed[c]), b, c) for b, c in hits), reverse=True
-            )
+            worst[e] = max(worst[e], float(values.max()) / FEASIBLE)
+            hits = np.argwhere(values > (-NEAR if unproven[i] else FEASIBLE))
+            picked = sorted(((float(values[b, c]), b, c) for b, c in hits), reverse=True)
             keys[e] = [
                 (int(self.curved[c]), int(when[e][b, c]) if self.varying else FIXED)
                 for _, b, c in picked[:TANGENTS_AT_ONCE]
@@ -300,7 +294,7 @@ class Region:
 
     def tighten(self, elements: list[int], u: Array) -> list[float]:
         """Add the tangents that the elements' points violate; returns their largest values in units
-        of `allowed`."""
+        of FEASIBLE."""
         keys, worst = self._violated(elements, u, np.zeros(len(elements), bool))
         for e in elements:
             points = np.repeat(u[e][None], len(keys[e]), axis=0)
@@ -340,6 +334,16 @@ class Region:
             axis=1
         )
 
+    def worst(self, e: int, u: Array) -> tuple[Array, Array]:
+        """The constraints of one element at `u` and their rounds, (block, constraint)."""
+        if not self.varying:
+            values = self.oracle.values(u[None])
+            return values, np.full(values.shape, FIXED)
+        mask = np.arange(len(self.rounds)) == e
+        points = np.tile(u, (len(self.rounds), 1))
+        values, rounds = worst_rounds(self.oracle.constraints, self.stream, self.ends, points, mask)
+        return values[e], rounds[e]
+
     def mistaken(self, u: Array) -> Array:
         """Constraints whose values at the elements' points are not those of the affine or quadratic
         function assumed."""
@@ -350,13 +354,11 @@ class Region:
         for which, predicted in zip(
             (structure.affine, structure.quadratic), structure.predicted(u), strict=True
         ):
-            wrong[which] = np.any(
-                np.abs(values[:, which] - predicted) > structure.allowed[which], axis=0
-            )
+            wrong[which] = np.any(np.abs(values[:, which] - predicted) > FEASIBLE, axis=0)
         return np.flatnonzero(wrong)
 
     def multipliers(self, proof: Proof) -> Array:
-        """One multiplier per constraint; those of several rounds are added."""
+        """One multiplier per constraint, in its unit; those of several rounds are added."""
         out = np.zeros(self.structure.count)
         out[self.structure.affine[self.row_of]] = proof.rows
         for (i, _), weight in proof.weights.items():
@@ -366,33 +368,46 @@ class Region:
     def _explain(self, e: int) -> NoReturn:
         """Raise: no decision is feasible, if that can be proven; otherwise that it could not be
         decided."""
-        found = least_violation(self, e)
-        if found.bound > 0:
-            self._refuse(e, found.u, found.violation, found.bound)
-        self.refuse_no_interior(e, found)
+        least = least_violation(self, e, np.ones(self.structure.count))
+        if least.bound > 0:
+            self._refuse(e, self._in_the_users_units(e, least))
+        self.refuse_no_interior(e, least)
         raise RuntimeError(
             "not certified: the solver found none of the domain's decisions feasible, but that "
-            f"could not be proven (max_i g_i >= {found.bound:.3g}); expected constraints that "
-            "some decision satisfies with slack"
+            f"could not be proven (max_i g_i >= {least.bound * self.units.max():.3g}); expected "
+            "constraints that some decision satisfies with slack"
         )
 
-    def refuse_no_interior(self, e: int, found: LeastViolation | None = None) -> None:
+    def _in_the_users_units(self, e: int, least: LeastViolation) -> LeastViolation:
+        """The least violation without units, given the one in units, whose bound is positive."""
+        largest, smallest = self.units.max(), self.units.min()
+        if largest > smallest:
+            plain = least_violation(self, e, largest / self.units)
+            if plain.bound <= 0:  # units that differ too much for the solver
+                violation = float((self.worst(e, least.u)[0] * self.units).max())
+                return LeastViolation(least.u, violation, least.bound * smallest)
+            least = plain
+        return LeastViolation(least.u, least.violation * largest, least.bound * largest)
+
+    def refuse_no_interior(self, e: int, least: LeastViolation | None = None) -> None:
         """Raise if no decision satisfies the constraints with slack, so that multipliers need not
         exist."""
-        found = found or least_violation(self, e)
-        tolerance = NO_INTERIOR * float(self.structure.reach.max())
-        if not (found.bound > -tolerance and found.violation <= tolerance):
+        least = least or least_violation(self, e, np.ones(self.structure.count))
+        if not (least.bound > -NO_INTERIOR and least.violation <= NO_INTERIOR):
             return
-        shown = np.array2string(self.scaling.flat_decision(found.u), precision=6, threshold=8)
+        shown = np.array2string(self.scaling.flat_decision(least.u), precision=6, threshold=8)
+        unit = float(self.units.max())
         raise ValueError(
-            f"constraints: got a feasible set without interior: max_i g_i(x) >= {found.bound:.2g} "
-            f"for all x of the domain, and max_i g_i = {found.violation:.2g} at x = {shown}. "
+            "constraints: got a feasible set without interior: max_i g_i(x) >= "
+            f"{min(least.bound, 0.0) * unit:.2g} for all x of the domain, and max_i g_i <= "
+            f"{least.violation * unit:.2g} at x = {shown}. "
             "Expected constraints that some decision satisfies with slack, because otherwise no "
             "multipliers need exist that prove a decision optimal. Relax them, as in g(x) <= "
-            "1e-6, or write a set that is a single point or a plane as affine equalities (g, -g)"
+            f"{1e-6 * unit:.2g}, or write a set that is a single point or a plane as affine "
+            "equalities (g, -g)"
         )
 
-    def _refuse(self, e: int, u: Array, violation: float, bound: float) -> NoReturn:
-        decision = self.scaling.flat_decision(u).reshape(self.scaling.domain.shape)
+    def _refuse(self, e: int, least: LeastViolation) -> NoReturn:
+        decision = self.scaling.flat_decision(least.u).reshape(self.scaling.domain.shape)
         which = (int(self.rounds[e]), int(self.seeds[e])) if self.varying else (None, None)
-        raise NoFeasibleDecision(decision, violation, bound, *which)
+        raise NoFeasibleDecision(decision, least.violation, least.bound, *which)

@@ -57,6 +57,8 @@ DOUBLINGS = 60
 """The largest number of times that a step is halved before it is taken."""
 GROWTH, ENOUGH = 4.0, 0.5
 """The penalty grows by this factor if a pass leaves more than this share of the violation."""
+LARGEST_PENALTY = 1e15
+"""A larger penalty would be infinite in the end, and is of no use with 64 bits."""
 ROUNDING = 1e-14
 """A comparison of two values of the objective allows for so much rounding, relatively."""
 SHRINKING = 0.9
@@ -137,8 +139,10 @@ def solve_by_first_order(
         progress: show the gap while it falls.
         most: updates of the multipliers, at most.
     """
-    scaling, constraints = Scaling.of(problem.domain), simplified(problem.constraints)
+    constraints = simplified(problem.constraints)
     check_feasible(problem)
+    scaling = Scaling.measured(problem, constraints, stream, ends, rng)
+    unit = float(scaling.loss_unit)
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     everyone = stream.block(0, ends[-1])
     found, passes = [], 0
@@ -153,6 +157,7 @@ def solve_by_first_order(
                     programs_of(problem), problem.loss, constraints, scaling, data, end
                 )
                 best, took = _minimise(element, u, tolerance, deadline, show, most)
+                worst = float((element.excess(best.u) * scaling.units).max())
                 if best.gap > tolerance and time_limit is None:
                     raise RuntimeError(
                         f"not certified: after {took * STEPS} steps the best decision for {end} "
@@ -164,23 +169,24 @@ def solve_by_first_order(
                     raise RuntimeError(
                         f"time_limit: got {time_limit:g} seconds, in which no feasible decision "
                         f"for {end} rounds was found (the largest constraint value is "
-                        f"{best.worst:.2g}); expected a longer time"
+                        f"{worst:.2g}); expected a longer time"
                     )
                 _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
                 u, passes = best.u, max(passes, took)
                 found.append(
                     (
                         scaling.flat_decision(u),
-                        end * best.value,
+                        unit * end * best.value,
                         best.gap,
-                        best.worst,
-                        end * _by_constraint(best.multipliers),
+                        worst,
+                        unit * end * _by_constraint(best.multipliers) / scaling.units,
                     )
                 )
-    decision, loss, gap, worst, multipliers = (
+    decision, loss, gap, violation, multipliers = (
         np.asarray(column) for column in zip(*found, strict=True)
     )
-    return Found(decision, loss, gap, worst, multipliers, f"first-order ({passes * STEPS} steps)")
+    name = f"first-order ({passes * STEPS} steps)"
+    return Found(decision, loss, gap, violation, multipliers, name, unit)
 
 
 def by_first_order_first(
@@ -204,7 +210,7 @@ def by_first_order_first(
         programs_of(problem).call(_along_line, scaling, sampled, points, static=(problem.loss,))
     )
     bent = np.abs(values @ np.array([-1.0, 3.0, -3.0, 1.0]))
-    if np.all(bent <= CUBIC * (1 + np.abs(values).max(axis=1))):
+    if np.all(bent <= CUBIC * np.abs(values).max(axis=1)):
         return None
     try:
         return solve_by_first_order(problem, stream, ends, tolerance, rng, most=FEW_PASSES)
@@ -259,7 +265,7 @@ def _minimise(
         if gap <= tolerance or count == most or time.monotonic() > deadline:
             return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
-        penalty *= GROWTH if over > ENOUGH * left else 1.0
+        penalty = min(penalty * (GROWTH if over > ENOUGH * left else 1.0), LARGEST_PENALTY)
         left = min(left, over) if over > 0 else left
         u, curvature = element.steps(u, multipliers, penalty, curvature)
         count += 1
@@ -323,7 +329,7 @@ def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
         there, _, values, _ = element.evaluate(witness, weights)
         at, tangent, known = u[None], slope[None], np.asarray([value])
         refuse_loss_below_tangent(
-            known, tangent, at, witness, np.asarray([there]), [element.rounds]
+            known, tangent, at, witness, np.asarray([there]), [element.rounds], element.scaling
         )
         model, reached = (
             held + float((whole - slope) @ (witness - u)),
@@ -438,7 +444,8 @@ def _mean(
 ) -> Callable[[jax.Array], jax.Array]:
     def mean(u: jax.Array) -> jax.Array:
         x = scaling.decision(u)
-        return jnp.mean(jax.vmap(lambda z: jnp.asarray(loss(x, z), u.dtype))(data))
+        losses = jax.vmap(lambda z: jnp.asarray(loss(x, z), u.dtype))(data)
+        return jnp.mean(losses / scaling.loss_unit)
 
     return mean
 
@@ -446,16 +453,18 @@ def _mean(
 def _linearised(
     constraints: Constraints, scaling: Scaling, data: Any, u: jax.Array
 ) -> tuple[jax.Array, Callable[[jax.Array], jax.Array]]:
-    """Return all constraint values, one row per round if they change, and the function weights ->
-    gradient."""
-    x = scaling.decision(u)
+    """Return all constraint values in units, one row per round if they change, and the function
+    weights -> gradient."""
+    x, units = scaling.decision(u), scaling.units
     if not constraints.takes_data:
         values, pull, _ = constraints.linearise(x, None)
-        return values, lambda weights: scaling.radius * jnp.ravel(pull(weights))
-    values = jax.vmap(lambda z: constraints.values(x, z))(data)
+        return values / units, lambda weights: scaling.radius * jnp.ravel(pull(weights / units))
+    values = jax.vmap(lambda z: constraints.values(x, z) / units)(data)
 
     def pulled(weights: jax.Array) -> jax.Array:
-        parts = jax.vmap(lambda z, w: constraints.linearise(x, z).pullback(w))(data, weights)
+        parts = jax.vmap(lambda z, w: constraints.linearise(x, z).pullback(w / units))(
+            data, weights
+        )
         return scaling.radius * jnp.ravel(jnp.sum(parts, axis=0))
 
     return values, pulled

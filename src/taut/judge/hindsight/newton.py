@@ -115,9 +115,7 @@ def _measured(objective: Objective, feasible: FeasibleSet, state: State, element
 def _refuse_concave(objective: Objective, taylor: Taylor, moving: Array) -> None:
     for e in [0] if len(taylor.curvature) == 1 else np.flatnonzero(moving):
         rounds = int(objective.rounds[e])
-        refuse_concave_loss(
-            taylor.curvature[e], taylor.slope[e], float(objective.scaling.radius), rounds
-        )
+        refuse_concave_loss(taylor.curvature[e], taylor.slope[e], objective.scaling, rounds)
 
 
 class LineSearch(NamedTuple):

@@ -15,8 +15,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .scaled_functions import ScaledLoss
-from .scaling import Scaling, as_double, sample_points
+from .scaling import ScaledLoss, Scaling, as_double, sample_points
 from .stream_sums import Taylor, mean_losses, quadratic_sums
 from .structure import loss_kind
 from .tolerances import MISFIT

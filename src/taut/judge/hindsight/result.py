@@ -16,8 +16,8 @@ __all__ = ["Found", "Hindsight", "relative_gap"]
 
 
 def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
-    """(value - lower) / max(1 / rounds, |value|) for mean losses; for totals that is (loss - bound)
-    / max(1, |loss|)."""
+    """(value - lower) / max(1 / rounds, |value|) for mean losses in units; for totals that is (loss
+    - bound) / max(unit, |loss|)."""
     return (value - lower) / np.maximum(1 / np.asarray(rounds, float), np.abs(value))
 
 
@@ -31,6 +31,13 @@ class Found:
     violation: Array
     multipliers: Array | None
     solver: str
+    unit: float
+    """See `Hindsight.unit`."""
+
+    @property
+    def slack(self) -> Array:
+        """How far each loss can be above the smallest one."""
+        return self.gap * np.maximum(self.unit, np.abs(self.loss))
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Hindsight:
     loss: Array
     """Total loss of the decision; this is what `taut.metrics.regret(run, best)` subtracts."""
     gap: Array
-    """Certified relative optimality gap: (loss - lower bound) / max(1, |loss|)."""
+    """Certified relative optimality gap: (loss - lower bound) / max(unit, |loss|)."""
     violation: Array
     """The largest constraint value at the decision (over all rounds, if constraints change)."""
     multipliers: Array | None
@@ -63,9 +70,17 @@ class Hindsight:
     "fixed"."""
     switches: Array | None = None
     """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""
+    unit: float = 1.0
+    """How much one round's loss usually changes over a radius of the domain; a smaller total loss
+    is as good as 0."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """The problem whose loss this is. Copies in other processes do not have it, since its functions
     may not be picklable."""
+
+    @property
+    def slack(self) -> Array:
+        """How far the loss can be above the smallest one."""
+        return np.asarray(self.gap) * np.maximum(self.unit, np.abs(self.loss))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out of copies and pickles."""

@@ -1,22 +1,40 @@
-"""The coordinates in which everything is solved: flat vectors u with x = centre + radius * u, so
-that |u| <= 1."""
+"""The coordinates and units in which everything is solved.
+
+Flat vectors u with x = centre + radius * u have |u| <= 1. Losses and constraints are divided by
+units, powers of 2, in which their gradients with respect to u have lengths of about 1. Tolerances
+then mean the same whatever the user multiplies domain, losses or constraints with.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array, register_dataclass
+from ...problem.constraints import Constraints
 from ...problem.domains import Domain
 from ...problem.domains.support import centre_of, least_change, project_rows
-from ...problem.sampling import sample_decisions
+from ...problem.evaluation import Sums, constraint_evaluation, loss_evaluation
+from ...problem.problem import Problem
+from ...problem.sampling import sample_decisions, sample_rounds
+from ...problem.streams import Stream
 
-__all__ = ["Scaling", "as_double", "sample_points"]
+if TYPE_CHECKING:
+    from .stream_sums import Block
+
+__all__ = ["ScaledConstraints", "ScaledLoss", "Scaling", "as_double", "sample_points"]
+
+POINTS, ROUNDS = 13, 12
+"""Decisions and rounds at which units are measured,"""
+FEW = 200
+"""fewer if decisions have more numbers."""
+NUMBERS = 2**22
+"""Values of constraints that are computed at a time, at most."""
 
 
 @register_dataclass
@@ -28,18 +46,47 @@ class Scaling:
     domain: Domain
     centre: jax.Array
     radius: jax.Array
+    loss_unit: Any = field(default_factory=lambda: np.ones(()))
+    units: Any = field(default_factory=lambda: np.ones(1))
+    """(constraint,) The constraints' units, or one for all."""
 
     @classmethod
     def of(cls, domain: Domain) -> Scaling:
-        """The coordinates around the domain's centre."""
+        """The coordinates around the domain's centre, with units of 1."""
         centre: Any = centre_of(domain).astype(float).ravel()
         radius: Any = np.asarray(domain.radius, float)
         return cls(domain, centre, radius)
+
+    @classmethod
+    def measured(
+        cls,
+        problem: Problem,
+        constraints: Constraints,
+        stream: Stream,
+        ends: tuple[int, ...],
+        rng: np.random.Generator,
+    ) -> Scaling:
+        """The coordinates of the problem's domain, with the units of its loss and of
+        `constraints`."""
+        plain = cls.of(problem.domain)
+        points = sample_points(plain, rng, POINTS if plain.size <= FEW else 3)
+        data = jax.tree.map(
+            as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
+        )
+        return replace(
+            plain,
+            loss_unit=np.asarray(ScaledLoss(problem, plain).unit(points, data)),
+            units=ScaledConstraints(problem, constraints, plain).measure(points, data),
+        )
 
     @property
     def size(self) -> int:
         """The number of entries of a decision."""
         return math.prod(self.domain.shape)
+
+    def unit_of(self, constraint: int) -> float:
+        """The unit of one constraint."""
+        return float(self.units[constraint if len(self.units) > 1 else 0])
 
     def decision(self, u: Any) -> jax.Array:
         """The decision at the vector `u`."""
@@ -69,6 +116,137 @@ class Scaling:
         return least_change(self.domain, slope / float(self.radius), self.flat_decision(u))
 
 
+class ScaledLoss:
+    """The loss of a problem. Data have the axis `round` first."""
+
+    def __init__(self, problem: Problem, scaling: Scaling) -> None:
+        self.scaling = scaling
+        self._evaluation = loss_evaluation(problem)
+        self._radius, self._unit = float(scaling.radius), float(scaling.loss_unit)
+
+    def lines(self, points: Array, data: Any) -> tuple[Array, Array]:
+        """Return values (point, round) and gradients (point, round, entry)."""
+        values, slopes = self._evaluation.slopes(self.scaling.decisions(points), _one(data))
+        return values / self._unit, self._radius / self._unit * slopes
+
+    def unit(self, points: Array, data: Any) -> float:
+        """Return the usual length of a round's gradient; if all are zero, the usual size of a
+        loss."""
+        values, slopes = self.lines(points, data)
+        for sizes in (np.linalg.norm(slopes, axis=-1), np.abs(values)):
+            usable = sizes[np.isfinite(sizes) & (sizes > 0)]
+            if usable.size:
+                return float(_powers_of_2(np.median(usable)))
+        return 1.0
+
+    def products(self, point: Array, data: Any, directions: Array) -> Array:
+        """Return the Hessians at one point times directions, (round, direction, entry)."""
+        at = self.scaling.decisions(point[None])
+        found = self._evaluation.products(at, _one(data), directions)[:, 0]
+        return self._radius**2 / self._unit * found.transpose(1, 0, 2)
+
+    def sums(
+        self,
+        u: Array,
+        block: Block,
+        second: bool = False,
+        probe: Array | None = None,
+        second_order: float | None = None,
+    ) -> Sums:
+        """Return sums over the rounds of a block at the point of each seed; see `Evaluation.sums`.
+
+        Arguments:
+            u: (seed, entry).
+            block: the rounds.
+            second: whether Hessians are summed.
+            probe: a direction in which the losses are compared with their polynomials of second
+                order.
+            second_order: what the second derivative contributes to these, if it is known.
+        """
+        value, slope, hessian, misfit = self._evaluation.repeated(block.blocks).sums(
+            self.scaling.decisions(u),
+            block.data,
+            block.stop - block.start,
+            second,
+            None if probe is None else self._radius * probe,
+            None if second_order is None else self._unit * second_order,
+        )
+        first, second_ = self._radius / self._unit, self._radius**2 / self._unit
+        return Sums(value / self._unit, first * slope, second_ * hessian, misfit)
+
+
+class ScaledConstraints:
+    """Constraints made of a problem's functions."""
+
+    def __init__(self, problem: Problem, constraints: Constraints, scaling: Scaling) -> None:
+        self.scaling, self.takes_data = scaling, constraints.takes_data
+        self._evaluation = constraint_evaluation(problem, constraints)
+        self._radius, self._units = float(scaling.radius), np.asarray(scaling.units)
+
+    def count(self) -> int:
+        """Return the number of constraints, which do not change."""
+        return self._evaluation.count(self.scaling.decisions(np.zeros((1, self.scaling.size))))
+
+    def values(self, u: Array) -> Array:
+        """Return the values of constraints that do not change, (point, constraint)."""
+        return self._evaluation.values(self.scaling.decisions(u))[:, 0] / self._units
+
+    def lines(self, u: Array, z: Any) -> tuple[Array, Array]:
+        """Return values (point, constraint) and gradients (point, constraint, entry) with the data
+        `z` of one round, or None."""
+        data = jax.tree.map(lambda a: a[None, None], z)
+        values, slopes = self._evaluation.slopes(self.scaling.decisions(u), data)
+        return values[:, 0] / self._units, self._radius * slopes[:, 0] / self._units[:, None]
+
+    def measure(self, points: Array, data: Any) -> Array:
+        """Return each constraint's unit: the length of its gradient near its boundary.
+
+        That is the gradient at the sampled point whose value is nearest to 0, among those whose
+        gradient is not 0. Of several rounds the longest one counts. Constraints without such a
+        point have their largest value as unit.
+        """
+        rounds = [jax.tree.map(lambda a, i=i: a[i], data) for i in range(ROUNDS)]
+        lengths, largest = np.zeros(1), np.zeros(1)
+        for z in rounds if self.takes_data else [None]:
+            values, slopes = self.lines(points, z)
+            steep = np.linalg.norm(slopes, axis=2)
+            usable = np.isfinite(values) & np.isfinite(steep)
+            sizes = np.where(usable, np.abs(values), 0)
+            nearest = np.argmin(np.where(usable & (steep > 0), sizes, np.inf), axis=0)[None]
+            near = np.take_along_axis(np.where(usable, steep, 0), nearest, axis=0)[0]
+            lengths = np.maximum(lengths, near)
+            largest = np.maximum(largest, sizes.max(axis=0))
+        return _powers_of_2(np.where(lengths > 0, lengths, largest))
+
+    def expansions(self, u: Array, which: Array, data: Any = None) -> tuple[Array, Array, Array]:
+        """Return value, gradient and Hessian of one constraint per point: of `which[i]` at `u[i]`,
+        with row i of the data."""
+        rows = jax.tree.map(lambda a: a[:, None], data)
+        value, slope, hessian = self._evaluation.rows(
+            self.scaling.decisions(u), rows, which, second=True
+        )
+        units = self._units if len(self._units) == 1 else self._units[which]
+        first, second = self._radius / units, self._radius**2 / units
+        return value / units, first[:, None] * slope, second[:, None, None] * hessian
+
+    def worst(self, u: Array, block: Block) -> tuple[Array, Array]:
+        """Return for each seed and constraint the largest value over a block's rounds, and where it
+        is."""
+        x, rounds = self.scaling.decisions(u), len(jax.tree.leaves(block.data)[0][0])
+        width = rounds
+        while width > 1 and len(x) * width * self._evaluation.count(x, block.data) > NUMBERS:
+            width //= 2  # the length of a block is a power of 2, and so are its parts
+        evaluation = self._evaluation.repeated(block.blocks * rounds // width)
+        highest, where = [], []
+        for start in range(0, rounds, width):
+            part = jax.tree.map(lambda a, start=start: a[:, start : start + width], block.data)
+            values = evaluation.values(x, part) / self._units
+            highest.append(np.max(values, axis=1))
+            where.append(start + np.argmax(values, axis=1))
+        best = np.argmax(highest, axis=0)[None]
+        return tuple(np.take_along_axis(np.stack(a), best, axis=0)[0] for a in (highest, where))
+
+
 def sample_points(scaling: Scaling, rng: np.random.Generator, count: int) -> Array:
     """Sampled decisions of the domain as vectors u, the centre first."""
     flat = sample_decisions(scaling.domain, rng, count).reshape(count, -1)
@@ -81,3 +259,14 @@ def as_double(a: Any) -> Any:
     return (
         array.astype(np.float64, copy=False) if np.issubdtype(array.dtype, np.floating) else array
     )
+
+
+def _powers_of_2(sizes: Any) -> Array:
+    """The powers of 2 next to positive sizes, by which numbers are divided without rounding; 1 for
+    a size of 0."""
+    return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
+
+
+def _one(data: Any) -> Any:
+    """The data of rounds, the same for all points."""
+    return jax.tree.map(lambda a: np.asarray(a)[None], data)

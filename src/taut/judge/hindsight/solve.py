@@ -167,6 +167,7 @@ def hindsight(
         else arranged(found.multipliers, found.multipliers.shape[-1]),
         solver=found.solver,
         prefixes=wanted,
+        unit=found.unit,
         problem=asked,
     )
 
@@ -237,7 +238,7 @@ def _totals(
     loss, path_length = np.cumsum(found.loss, axis=1), np.cumsum(moves, axis=1)
     last = [-1] if wanted is None else [one - 1 for one in wanted]
     loss, path_length = loss[:, last], path_length[:, last]
-    gap = found.slack[:, None] / np.maximum(1, np.abs(loss))
+    gap = found.slack[:, None] / np.maximum(found.unit, np.abs(loss))
     if wanted is None:
         loss, path_length, gap = loss[:, 0], path_length[:, 0], gap[:, 0]
     return Hindsight(
@@ -251,6 +252,7 @@ def _totals(
         comparator,
         path_length,
         found.switches if comparator == "shifting" else None,
+        found.unit,
     )
 
 

@@ -20,9 +20,8 @@ from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
 from .convexity import refuse_constraints_below_tangents
-from .scaled_functions import ScaledConstraints, ScaledLoss
-from .scaling import as_double, sample_points
-from .tolerances import FEASIBLE, JUMP, ROUNDING, SAME
+from .scaling import ScaledConstraints, ScaledLoss, as_double, sample_points
+from .tolerances import JUMP, SAME
 
 __all__ = ["Structure", "fixed_structure", "loss_kind", "probe_varying", "simplified"]
 
@@ -37,9 +36,6 @@ class Structure:
     """Constraints sorted by kind, in the coordinates u of `Scaling`."""
 
     count: int
-    reach: Array
-    """(constraint,) How much each constraint changes over a radius of the domain near its boundary,
-    at least 1."""
     affine: Array
     """Indices of the affine ones,"""
     slopes: Array
@@ -54,18 +50,11 @@ class Structure:
     others: Array
     """Indices of all others, of which only tangents are known."""
 
-    @property
-    def allowed(self) -> Array:
-        """(constraint,) The values that count as 0: an absolute 1e-9, or rounding where constraints
-        are steep."""
-        return np.maximum(FEASIBLE, ROUNDING * self.reach)
-
     def without(self, wrong: Array) -> Structure:
         """The same, with the constraints `wrong` among `others`."""
         affine, quadratic = ~np.isin(self.affine, wrong), ~np.isin(self.quadratic, wrong)
         return Structure(
             self.count,
-            self.reach,
             self.affine[affine],
             self.slopes[affine],
             self.offsets[affine],
@@ -148,7 +137,7 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
     )
     values, slopes = constraints.lines(points, None)
     u, values, slopes = _usable(points, values, slopes)
-    refuse_constraints_below_tangents(u, values, slopes)
+    refuse_constraints_below_tangents(u, values, slopes, scaling)
     size = 1 + np.abs(values).max(axis=0) + np.linalg.norm(slopes, axis=2).max(axis=0)
     steady = np.abs(slopes - slopes[0]).max(axis=(0, 2)) <= SAME * size
     steady &= (
@@ -170,7 +159,6 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
     linear = slopes[0, quadratic] - np.einsum("mij,j->mi", hessians, u[0])
     return Structure(
         count,
-        _reach(values, slopes),
         affine,
         slopes[0, affine],
         values[0, affine] - slopes[0, affine] @ u[0],
@@ -192,17 +180,15 @@ def probe_varying(
     sampled rounds."""
     scaling = constraints.scaling
     points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
-    reach: Array = np.ones(1)
+    count = 0
     for number in range(ROUNDS):
         sampled = constraints.lines(points, jax.tree.map(lambda a, i=number: a[i], data))
         u, values, slopes = _usable(points, *sampled)
-        reach = np.maximum(reach, _reach(values, slopes))
-        refuse_constraints_below_tangents(u, values, slopes)
-    count, size = len(reach), scaling.size
-    none = np.zeros(0, int)
+        refuse_constraints_below_tangents(u, values, slopes, scaling)
+        count = values.shape[1]
+    size, none = scaling.size, np.zeros(0, int)
     return Structure(
         count,
-        reach,
         none,
         np.zeros((0, size)),
         np.zeros(0),
@@ -228,13 +214,6 @@ def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array
             "subgradients (jnp.linalg.norm, for one, has none at 0)"
         )
     return u[good], values[good], slopes[good]
-
-
-def _reach(values: Array, slopes: Array) -> Array:
-    """The length of each constraint's gradient at the sample nearest to its boundary, at least
-    1."""
-    nearest = np.argmin(np.abs(values), axis=0)
-    return np.maximum(1.0, np.linalg.norm(slopes[nearest, np.arange(values.shape[1])], axis=1))
 
 
 def _sampled_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:

@@ -1,26 +1,22 @@
 """Every tolerance and limit of the hindsight solvers, each with its reason.
 
-Points are measured in radii of the domain (see `scaling.py`), so that absolute numbers mean the
-same in every unit.
+Points, losses and constraints are measured in units of their own (see `scaling.py`), so that
+absolute numbers mean the same whatever they are multiplied with.
 """
 
 from __future__ import annotations
 
 # Feasibility
 FEASIBLE = 1e-9
-"""The largest value of a constraint that counts as feasible,"""
-ROUNDING = 1e-11
-"""and the same as a share of the constraint's steepness, where that is more: evaluating it loses
-that much."""
+"""The largest value of a constraint that counts as feasible."""
 ALLOWED_EXCESS = 10.0
-"""How many times `Structure.allowed` a constraint may be at a solution: tangents aim at once,
-rounding adds to it."""
+"""How many times FEASIBLE a constraint may be at a solution: tangents aim at once, rounding adds to
+it."""
 NEAR = 1e-6
-"""Constraints above minus this share of their reach are near enough to be active at the optimum."""
+"""Constraints above minus this are near enough to be active at the optimum."""
 
 NO_INTERIOR = 3e-6
-"""A set has no interior if no decision satisfies all constraints by more than this share of their
-reach."""
+"""A set has no interior if no decision satisfies all constraints by more than this."""
 
 # Structure: is a function affine, quadratic, smooth?
 SAME = 1e-9

@@ -76,10 +76,10 @@ class Search:
         points, scores = self.start, _finite(score(self.seen))
         for _ in range(self._generations):
             order = np.argsort(scores)[::-1][:PARENTS]
-            parents, kept = points[order], scores[order]
+            parents, best = points[order], scores[order]
             children = self._children(parents)
             points = np.concatenate([parents, children])
-            scores = np.concatenate([kept, _finite(score(self.probe(children)))])
+            scores = np.concatenate([best, _finite(score(self.probe(children)))])
         return float(scores.max())
 
     def range(self) -> float:
@@ -128,7 +128,7 @@ class Search:
         free = np.flatnonzero(high > low)
         if not 0 < free.size <= DENSE:
             return None
-        found = []
+        bends = []
         points = self.start[:: max(1, len(self.start) // PLACES)]
         # data of ordinary size may all bend a loss that the middle or an end of the range does not
         if self.known.lower.size:
@@ -148,8 +148,8 @@ class Search:
         for k in range(len(points)):
             bend = np.moveaxis((there[k] - here[k])[:, :, free] / step[k][:, None, None], 0, 1)
             if np.all(np.isfinite(bend)):
-                found.append((bend + np.swapaxes(bend, 1, 2)) / 2)
-        return np.stack(found) if found else None
+                bends.append((bend + np.swapaxes(bend, 1, 2)) / 2)
+        return np.stack(bends) if bends else None
 
     def _children(self, parents: Array, data: bool = True) -> Array:
         """Mutations: each moves towards another sampled point, or copies some entries from it."""
@@ -167,12 +167,12 @@ class Search:
         start = n
         for parameter in self.parameters if data else ():
             span = slice(start, start + parameter.size)
-            whole = any(
+            structured = any(
                 parameter.attributes.get(name)
                 for name in ("symmetric", "PSD", "NSD", "diag", "sparsity")
             )
-            share = 0.3 if whole else 1.5 / parameter.size
-            swapped = self.random.uniform(size=(count, 1 if whole else parameter.size)) < share
+            share = 0.3 if structured else 1.5 / parameter.size
+            swapped = self.random.uniform(size=(count, 1 if structured else parameter.size)) < share
             children[:, span] = np.where(swapped, fresh[:, span], children[:, span])
             start = span.stop
         return children

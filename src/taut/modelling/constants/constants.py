@@ -29,6 +29,9 @@ __all__ = ["Derived", "derived_constants", "is_smooth", "of_more_rows"]
 
 LOOSE = 1.5
 """An upper bound above this many times the largest value found is noted."""
+LEAST_ROOM = 1e-7
+"""A decision that satisfies all constraints by less than this share of their range proves
+nothing."""
 CONTRADICTION = 1e-6
 """Constraints are contradictory if the least-violating decision exceeds them by more than this,
 relatively."""
@@ -69,17 +72,20 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
     curvature = None if loss is None else loss.second_derivatives()[0]
     if model.constraints.takes_data:
         return Derived(numbers, curvature, None, False, notes)
-    depth, point = _deepest(model)
-    if depth > CONTRADICTION * max(1.0, numbers.constraint_range or 1.0):
+    unit = _power_of_10(numbers.constraint_range)
+    depth, point = _deepest(model, unit)
+    if depth > CONTRADICTION:
         raise ValueError(
-            f"constraints: got max_i g_i(x) >= {depth:.6g} > 0 for all x of the domain; expected a "
-            "domain with a feasible decision"
+            f"constraints: got max_i g_i(x) >= {unit * depth:.6g} > 0 for all x of the domain; "
+            "expected a domain with a feasible decision"
         )
-    room, feasible = -outwards(depth, 1.0), bool(np.isfinite(depth))
-    if not 1e-7 < room < np.inf:
-        return Derived(numbers, curvature, None, feasible, notes)
-    numbers = numbers.merged(Constants().with_values(exact=True, slater=room))
-    return Derived(numbers, curvature, point, feasible, notes)
+    if not np.isfinite(depth):  # the solver failed
+        return Derived(numbers, curvature, None, False, notes)
+    room = -outwards(depth, 1.0)
+    if room <= LEAST_ROOM:
+        return Derived(numbers, curvature, None, True, notes)
+    numbers = numbers.merged(Constants().with_values(exact=True, slater=unit * room))
+    return Derived(numbers, curvature, point, True, notes)
 
 
 def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
@@ -114,14 +120,14 @@ def _numbers(
     search = Search(probe, model.domain, model.parameters, known)
     search.refuse_infinite()
     notes: list[str] = []
-    found: Found = {
+    entries: Found = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
     }
-    found |= _of_loss(model, given, probe, loss, search, known, notes)
-    found |= _of_constraints(model, given, probe, extent, search, known, notes)
-    sure: dict[str, Any] = {name: value for name, (value, proven) in found.items() if proven}
-    rest: dict[str, Any] = {name: value for name, (value, proven) in found.items() if not proven}
+    entries |= _of_loss(model, given, probe, loss, search, known, notes)
+    entries |= _of_constraints(model, given, probe, extent, search, known, notes)
+    sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
     numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
     return given.merged(numbers), notes
 
@@ -151,13 +157,13 @@ def _of_loss(
         slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
-    found: Found = {"strong_convexity": (search.modulus(), False)}
+    numbers: Found = {"strong_convexity": (search.modulus(), False)}
     rows = [model.objective]
-    found["loss_lipschitz"] = _bounded(
+    numbers["loss_lipschitz"] = _bounded(
         model, "loss_lipschitz", slope, lipschitz, rows, known, notes
     )
-    found["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
-    return found
+    numbers["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
+    return numbers
 
 
 def _bounded(
@@ -202,7 +208,7 @@ def _of_constraints(
 ) -> Found:
     excesses = model.excesses
     if not any(
-        one.expression.variables() for one in excesses
+        excess.expression.variables() for excess in excesses
     ):  # a constraint that always holds: any bound is valid
         return {
             name: (1.0, True)
@@ -244,7 +250,9 @@ def _of_constraints(
             reaches.append(number)
             sure &= proven
         bend = (
-            search.curvature(rest) if all(is_smooth(one.expression) for one in excesses) else None
+            search.curvature(rest)
+            if all(is_smooth(excess.expression) for excess in excesses)
+            else None
         )
         smooth = bend is not None
         bends.append(bend or 0.0)
@@ -254,29 +262,34 @@ def _of_constraints(
 
 def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
     """The rows that hold the constraints at these places."""
-    rows = [row for one in excesses for row in one.rows]
+    rows = [row for excess in excesses for row in excess.rows]
     ends = np.cumsum([row.size for row in rows])
     return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
 
 
 def _kinds(excesses: list[Excess]) -> Array:
     """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
-    found: list[str] = []
-    for one in excesses:
-        for row in one.rows:
+    kinds: list[str] = []
+    for excess in excesses:
+        for row in excess.rows:
             kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
-            found += [kind] * row.size
-    return np.asarray(found)
+            kinds += [kind] * row.size
+    return np.asarray(kinds)
 
 
-def _deepest(model: Model) -> tuple[float, Array]:
-    """min over the domain of max_i g_i, and the flat decision that attains it.
+def _power_of_10(size: float | None) -> float:
+    """The power of 10 next to a size, as a unit; 1 if the size is not known."""
+    return float(f"1e{round(np.log10(size))}") if size else 1.0
+
+
+def _deepest(model: Model, unit: float) -> tuple[float, Array]:
+    """min over the domain of max_i g_i / unit, and the flat decision that attains it.
 
     Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
     solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
-    rows = [flat.of(row) <= level for excess in model.excesses for row in excess.rows]
+    rows = [flat.of(row) <= unit * level for excess in model.excesses for row in excess.rows]
     domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
     feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
     solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))

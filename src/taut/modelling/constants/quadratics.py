@@ -183,12 +183,12 @@ def _fitted(
     bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = (
         0  # rounding, which would count as dependence
     )
-    found, there = entries(probe(extent.middle + checks))
+    values, there = entries(probe(extent.middle + checks))
     turn = np.einsum("kij,pj->pki", bend, checks)
     size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
     fits = np.abs(there - slope - turn).max() <= SAME * size
     predicted = value + np.einsum("pki,pi->pk", slope + turn / 2, checks)
-    fits &= np.abs(found - predicted).max() <= SAME * (
+    fits &= np.abs(values - predicted).max() <= SAME * (
         np.abs(predicted).max() + size * np.abs(steps).max()
     )
     return Quadratics(extent, value[0], slope[0], bend) if fits else None

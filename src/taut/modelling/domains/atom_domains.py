@@ -51,7 +51,7 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
 
     The conditions under which variables can be chosen after the data follow.
     """
-    found, seen = [], set()
+    pairs, seen = [], set()
     for part in parts:
         for atom in _atoms(part):
             for constraint in atom._domain():
@@ -59,8 +59,8 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
                     continue
                 if (str(atom), str(constraint)) not in seen and constraint.variables():
                     seen.add((str(atom), str(constraint)))
-                    found.append((atom, constraint))
-    return [*found, *((one, one.constraint) for one in conditions)]
+                    pairs.append((atom, constraint))
+    return [*pairs, *((condition, condition.constraint) for condition in conditions)]
 
 
 def _by_rules(atom: Any, constraint: Any) -> bool:
@@ -119,16 +119,17 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
                     f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
                     f"{atom.why}. Expected narrower bounds"
                 )
-        if highest < 0 and not model.guessed([constraint], known):
+        without_bounds = model.guessed([constraint], known)
+        if highest < 0 and not without_bounds:
             continue
-        if changing and np.any(known.guessed):
+        if without_bounds:
             raise ValueError(
-                "parameters: got some without bounds; expected bounds for all of "
-                f"{model.keys.names}, because {atom} is defined only where {constraint}"
+                f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
+                f"because {atom} is defined only where {constraint}"
             )
         rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
         flat = model.flat_copy()
-        rows = [flat.of(one.expression) for one in excesses_of(constraint)]
+        rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
         exact = not changing and all(row.is_affine() for row in rows)
         for start in rounds:
             data = start
@@ -159,7 +160,9 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
 def _highest(bounds: Expressions, constraint: Any) -> float:
     """An upper bound on the condition, which must not exceed zero."""
     try:
-        return max(float(np.max(bounds.of(one.expression).high)) for one in excesses_of(constraint))
+        return max(
+            float(np.max(bounds.of(excess.expression).high)) for excess in excesses_of(constraint)
+        )
     except Unknown:
         return np.inf
 
@@ -209,8 +212,8 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
     """The largest value of each entry of an affine row over the domain and its decision; otherwise
     those of ascents."""
     if not row.is_affine():
-        found = [_ascended(row, variable, domain, x) for x in decisions]
-        return np.asarray([value for value, _ in found]), np.stack([x for _, x in found])
+        ascents = [_ascended(row, variable, domain, x) for x in decisions]
+        return np.asarray([value for value, _ in ascents]), np.stack([x for _, x in ascents])
     variable.value = decisions[0]
     slope = row.grad[variable]
     slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(

@@ -47,7 +47,7 @@ def bounding_box(
             "entries the bounding box of the feasible set, which takes two programs per entry, "
             "is not computed"
         )
-    copies = [flat.of(one) for one in constraints]
+    copies = [flat.of(constraint) for constraint in constraints]
     feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])
     edges, errors = np.zeros((2, len(places))), np.zeros((2, len(places)))
     unclear = ""
@@ -194,7 +194,7 @@ def _rounded_outwards(edges: Array, upper: Array, size: float, factors: Array) -
     with np.errstate(divide="ignore"):
         unit = 10.0 ** np.ceil(np.log10(np.maximum(100 * room, 1e-300)))
     short = np.round(edges / unit) * unit
-    digits = np.array([round(float(one), 12) for one in short])
+    digits = np.array([round(float(edge), 12) for edge in short])
     short = np.where(np.abs(digits - edges) <= room, digits, short)
     return np.where(
         np.abs(short - edges) <= room, short, np.where(upper, edges + room, edges - room)

@@ -69,7 +69,7 @@ def rows_to_play(
     return PlayedRows(
         played or [Excess(cp.Constant(-1.0))],
         stated,
-        bool(left_out),
+        bool(left_out) or len(played) < len(stated),
         attributes.implied,
         attributes.unseen,
         notes,
@@ -120,7 +120,7 @@ def _violated(
         value = there - least_change(domain, -rows, at)
         if row.equality:
             value = np.maximum(value, -there - least_change(domain, rows, at))
-    reach = 1 + np.abs(value) + slopes.size.reshape(rows.shape) @ half
+    reach = np.abs(value) + slopes.size.reshape(rows.shape) @ (np.abs(middle) + half)
     return np.asarray(value > ROUNDING * reach)
 
 
@@ -143,10 +143,11 @@ def _always(statement: Statement, row: Excess, domain: Domain) -> bool:
     try:
         bounds = enclosures(statement, edges_of(statement, domain, known))
         value = bounds.of(row.expression).value
-        worst = float(np.max(value.size if row.equality else value.high))
+        above = value.size - 1e-9 if row.equality else value.high - 1e-9 * value.size
+        holds = bool(np.all(above <= 0))
     except Unknown:
-        worst = np.inf
-    if sure and worst <= 1e-9:
+        holds = False
+    if sure and holds:
         return True
     if not row.expression.variables():
         names = ", ".join(p.name() for p in row.expression.parameters())

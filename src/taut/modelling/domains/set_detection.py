@@ -46,7 +46,7 @@ class Sets:
         self.statement, self.rows = statement, rows
         self.forms: AffineForms = of_decisions(statement)
         edges = [[np.ravel(edge) for edge in limits(variable)] for variable in statement.variables]
-        self.low, self.high = (np.concatenate([one[k] for one in edges]) for k in (0, 1))
+        self.low, self.high = (np.concatenate([sides[k] for sides in edges]) for k in (0, 1))
         self.bounds: dict[int, list[Place]] = {}
         self.equations: list[Row] = []
         self.inequalities: list[Row] = []
@@ -60,10 +60,10 @@ class Sets:
                 self.boxed[statement.spans[variable.id]] = True
             if variable.attributes["PSD"] and variable.ndim == 2:
                 self.semidefinite[variable.id] = []
-        for k, one in enumerate(rows):
-            self._read(k, one)
-        for one in finite:
-            self._read_finite(one)
+        for k, excess in enumerate(rows):
+            self._read(k, excess)
+        for excess in finite:
+            self._read_finite(excess)
         for variable in statement.variables:
             if variable.id in self.semidefinite and variable.attributes["PSD"]:
                 low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
@@ -77,12 +77,12 @@ class Sets:
         self.own_low, self.own_high = self.low.copy(), self.high.copy()
         """Bounds that are stated for single entries; `low` and `high` are those that all rows
         together imply."""
-        for _, found in self.rounds:
-            self._cut(found)
+        for _, norm in self.rounds:
+            self._cut(norm)
         self.low, self.high = propagated([*self.equations, *self.inequalities], self.low, self.high)
 
-    def _read(self, k: int, one: Excess) -> None:
-        expression = one.expression
+    def _read(self, k: int, excess: Excess) -> None:
+        expression = excess.expression
         if self.statement.changing(expression) or not expression.variables():
             return
         form = self.forms.of(expression)
@@ -98,33 +98,33 @@ class Sets:
                 matrix.indices[span],
                 matrix.data[span],
                 -float(form.offset[i]),
-                one.equality,
+                excess.equality,
             )
             if len(row.places) == 1:
                 self.low, self.high = row.cut(self.low, self.high)
                 self.bounds.setdefault(int(row.places[0]), []).append((k, i))
             elif len(row.places):
-                (self.equations if one.equality else self.inequalities).append(row)
+                (self.equations if excess.equality else self.inequalities).append(row)
 
     def _read_curved(self, k: int, expression: Any) -> None:
         largest = _largest_eigenvalue(expression)
         if largest is not None:
             self._read_semidefinite(k, *largest)
             return
-        for i, found in enumerate(round_sets(expression, self.forms)):
-            if found is None:
+        for i, norm in enumerate(round_sets(expression, self.forms)):
+            if norm is None:
                 continue
-            if found.kind == "box":
-                self._cut(found)
-                for place in found.places:
+            if norm.kind == "box":
+                self._cut(norm)
+                for place in norm.places:
                     self.bounds.setdefault(int(place), []).append((k, i))
             else:
-                self.rounds.append(((k, i), found))
+                self.rounds.append(((k, i), norm))
 
-    def _cut(self, found: RoundSet) -> None:
-        where, reach = found.places, np.broadcast_to(found.radius, found.places.shape)
-        self.low[where] = np.maximum(self.low[where], found.centre - reach)
-        self.high[where] = np.minimum(self.high[where], found.centre + reach)
+    def _cut(self, norm: RoundSet) -> None:
+        where, reach = norm.places, np.broadcast_to(norm.radius, norm.places.shape)
+        self.low[where] = np.maximum(self.low[where], norm.centre - reach)
+        self.high[where] = np.minimum(self.high[where], norm.centre + reach)
 
     def _read_semidefinite(self, k: int, matrix: Any, level: float) -> None:
         """lambda_max(X - a I) <= b bounds the eigenvalues of a symmetric variable X above,
@@ -149,11 +149,11 @@ class Sets:
             self.eigenvalues[variable.id] = low, high
             self.semidefinite.setdefault(variable.id, []).append((k, 0))
 
-    def _read_finite(self, one: Excess) -> None:
-        if self.statement.changing(one.expression):
+    def _read_finite(self, excess: Excess) -> None:
+        if self.statement.changing(excess.expression):
             return
-        form = self.forms.of(one.expression)
-        for variable in one.expression.variables():
+        form = self.forms.of(excess.expression)
+        for variable in excess.expression.variables():
             self.boxed[self.statement.spans[variable.id]] |= form is None
         if form is None:
             return
@@ -166,7 +166,7 @@ class Sets:
                 matrix.indices[span],
                 matrix.data[span],
                 -float(form.offset[i]),
-                one.equality,
+                excess.equality,
             )
             self.boxed[row.places] = True
             if len(row.places) == 1:
@@ -176,7 +176,7 @@ class Sets:
         """The connected components of entries that share an equation, a norm or a semidefinite
         matrix."""
         n = self.statement.size
-        links = [row.places for row in self.equations] + [one.places for _, one in self.rounds]
+        links = [row.places for row in self.equations] + [norm.places for _, norm in self.rounds]
         links += [np.arange(n)[self.statement.spans[key]] for key in self.semidefinite]
         pairs = [(np.repeat(where[0], len(where)), where) for where in links]
         ends = [
@@ -185,7 +185,7 @@ class Sets:
         ]
         graph = sparse.coo_matrix((np.ones(len(ends[0])), (ends[0], ends[1])), (n, n))
         _, labels = sparse.csgraph.connected_components(graph, directed=False)
-        found = []
+        blocks = []
         for label in np.unique([labels[where[0]] for where in links]).astype(int):
             places = np.flatnonzero(labels == label)
             inside = set(places.tolist())
@@ -198,35 +198,35 @@ class Sets:
                 ),
                 None,
             )
-            found.append(
+            blocks.append(
                 Block(
                     places,
                     [row for row in self.equations if int(row.places[0]) in inside],
-                    [one for one in self.rounds if int(one[1].places[0]) in inside],
+                    [pair for pair in self.rounds if int(pair[1].places[0]) in inside],
                     None if matrix is None else (matrix, self.semidefinite[matrix]),
                 )
             )
-        return found
+        return blocks
 
 
 def _largest_eigenvalue(expression: Any) -> tuple[Any, float] | None:
     """The matrix M and the number b of a row lambda_max(M) - b <= 0; None for other rows."""
     level, terms = 0.0, [expression]
-    found = None
+    matrix = None
     while terms:
-        one = terms.pop()
-        kind = type(one).__name__
+        term = terms.pop()
+        kind = type(term).__name__
         if kind == "AddExpression":
-            terms += one.args
-        elif not one.variables() and not one.parameters() and one.size == 1:
-            level -= float(np.ravel(one.value)[0])
-        elif kind == "NegExpression" and type(one.args[0]).__name__ == "NegExpression":
-            terms.append(one.args[0].args[0])
-        elif kind == "lambda_max" and found is None:
-            found = one.args[0]
+            terms += term.args
+        elif not term.variables() and not term.parameters() and term.size == 1:
+            level -= float(np.ravel(term.value)[0])
+        elif kind == "NegExpression" and type(term.args[0]).__name__ == "NegExpression":
+            terms.append(term.args[0].args[0])
+        elif kind == "lambda_max" and matrix is None:
+            matrix = term.args[0]
         else:
             return None
-    return None if found is None else (found, level)
+    return None if matrix is None else (matrix, level)
 
 
 SAME = 1e-12
@@ -251,10 +251,10 @@ def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
     """For each entry of an expression that must not exceed zero the set it describes, if it is one
     of these."""
     nothing: list[RoundSet | None] = [None] * expression.size
-    found = _single_term(expression, forms)
-    if found is None:
+    single = _single_term(expression, forms)
+    if single is None:
         return nothing
-    term, limit = found
+    term, limit = single
     matched = _matched(term, forms)
     if matched is None:
         return nothing

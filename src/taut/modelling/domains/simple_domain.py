@@ -159,7 +159,7 @@ def _bounded(part: _Part) -> list[int]:
 
 def _partly(sets: Sets, held: dict[int, Array], boxed: set[int]) -> list[Place]:
     """Rows that bound several entries (norm_inf), not all of which are in a box."""
-    rows = [(row, place) for place, found in sets.bounds.items() for row in found]
+    rows = [(row, place) for place, bounds in sets.bounds.items() for row in bounds]
     return [
         row for row, place in rows if place not in boxed and row[0] in held and held[row[0]][row[1]]
     ]
@@ -251,7 +251,7 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
 def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> _Part | None:
     """Semidefinite matrices of given or bounded trace, unless a box leaves fewer rows."""
     key, rows = block.matrix
-    variable = next(one for one in statement.variables if one.id == key)
+    variable = next(candidate for candidate in statement.variables if candidate.id == key)
     n = variable.shape[-1]
     if variable.ndim != 2 or not np.all(np.ravel(sets.forms.of(variable).matrix.sum(axis=1))):  # type: ignore[union-attr]
         return None

@@ -59,11 +59,12 @@ def without_recourse(
     if not after:
         return WithoutRecourse(loss, plain, {}, [])
     try:
-        found = minimised_out(loss, plain, after, fixed)
+        minimised = minimised_out(loss, plain, after, fixed)
     except NoClosedForm:
         return _joint(loss, plain, after, fixed)
     return _result(
-        found, [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after]
+        minimised,
+        [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after],
     )
 
 
@@ -72,9 +73,9 @@ def _joint(
 ) -> WithoutRecourse:
     """The model without variables that are chosen together, as a linear or quadratic program."""
     names = ", ".join(v.name() for v in after)
-    bounded = [*constraints, *(one for v in after for one in variable_bounds(v))]
+    bounded = [*constraints, *(constraint for v in after for constraint in variable_bounds(v))]
     try:
-        found = minimised_jointly(loss, bounded, after, fixed)
+        joint = minimised_jointly(loss, bounded, after, fixed)
     except NoClosedForm as reason:
         raise ValueError(
             f"recourse: got {names}, which cannot be minimised out exactly: {reason}. Expected "
@@ -82,41 +83,44 @@ def _joint(
             "which the loss pushes them, or a linear or convex quadratic program of these "
             "variables whose coefficients in constraints and squares are numbers"
         ) from None
-    _refuse_all(found.loss, found.constraints)
+    _refuse_all(joint.loss, joint.constraints)
     how = "the largest of the products with all vertices of its multipliers"
-    if found.method == "solver":
+    if joint.method == "solver":
         how = "an interior-point method inside each round"
     notes = [f"{names}: chosen after the data of a round, and minimised out as a program, by {how}"]
-    if found.induced:
+    if joint.induced:
         notes.append(
             f"choice of {names}: constraints on the decision, without which no choice is "
             "feasible; those that always hold are not played"
         )
-    values, mine = dict.fromkeys(after), [one for one in bounded if has(one, after)]
+    values, mine = (
+        dict.fromkeys(after),
+        [constraint for constraint in bounded if has(constraint, after)],
+    )
     return WithoutRecourse(
-        found.loss,
-        found.constraints,
+        joint.loss,
+        joint.constraints,
         values,
         notes,
         (loss, mine),
-        frozenset(one.id for one in found.induced),
-        tuple(found.conditions),
+        frozenset(constraint.id for constraint in joint.induced),
+        tuple(joint.conditions),
     )
 
 
-def _result(found: Minimised, notes: list[str]) -> WithoutRecourse:
+def _result(minimised: Minimised, notes: list[str]) -> WithoutRecourse:
     values: dict[Any, Any] = {}
-    for variable in reversed(list(found.values)):
-        swap = {id(one): value for one, value in values.items()}
+    for variable in reversed(list(minimised.values)):
+        swap = {id(other): value for other, value in values.items()}
         values[variable] = (
-            found.values[variable].tree_copy(swap) if swap else found.values[variable]
+            minimised.values[variable].tree_copy(swap) if swap else minimised.values[variable]
         )
-    _refuse_all(found.loss, found.constraints)
-    return WithoutRecourse(found.loss, found.constraints, values, notes)
+    _refuse_all(minimised.loss, minimised.constraints)
+    return WithoutRecourse(minimised.loss, minimised.constraints, values, notes)
 
 
 def _refuse_all(loss: Any, constraints: list[Any]) -> None:
-    if not loss.variables() and not any(one.variables() for one in constraints):
+    if not loss.variables() and not any(constraint.variables() for constraint in constraints):
         raise ValueError(
             "recourse: got all variables of the model; expected at least one that is decided "
             "before the data"
@@ -161,15 +165,15 @@ def _named(chosen: Any, parts: list[Any]) -> list[Any]:
     if not isinstance(chosen, Iterable):
         raise TypeError(f"recourse: got {chosen!r}; expected a list of variables or their names")
     by_name = {variable.name(): variable for part in parts for variable in part.variables()}
-    found = []
-    for one in chosen:
-        variable = by_name.get(one) if isinstance(one, str) else one
+    variables = []
+    for name in chosen:
+        variable = by_name.get(name) if isinstance(name, str) else name
         if not any(variable is known for known in by_name.values()):
             raise ValueError(
-                f"recourse: got {one}; expected variables of the model: {', '.join(by_name)}"
+                f"recourse: got {name}; expected variables of the model: {', '.join(by_name)}"
             )
-        found.append(variable)
-    return found
+        variables.append(variable)
+    return variables
 
 
 def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> set[int]:
@@ -186,7 +190,7 @@ def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None
     return {
         key
         for key, p in every.items()
-        if any(one is p or (isinstance(one, str) and one == p.name()) for one in names)
+        if any(name is p or (isinstance(name, str) and name == p.name()) for name in names)
     }
 
 
@@ -208,20 +212,27 @@ def _detected(
     variables = {
         variable.id: variable for part in [loss, *constraints] for variable in part.variables()
     }
-    shared = [one for one in constraints if len(one.variables()) > 1]
-    varies = {id(one): any(p.id in changing for p in parameters_of(one)) for one in constraints}
+    shared = [constraint for constraint in constraints if len(constraint.variables()) > 1]
+    varies = {
+        id(constraint): any(p.id in changing for p in parameters_of(constraint))
+        for constraint in constraints
+    }
     in_loss = {variable.id for variable in loss.variables()}
-    steady = {v.id for one in shared if not varies[id(one)] for v in one.variables()}
-    varying = {v.id for one in shared if varies[id(one)] for v in one.variables()}
+    steady = {
+        v.id for constraint in shared if not varies[id(constraint)] for v in constraint.variables()
+    }
+    varying = {
+        v.id for constraint in shared if varies[id(constraint)] for v in constraint.variables()
+    }
     notes: list[str] = []
     values: dict[Any, Any] = {}
     for key in sorted(in_loss & varying):
         variable = variables[key]
         try:
-            found = minimised_out(loss, constraints, [variable], fixed)
+            minimised = minimised_out(loss, constraints, [variable], fixed)
         except NoClosedForm:
             continue
-        if not found.loss.variables():
+        if not minimised.loss.variables():
             continue
         if key in steady or _decidable(variable, constraints, varies, fixed):
             name = variable.name()
@@ -237,8 +248,8 @@ def _detected(
                 f"variables are decided before, or recourse=[{name!r}] (or taut.recourse({name}) "
                 f"among the constraints) if {name} is chosen afterwards"
             )
-        loss, constraints = found.loss, found.constraints
-        values |= found.values
+        loss, constraints = minimised.loss, minimised.constraints
+        values |= minimised.values
         notes.append(
             f"{variable.name()}: chosen after the data of a round, and minimised out, because "
             "nothing else bounds it; pass recourse=[] if it is decided before"
@@ -255,10 +266,10 @@ def _decidable(
 ) -> bool:
     """Whether the variable has bounds of its own on both sides, so that it could be a decision."""
     sides = [bool(np.all(np.isfinite(edge))) for edge in limits(variable)]
-    for one in constraints:
-        if varies[id(one)] or [v.id for v in one.variables()] != [variable.id]:
+    for constraint in constraints:
+        if varies[id(constraint)] or [v.id for v in constraint.variables()] != [variable.id]:
             continue
-        bound = separated(one, variable, fixed)
+        bound = separated(constraint, variable, fixed)
         if bound is None:
             return True  # a norm or another set
         sides = [

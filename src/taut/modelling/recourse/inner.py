@@ -133,26 +133,30 @@ class Inner:
         p = self.equations
         goal = np.zeros(2 * n + rows)  # w, right-hand sides, costs
         goal[k] = sign
-        whole = np.concatenate([self.matrix, np.eye(rows), np.zeros((rows, n))], axis=1)
+        rows_and_data = np.concatenate([self.matrix, np.eye(rows), np.zeros((rows, n))], axis=1)
         box = [(None, None)] * n + list(zip(low, high, strict=True))
 
         def solved(more: Array) -> Any:
-            equal = np.concatenate([whole[:p], more])
+            equal = np.concatenate([rows_and_data[:p], more])
             return linprog(
-                goal, whole[p:], np.zeros(rows - p), equal, np.zeros(len(equal)), bounds=box
+                goal, rows_and_data[p:], np.zeros(rows - p), equal, np.zeros(len(equal)), bounds=box
             )
 
-        found = [solved(np.zeros((0, len(goal))))]
-        if found[0].status == 3 and not np.any(self.matrix[:p, k]):
+        solutions = [solved(np.zeros((0, len(goal))))]
+        if solutions[0].status == 3 and not np.any(self.matrix[:p, k]):
             flat = np.concatenate([self.quadratic[k], np.zeros(rows), np.identity(n)[k]])
-            cases = [flat, *(whole[i] for i in range(p, rows) if self.matrix[i, k])]
-            found = [one for one in (solved(case[None]) for case in cases) if one.status != 2]
-        if not found or any(one.status != 0 for one in found):
+            cases = [flat, *(rows_and_data[i] for i in range(p, rows) if self.matrix[i, k])]
+            solutions = [
+                solution
+                for solution in (solved(case[None]) for case in cases)
+                if solution.status != 2
+            ]
+        if not solutions or any(solution.status != 0 for solution in solutions):
             raise ValueError(
                 f"recourse: got squares or costs with data of {self.names}, which the constraints "
                 "do not bound; expected bounds= for these variables"
             )
-        value = min(float(one.fun) for one in found)
+        value = min(float(solution.fun) for solution in solutions)
         return value - ROOM * (1 + abs(value))
 
     def reach(self, low: Array, high: Array, entries: Array) -> Array:
@@ -176,13 +180,13 @@ class Inner:
             edges = np.zeros((2, turn.shape[1]))
             for j in np.flatnonzero(np.any(turn, axis=0)):
                 for k, sign in enumerate((1.0, -1.0)):
-                    found = linprog(
+                    solution = linprog(
                         np.append(sign * turn[:, j], np.zeros(n)),
                         A_eq=equal,
                         b_eq=np.zeros(n),
                         bounds=box,
                     )
-                    edges[k, j] = sign * found.fun if found.status == 0 else -sign * np.inf
+                    edges[k, j] = sign * solution.fun if solution.status == 0 else -sign * np.inf
             room = ROOM * (1 + np.abs(edges))
             self._slopes[key] = edges[0] - room[0], edges[1] + room[1]
         return self._slopes[key]
@@ -194,12 +198,14 @@ class Inner:
         assert self.caps is not None
         if self._solver is None:
             slack, none = -np.eye(m), np.zeros((m, n))
-            whole = np.block(
+            matrix = np.block(
                 [[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]]
             )
-            self._solver = Solver(sparse.csc_matrix(whole), linear_cones(p, 2 * m))
+            self._solver = Solver(sparse.csc_matrix(matrix), linear_cones(p, 2 * m))
         slope, offsets = np.append(costs, self.caps), np.append(-rows, np.zeros(m))
         curvature = upper_triangle(self.quadratic, np.arange(n))
-        found = min(self._solver.solutions(curvature, slope, offsets), key=lambda one: one.error)
-        w = found.v[:n]
-        return float(0.5 * w @ self.quadratic @ w + slope @ found.v)
+        best = min(
+            self._solver.solutions(curvature, slope, offsets), key=lambda solution: solution.error
+        )
+        w = best.v[:n]
+        return float(0.5 * w @ self.quadratic @ w + slope @ best.v)

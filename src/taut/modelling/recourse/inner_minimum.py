@@ -88,11 +88,11 @@ class InnerMinimum(Atom):  # type: ignore[misc]
     def _grad(self, values: list[Any]) -> list[Any]:
         equations, limits, costs = (jnp.asarray(value, float) for value in values)
         with double_precision():
-            found = jax.vmap(lambda r, c: solve(self.inner.program, r, c))(
+            solution = jax.vmap(lambda r, c: solve(self.inner.program, r, c))(
                 jnp.hstack([equations, limits]), costs
             )
         p = self.inner.equations
-        slopes = (found.multipliers[:, :p], found.multipliers[:, p:], found.point)
+        slopes = (solution.multipliers[:, :p], solution.multipliers[:, p:], solution.point)
         return [sparse.csc_matrix(np.ravel(slope, order="F")[:, None]) for slope in slopes]
 
     def _domain(self) -> list[Any]:
@@ -104,11 +104,11 @@ class InnerMinimum(Atom):  # type: ignore[misc]
         def best(a: jax.Array, h: jax.Array, c: jax.Array) -> jax.Array:
             return self.inner.minimum(jnp.concatenate([a, h]), c)
 
-        one = jax.vmap(best)
+        all_best = jax.vmap(best)
 
         def value(*args: jax.Array) -> jax.Array:
             dtype = jnp.result_type(float, *args)
-            return jnp.sum(one(*(jnp.asarray(part, dtype) for part in args)))
+            return jnp.sum(all_best(*(jnp.asarray(part, dtype) for part in args)))
 
         return value
 
@@ -182,13 +182,13 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
 
 
 def _programs(expression: Any) -> list[InnerMinimum]:
-    queue, found = [expression], list[InnerMinimum]()
+    queue, programs = [expression], list[InnerMinimum]()
     while queue:
-        one = queue.pop()
-        if isinstance(one, InnerMinimum):
-            found.append(one)
-        queue += one.args
-    return found
+        node = queue.pop()
+        if isinstance(node, InnerMinimum):
+            programs.append(node)
+        queue += node.args
+    return programs
 
 
 def solves_programs(expression: Any) -> bool:
@@ -208,13 +208,14 @@ def prepare(statement: Statement, domain: Domain) -> None:
     known = parameter_range(statement, domain)
     bounds = enclosures(statement, edges_of(statement, domain, known))
     for atom in atoms:
-        if statement.guessed(atom.args, known):
+        without_bounds = statement.guessed(atom.args, known)
+        if without_bounds:
             raise ValueError(
-                "parameters: got some without bounds; expected bounds for all of "
-                f"{statement.keys.names}, because the choice of {atom.inner.names} depends on them"
+                f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
+                f"because the choice of {atom.inner.names} depends on them"
             )
         try:
-            least, most = _edges([bounds.of(one) for one in atom.args])
+            least, most = _edges([bounds.of(argument) for argument in atom.args])
         except Unknown:
             raise ValueError(
                 f"recourse: got {atom.inner.names}, whose constraints contain an expression of "

@@ -62,11 +62,13 @@ class InnerProgram(NamedTuple):
         place[np.concatenate([np.arange(ends[k] - self.pieces[k].size, ends[k]) for k in used])] = (
             np.arange(sum(self.pieces[k].size for k in used))
         )
-        whole = cp.hstack([self.pieces[k] for k in used]) if len(used) > 1 else self.pieces[used[0]]
+        joined = (
+            cp.hstack([self.pieces[k] for k in used]) if len(used) > 1 else self.pieces[used[0]]
+        )
         picked = place[flat]
-        if not np.array_equal(picked, np.arange(whole.size)):
-            whole = whole[picked]
-        return whole if whole.shape == rows.shape else cp.reshape(whole, rows.shape, order="C")
+        if not np.array_equal(picked, np.arange(joined.size)):
+            joined = joined[picked]
+        return joined if joined.shape == rows.shape else cp.reshape(joined, rows.shape, order="C")
 
     def weighted(self, rows: Array, weights: Array) -> Any:
         """The right-hand sides of these rows, (program, row), times the transpose of weights,
@@ -83,7 +85,7 @@ class InnerProgram(NamedTuple):
 def has(part: Any, variables: Any) -> bool:
     """Whether an expression or constraint contains one of the variables."""
     ids = {variable.id for variable in variables}
-    return any(one.id in ids for one in part.variables())
+    return any(variable.id in ids for variable in part.variables())
 
 
 def stated_rows(constraint: Any) -> tuple[Any, bool] | None:
@@ -116,7 +118,9 @@ class LinearIn(AffineForms):
         known = not expression.variables() and all(
             p.id in self._fixed for p in expression.parameters()
         )
-        if not known and not any(one.id in self._leaves for one in expression.variables()):
+        if not known and not any(
+            variable.id in self._leaves for variable in expression.variables()
+        ):
             return AffineForm(
                 sparse.csr_matrix((expression.size, self.width)), np.full(expression.size, np.nan)
             )
@@ -139,8 +143,8 @@ def inner_program(
     """
     reading = _Reading([loss, *constraints], after, fixed)
     objective = reading.linear(loss, True)
-    for one in constraints:
-        reading.constrain(one)
+    for constraint in constraints:
+        reading.constrain(constraint)
     return reading.program(objective)
 
 
@@ -248,12 +252,12 @@ class _Reading:
             which = np.arange(inner.size)[None]
         elif name == "huber" and (width := constant_value(expression.M)) is not None:
             near, far = cp.Variable(expression.shape), cp.Variable(expression.shape)
-            for one in (near, far):
-                self.known.add(one.id)
-                self.after.append(one)
+            for part in (near, far):
+                self.known.add(part.id)
+                self.after.append(part)
             size = float(np.ravel(width)[0])
-            for one in (near + far == expression.args[0], near <= size, near >= -size):
-                self.constrain(one)
+            for part in (near + far == expression.args[0], near <= size, near >= -size):
+                self.constrain(part)
             return self.linear(cp.square(near) + 2 * size * cp.abs(far), True)
         else:
             return None
@@ -289,17 +293,17 @@ class _Reading:
             factor[square.groups] = gain[:, None]
             quadratic += 2 * entries.T @ (factor[:, None] * entries)
         changing = None
-        for one in self.products:
+        for product in self.products:
             cost = self._changing(
-                one, weights[one.stand_in.id], self._form(forms, one.expression), size
+                product, weights[product.stand_in.id], self._form(forms, product.expression), size
             )
             changing = cost if changing is None else changing + cost
         zero = {
             id(variable): cp.Constant(np.zeros(variable.shape))
             for variable in [*self.after, *self.stand_ins]
         }
-        for one in self.products:
-            zero[id(one.stand_in)] = one.node.tree_copy(dict(zero))
+        for product in self.products:
+            zero[id(product.stand_in)] = product.node.tree_copy(dict(zero))
         rest = objective.tree_copy(dict(zero))
         matrices, flags, pieces, offsets = [], list[Array](), list[Any](), list[Array]()
         for expression, equality in self.rows:
@@ -344,24 +348,24 @@ class _Reading:
             raise NoClosedForm(f"{expression} is not linear in {self.names}")
         return np.asarray(form.matrix.toarray())
 
-    def _changing(self, one: _Product, gain: Array, entries: Array, size: int) -> Any:
+    def _changing(self, product: _Product, gain: Array, entries: Array, size: int) -> Any:
         """The costs of y in a product with data: entries' times what the factor makes of the
         weights of the product."""
-        factor, expression = one.factor, one.expression
-        if type(one.node).__name__ == "multiply" or factor.ndim == 0 or expression.ndim == 0:
+        factor, expression = product.factor, product.expression
+        if type(product.node).__name__ == "multiply" or factor.ndim == 0 or expression.ndim == 0:
             places = np.arange(expression.size).reshape(expression.shape)
-            spread = entries[np.ravel(np.broadcast_to(places, one.node.shape))][:, :size]
+            spread = entries[np.ravel(np.broadcast_to(places, product.node.shape))][:, :size]
             data = (
-                cp.vec(cp.broadcast_to(factor, one.node.shape), order="C")
+                cp.vec(cp.broadcast_to(factor, product.node.shape), order="C")
                 if factor.ndim
                 else factor
             )
             return spread.T @ (cp.multiply(gain, data) if factor.ndim else gain * data)
         if expression.ndim != 1:
-            raise NoClosedForm(f"{one.node} is a product of matrices of data and {self.names}")
+            raise NoClosedForm(f"{product.node} is a product of matrices of data and {self.names}")
         if factor.ndim == 1:
             return entries[:, :size].T @ (float(gain[0]) * factor)
-        return entries[:, :size].T @ ((factor.T if one.left else factor) @ gain)
+        return entries[:, :size].T @ ((factor.T if product.left else factor) @ gain)
 
 
 def _parts(flat: Array, variables: list[Any]) -> dict[int, Array]:

@@ -83,9 +83,9 @@ def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
 
     @value.defjvp
     def value_jvp(primals: Any, tangents: Any) -> Any:
-        found = jax.tree.map(lax.stop_gradient, solve(program, *map(lax.stop_gradient, primals)))
-        return found.value, jnp.dot(found.multipliers, tangents[0]) + jnp.dot(
-            found.point, tangents[1]
+        solution = jax.tree.map(lax.stop_gradient, solve(program, *map(lax.stop_gradient, primals)))
+        return solution.value, jnp.dot(solution.multipliers, tangents[0]) + jnp.dot(
+            solution.point, tangents[1]
         )
 
     return value(rows, costs)
@@ -159,8 +159,8 @@ class _Scaled:
         wanted = -pull, -equation, -(primal - first / v.lam + second / v.kappa)
         thin = self.thin(spread)
 
-        def again(_: Any, found: Any) -> Any:
-            w, nu, lam = found
+        def again(_: Any, reached: Any) -> Any:
+            w, nu, lam = reached
             one = wanted[0] - self.p @ w - self.a.T @ nu - self.g.T @ lam
             two = wanted[1] - self.a @ w
             three = wanted[2] - self.g @ w + spread * lam

@@ -73,8 +73,8 @@ def minimised_jointly(
     `fixed` are the values of parameters that do not change with the round, by id. Raises
     `NoClosedForm` if they cannot be minimised out.
     """
-    mine = [one for one in constraints if has(one, after)]
-    kept = [one for one in constraints if not has(one, after)]
+    mine = [constraint for constraint in constraints if has(constraint, after)]
+    others = [constraint for constraint in constraints if not has(constraint, after)]
     program = inner_program(loss, mine, after, fixed)
     names = ", ".join(variable.name() for variable in after)
     if max(program.matrix.shape) > 50 * LARGEST:
@@ -95,11 +95,11 @@ def minimised_jointly(
         methods.add("vertices" if exact is not None else "solver")
         rays = exact if exact is not None else _cone(program, block, names)
         induced += _induced(program, block, rays, names)
-    for one in induced:
-        one.set_label(f"choice of {names}")
+    for constraint in induced:
+        constraint.set_label(f"choice of {names}")
     return Joint(
         total,
-        [*kept, *induced],
+        [*others, *induced],
         induced,
         conditions,
         "solver" if "solver" in methods else "vertices",
@@ -113,7 +113,7 @@ def _blocks(program: InnerProgram) -> list[_Block]:
     square = sparse.csr_matrix(program.quadratic != 0)
     graph = sparse.bmat([[square, links.T], [links, None]]) if rows else square
     count, label = connected_components(graph, directed=False)
-    found: dict[Any, list[tuple[Array, Array, int]]] = {}
+    by_rows: dict[Any, list[tuple[Array, Array, int]]] = {}
     for k in range(count):
         columns, own = np.flatnonzero(label[:n] == k), np.flatnonzero(label[n:] == k)
         if not len(columns):
@@ -127,14 +127,14 @@ def _blocks(program: InnerProgram) -> list[_Block]:
             program.quadratic[np.ix_(columns, columns)].tobytes(),
             program.costs[columns].tobytes() if program.changing_costs is None else b"",
         )
-        found.setdefault(key, []).append((columns, order, equations))
+        by_rows.setdefault(key, []).append((columns, order, equations))
     return [
         _Block(
-            np.stack([one[0] for one in same]),
-            np.stack([one[1] for one in same]).astype(int),
+            np.stack([block[0] for block in same]),
+            np.stack([block[1] for block in same]).astype(int),
             same[0][2],
         )
-        for same in found.values()
+        for same in by_rows.values()
     ]
 
 
@@ -228,7 +228,7 @@ def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
     return cp.sum(cp.max(values, axis=1)) if len(points) > 1 else cp.sum(values)
 
 
-def _complete(matrix: Array, costs: Array, equations: int, found: Multipliers) -> bool:
+def _complete(matrix: Array, costs: Array, equations: int, known: Multipliers) -> bool:
     """Whether the largest product is the value of the linear program at some right-hand sides: a
     check of the vertices."""
     from scipy.optimize import linprog
@@ -244,7 +244,7 @@ def _complete(matrix: Array, costs: Array, equations: int, found: Multipliers) -
         sides = [(matrix[equations:], -rows[equations:]), (matrix[:equations], -rows[:equations])]
         given = [part if len(part[0]) else (None, None) for part in sides]
         solved = linprog(costs, *given[0], *given[1], bounds=(None, None))
-        if solved.status != 0 or abs(solved.fun - float(np.max(found.points @ rows))) > 1e-7 * (
+        if solved.status != 0 or abs(solved.fun - float(np.max(known.points @ rows))) > 1e-7 * (
             1 + abs(solved.fun)
         ):
             return False
@@ -263,11 +263,11 @@ def _cone(program: InnerProgram, block: _Block, names: str) -> Multipliers:
         ) from None
 
 
-def _induced(program: InnerProgram, block: _Block, found: Multipliers, names: str) -> list[Any]:
+def _induced(program: InnerProgram, block: _Block, known: Multipliers, names: str) -> list[Any]:
     """Constraints on decision and data without which there is no feasible choice, unless they hold
     by themselves."""
     constraints = []
-    for kind, vectors in (("ray", found.rays), ("line", found.lines)):
+    for kind, vectors in (("ray", known.rays), ("line", known.lines)):
         for vector in vectors:
             used = np.flatnonzero(vector)
             for rows in block.rows:
@@ -306,13 +306,15 @@ def _bounded(
         raise NoClosedForm(
             f"the program of {names} is too large to prove that it is bounded"
         ) from None
-    found = []
-    for one in [*rays, *lines.T, *-lines.T]:
-        direction = np.where(np.abs(one) <= ZERO * np.abs(one).max(), 0.0, one)
+    conditions = []
+    for ray in [*rays, *lines.T, *-lines.T]:
+        direction = np.where(np.abs(ray) <= ZERO * np.abs(ray).max(), 0.0, ray)
         change = costs @ direction
         value = constant_value(change)
         if value is None:
-            found.append(Condition(names, -change <= 0, "the loss decreases without end otherwise"))
+            conditions.append(
+                Condition(names, -change <= 0, "the loss decreases without end otherwise")
+            )
         elif np.any(value < -1e-9 * (1 + np.abs(direction).max())):
             raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
-    return found
+    return conditions

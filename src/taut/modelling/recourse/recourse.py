@@ -146,16 +146,16 @@ def variable_bounds(variable: Any) -> list[Any]:
     if others:
         raise NoClosedForm(f"{variable.name()} has the attribute {others[0]}")
     low, high = variable.attributes.get("bounds") or (None, None)
-    found = [variable >= low] if isinstance(low, cp.Expression) else []
-    found += [variable <= high] if isinstance(high, cp.Expression) else []
+    constraints = [variable >= low] if isinstance(low, cp.Expression) else []
+    constraints += [variable <= high] if isinstance(high, cp.Expression) else []
     lower, upper = limits(variable)
     for edge, sign in ((lower, 1.0), (upper, -1.0)):
         finite = np.isfinite(edge)
         if finite.all():
-            found.append(sign * variable >= sign * edge)
+            constraints.append(sign * variable >= sign * edge)
         elif finite.any():
-            found.append(sign * variable[finite] >= sign * edge[finite])
-    return found
+            constraints.append(sign * variable[finite] >= sign * edge[finite])
+    return constraints
 
 
 class Bound(NamedTuple):
@@ -212,13 +212,13 @@ def separated(constraint: Any, variable: Any, fixed: Mapping[int, Any]) -> Bound
 
 def _defined(variable: Any, equations: list[Bound]) -> Any:
     """The variable that square equations define: matrix @ t = -rest."""
-    matrix = sparse.vstack([one.matrix for one in equations]).toarray()
+    matrix = sparse.vstack([equation.matrix for equation in equations]).toarray()
     if matrix.shape[0] != variable.size or np.linalg.matrix_rank(matrix) < variable.size:
         raise NoClosedForm(
             f"{variable.name()} is part of equations that do not define all of its "
             f"{variable.size} entries"
         )
-    rest = [cp.vec(one.rest, order="C") for one in equations]
+    rest = [cp.vec(equation.rest, order="C") for equation in equations]
     right = cp.hstack(rest) if len(rest) > 1 else rest[0]
     if np.array_equal(matrix, matrix[0, 0] * np.eye(variable.size)):
         return cp.reshape(-1 / matrix[0, 0] * right, variable.shape, order="C")
@@ -234,7 +234,7 @@ def _one_sided(matrix: Any, sign: float) -> bool:
 
 
 def _covered(used: list[Bound], variable: Any) -> bool:
-    return len(np.unique(np.concatenate([one.matrix.indices for one in used]))) == variable.size
+    return len(np.unique(np.concatenate([bound.matrix.indices for bound in used]))) == variable.size
 
 
 def _extreme(variable: Any, used: list[Bound], sign: float) -> Any:
@@ -272,8 +272,8 @@ def _monotone(variable: Any, best: Any, sign: float, parts: list[Any]) -> bool:
 
     They accept the maximum of two other variables in its place only then.
     """
-    one, two = cp.Variable(variable.shape), cp.Variable(variable.shape)
-    probe = cp.maximum(one, two) if sign < 0 else cp.minimum(one, two)
+    first, second = cp.Variable(variable.shape), cp.Variable(variable.shape)
+    probe = cp.maximum(first, second) if sign < 0 else cp.minimum(first, second)
     probe = (
         nonneg_wrap(probe)
         if best.is_nonneg()

@@ -69,24 +69,24 @@ def multipliers(matrix: Array, costs: Array | None, equations: int) -> Multiplie
     return Multipliers(made[0][:, :-1] * size, *(_unit(part[:, :-1]) for part in made[1:]))
 
 
-def _polished(cone: Array, one: Array, signs: Array, pointed: bool) -> Array:
+def _polished(cone: Array, ray: Array, signs: Array, pointed: bool) -> Array:
     """The point or ray from the rows at which it is zero, without the errors of the method."""
-    one = np.where(np.abs(one) <= ZERO * np.abs(one).max(), 0.0, one)
+    ray = np.where(np.abs(ray) <= ZERO * np.abs(ray).max(), 0.0, ray)
     free = (
-        np.flatnonzero(one[:-1])
+        np.flatnonzero(ray[:-1])
         if pointed
-        else np.setdiff1d(np.arange(len(one) - 1), signs[one[signs] == 0])
+        else np.setdiff1d(np.arange(len(ray) - 1), signs[ray[signs] == 0])
     )
     # Of a ray, the largest entry is kept.
-    kept = len(one) - 1 if one[-1] else int(free[np.argmax(np.abs(one[free]))])
-    free = free[free != kept]
-    solved = np.zeros_like(one)
-    solved[kept] = one[kept]
-    solved[free] = np.linalg.lstsq(cone[:, free], -cone[:, kept] * one[kept], rcond=None)[0]
-    if np.abs(solved - one).max() <= 1e-6 * np.abs(one).max():
-        one = np.where(np.abs(solved) <= ROUNDING * np.abs(solved).max(), 0.0, solved)
-    one[signs] = np.maximum(one[signs], 0.0)
-    return one
+    pivot = len(ray) - 1 if ray[-1] else int(free[np.argmax(np.abs(ray[free]))])
+    free = free[free != pivot]
+    solved = np.zeros_like(ray)
+    solved[pivot] = ray[pivot]
+    solved[free] = np.linalg.lstsq(cone[:, free], -cone[:, pivot] * ray[pivot], rcond=None)[0]
+    if np.abs(solved - ray).max() <= 1e-6 * np.abs(ray).max():
+        ray = np.where(np.abs(solved) <= ROUNDING * np.abs(solved).max(), 0.0, solved)
+    ray[signs] = np.maximum(ray[signs], 0.0)
+    return ray
 
 
 def _unit(rows: Array) -> Array:

@@ -88,9 +88,9 @@ class AffineForms:
         rule = _RULES.get(type(expression).__name__)
         if rule is None or expression.size == 0:
             return None
-        found = [self.of(arg) for arg in expression.args]
-        parts = [part for part in found if part is not None]
-        if len(parts) < len(found):
+        forms = [self.of(arg) for arg in expression.args]
+        parts = [part for part in forms if part is not None]
+        if len(parts) < len(forms):
             return None
         form = rule(expression, parts)
         return None if form is None or form.matrix.nnz > MOST else form
@@ -127,9 +127,9 @@ def groups(shape: tuple[int, ...], axis: Any) -> Array:
     if axis is None or places.ndim == 0:
         return places.reshape(1, -1)
     axes = [a % places.ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
-    kept = [k for k in range(places.ndim) if k not in axes]
-    moved = np.moveaxis(places, kept, range(len(kept)))
-    return moved.reshape(int(np.prod([places.shape[k] for k in kept])), -1)
+    rest = [k for k in range(places.ndim) if k not in axes]
+    moved = np.moveaxis(places, rest, range(len(rest)))
+    return moved.reshape(int(np.prod([places.shape[k] for k in rest])), -1)
 
 
 Parts = list[AffineForm]

@@ -98,7 +98,7 @@ class Alike(NamedTuple):
     def evaluator(self) -> Callable[[Read, Any], jax.Array]:
         """A function of the leaves' values and the float type that returns all values, (member,
         *shape)."""
-        stacks = [_stacked(one) for one in self.slots]
+        stacks = [_stacked(slot) for slot in self.slots]
         run = _runner(self.first)
         axes = tuple(axis for axis, _ in stacks)
 
@@ -113,27 +113,27 @@ class Alike(NamedTuple):
     @property
     def leaves(self) -> list[Any]:
         """The variables and parameters."""
-        return [one.leaf for slot in self.slots for one in slot if isinstance(one, _Part)]
+        return [part.leaf for slot in self.slots for part in slot if isinstance(part, _Part)]
 
 
 def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
     """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
-    found: dict[Any, list[tuple[int, list[Any]]]] = {}
+    by_structure: dict[Any, list[tuple[int, list[Any]]]] = {}
     rest = []
-    for k, one in enumerate(expressions):
+    for k, expression in enumerate(expressions):
         slots: list[Any] = []
-        key = None if one.size > LARGEST else _structure(one, slots)
+        key = None if expression.size > LARGEST else _structure(expression, slots)
         if key is None:
             rest.append(k)
         else:
-            found.setdefault(key, []).append((k, slots))
+            by_structure.setdefault(key, []).append((k, slots))
     groups = []
-    for members in found.values():
+    for members in by_structure.values():
         numbers = [k for k, _ in members]
-        if len(members) < FEWEST or not any(isinstance(one, _Part) for one in members[0][1]):
+        if len(members) < FEWEST or not any(isinstance(part, _Part) for part in members[0][1]):
             rest += numbers
             continue
-        slots = [list(one) for one in zip(*(slots for _, slots in members), strict=True)]
+        slots = [list(parts) for parts in zip(*(slots for _, slots in members), strict=True)]
         groups.append(Alike(numbers, expressions[numbers[0]], slots))
     return groups, sorted(rest)
 
@@ -163,8 +163,8 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
     except TypeError:
         return None
     keys = []
-    for one in operands(expression):
-        key = _structure(one, slots)
+    for operand in operands(expression):
+        key = _structure(operand, slots)
         if key is None:
             return None
         keys.append(key)
@@ -217,21 +217,24 @@ def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
     """The values of one place: the axis along which they differ, if they do, and a function that
     gives them."""
     if not isinstance(slot[0], _Part):
-        if all(np.array_equal(one, slot[0]) for one in slot):
+        if all(np.array_equal(part, slot[0]) for part in slot):
             return None, lambda read, dtype: slot[0].astype(dtype)
         numbers = np.stack(slot)
         return 0, lambda read, dtype: numbers.astype(dtype)
     leaf, places = slot[0]
-    if all(one.leaf is leaf for one in slot):
-        if all(one.places is None for one in slot):
+    if all(part.leaf is leaf for part in slot):
+        if all(part.places is None for part in slot):
             return None, lambda read, dtype: read(leaf)
-        if places is not None and all(np.array_equal(one.places, places) for one in slot):
+        if places is not None and all(np.array_equal(part.places, places) for part in slot):
             return None, lambda read, dtype: take(read(leaf), places)
-        whole = np.arange(leaf.size).reshape(leaf.shape)
-        where = np.stack([whole if one.places is None else one.places for one in slot])
+        every = np.arange(leaf.size).reshape(leaf.shape)
+        where = np.stack([every if part.places is None else part.places for part in slot])
         return 0, lambda read, dtype: take(read(leaf), where)
     return 0, lambda read, dtype: jnp.stack(
-        [read(one.leaf) if one.places is None else take(read(one.leaf), one.places) for one in slot]
+        [
+            read(part.leaf) if part.places is None else take(read(part.leaf), part.places)
+            for part in slot
+        ]
     )
 
 
@@ -245,8 +248,8 @@ def _runner(first: Any) -> Callable[..., jax.Array]:
             place, count = count, count + 1
             return lambda parts: parts[place]
         apply = operation(expression)
-        inner = [built(one) for one in operands(expression)]
-        return lambda parts: apply(*(one(parts) for one in inner))
+        inner = [built(operand) for operand in operands(expression)]
+        return lambda parts: apply(*(operand(parts) for operand in inner))
 
-    whole = built(first)
-    return lambda *parts: jnp.asarray(whole(parts))
+    value = built(first)
+    return lambda *parts: jnp.asarray(value(parts))

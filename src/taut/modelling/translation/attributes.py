@@ -135,12 +135,12 @@ def wrapped(leaf: Any, flat: Any) -> Any:
 
 def ties(leaf: Any, flat: Any) -> list[Any]:
     """Constraints on a flat CVXPY expression that hold exactly if `shaped` would change nothing."""
-    found, value, where = [], cp.reshape(flat, leaf.shape, order="C"), pattern(leaf)
+    constraints, value, where = [], cp.reshape(flat, leaf.shape, order="C"), pattern(leaf)
     if is_symmetric(leaf) and leaf.shape[-1] > 1:
-        found.append(cp.upper_tri(value) == cp.upper_tri(mirrored(value)))
+        constraints.append(cp.upper_tri(value) == cp.upper_tri(mirrored(value)))
     if not where.all():
-        found.append(value[~where] == 0)
-    return found
+        constraints.append(value[~where] == 0)
+    return constraints
 
 
 def value_of(parameter: Any) -> Array | None:

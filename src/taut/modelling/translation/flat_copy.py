@@ -91,17 +91,17 @@ class FlatCopy:
 
 def _perspectives(part: Any) -> list[Any]:
     """The perspectives inside an expression or constraint, the inner ones of several first."""
-    queue, found, seen = [part], list[Any](), set[int]()
+    queue, perspectives, seen = [part], list[Any](), set[int]()
     while queue:
-        one = queue.pop()
-        if id(one) in seen:
+        node = queue.pop()
+        if id(node) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, cp.perspective):
-            found.append(one)
-            queue.append(one.f)
-        queue += one.args
-    return found[::-1]
+        seen.add(id(node))
+        if isinstance(node, cp.perspective):
+            perspectives.append(node)
+            queue.append(node.f)
+        queue += node.args
+    return perspectives[::-1]
 
 
 def _twin(parameter: Any) -> Any:

@@ -198,14 +198,14 @@ def _power_cone(constraint: Any) -> Any:
 def attribute_constraints(variables: list[Any]) -> list[Any]:
     """The attributes as CVXPY constraints, except symmetry and zeros, which are built into the
     expressions."""
-    found = []
+    constraints = []
     for variable in variables:
-        found += _bounds(variable, "lower") + _bounds(variable, "upper")
+        constraints += _bounds(variable, "lower") + _bounds(variable, "upper")
         if variable.attributes["PSD"]:
-            found.append(variable >> 0)
+            constraints.append(variable >> 0)
         if variable.attributes["NSD"]:
-            found.append(variable << 0)
-    return found
+            constraints.append(variable << 0)
+    return constraints
 
 
 def _bounds(variable: Any, side: str) -> list[Any]:
@@ -250,24 +250,24 @@ def label_of(constraint: Any, position: int) -> str:
 def row_names(excesses: list[Excess]) -> list[str]:
     """Return one name per constraint that is played: entries of an array get an index, an equality
     two names."""
-    found: list[str] = []
-    for one in excesses:
-        shape = one.expression.shape if one.shape is None else one.shape
-        places = range(int(np.prod(shape))) if one.places is None else one.places
+    plain: list[str] = []
+    for excess in excesses:
+        shape = excess.expression.shape if excess.shape is None else excess.shape
+        places = range(int(np.prod(shape))) if excess.places is None else excess.places
         indices = [
             ", ".join(str(int(i)) for i in np.unravel_index(place, shape)) if shape else ""
             for place in places
         ]
         rows = [
-            f"{one.label}[{index}]" if shape and np.prod(shape) > 1 else one.label
+            f"{excess.label}[{index}]" if shape and np.prod(shape) > 1 else excess.label
             for index in indices
         ]
-        found += [f"{row} (not above)" for row in rows] if one.equality else rows
-        found += [f"{row} (not below)" for row in rows] if one.equality else []
-    repeated = Counter(found)
+        plain += [f"{row} (not above)" for row in rows] if excess.equality else rows
+        plain += [f"{row} (not below)" for row in rows] if excess.equality else []
+    repeated = Counter(plain)
     seen: Counter[str] = Counter()
     names = []
-    for name in found:
+    for name in plain:
         seen[name] += 1
         names.append(name if repeated[name] == 1 else f"{name} ({seen[name]})")
     return names
@@ -278,10 +278,11 @@ def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
     if isinstance(announced, (list, tuple)) and not announced:
         return []
     _, stated = checked(cp.Constant(0.0), announced, "announced")
-    for one in stated:
-        refuse_unsupported(one)
+    for constraint in stated:
+        refuse_unsupported(constraint)
         late = next(
-            (v.name() for v in one.variables() if any(v is known for known in recourse)), None
+            (v.name() for v in constraint.variables() if any(v is known for known in recourse)),
+            None,
         )
         if late is not None:
             raise ValueError(

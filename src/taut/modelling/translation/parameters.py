@@ -91,9 +91,9 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
         raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
     chosen = list(chosen)
     by_name = {parameter.name(): parameter for parameter in parameters}
-    found = [by_name.get(one) if isinstance(one, str) else one for one in chosen]
-    for given, parameter in zip(chosen, found, strict=True):
-        if not any(parameter is one for one in parameters):
+    named = [by_name.get(other) if isinstance(other, str) else other for other in chosen]
+    for given, parameter in zip(chosen, named, strict=True):
+        if not any(parameter is other for other in parameters):
             expected = ", ".join(by_name) or "none"
             raise ValueError(
                 f"per_round: got {given}; expected parameters of the model: {expected}"
@@ -101,10 +101,10 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
     picked = [
         parameter
         for parameter in parameters
-        if is_previous(parameter) or any(parameter is one for one in found)
+        if is_previous(parameter) or any(parameter is other for other in named)
     ]
     for parameter in parameters:
-        if not any(parameter is one for one in picked) and values[parameter.id] is None:
+        if not any(parameter is other for other in picked) and values[parameter.id] is None:
             raise ValueError(
                 f"parameter {parameter.name()}: got no value; expected one, or the parameter in "
                 "per_round"

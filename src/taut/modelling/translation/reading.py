@@ -30,8 +30,17 @@ def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
         raise TypeError(
             f"loss: got {type(loss).__name__}; expected a CVXPY expression or a cp.Problem"
         )
-    marked = [variable for one in stated if isinstance(one, Recourse) for variable in one.variables]
-    return loss, [one for one in stated if not isinstance(one, Recourse)], marked
+    marked = [
+        variable
+        for constraint in stated
+        if isinstance(constraint, Recourse)
+        for variable in constraint.variables
+    ]
+    return (
+        loss,
+        [constraint for constraint in stated if not isinstance(constraint, Recourse)],
+        marked,
+    )
 
 
 def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
@@ -41,7 +50,7 @@ def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
     variables = {v.id: v for part in (loss, *stated) for v in part.variables()}
     return loss, [
         *stated,
-        *(one for key in sorted(variables) for one in bound_constraints(variables[key])),
+        *(bound for key in sorted(variables) for bound in bound_constraints(variables[key])),
     ]
 
 
@@ -49,8 +58,8 @@ def bound_constraints(variable: Any) -> list[Any]:
     """The bounds of a variable that are CVXPY expressions, such as `bounds=[0, limit]` with a
     parameter, as constraints."""
     low, high = variable.attributes.get("bounds") or (None, None)
-    found = [variable >= low] if isinstance(low, cp.Expression) else []
-    return [*found, variable <= high] if isinstance(high, cp.Expression) else found
+    lower = [variable >= low] if isinstance(low, cp.Expression) else []
+    return [*lower, variable <= high] if isinstance(high, cp.Expression) else lower
 
 
 def parameters_of(part: Any) -> list[Any]:
@@ -58,18 +67,18 @@ def parameters_of(part: Any) -> list[Any]:
     which CVXPY counts."""
     if not any(bound_constraints(variable) for variable in part.variables()):
         return list(part.parameters())
-    found, queue = [], [part]
+    parameters, queue = [], [part]
     while queue:
-        one = queue.pop()
-        if isinstance(one, cp.Parameter):
-            found.append(one)
-        elif not isinstance(one, cp.Variable):
+        node = queue.pop()
+        if isinstance(node, cp.Parameter):
+            parameters.append(node)
+        elif not isinstance(node, cp.Variable):
             queue += [
-                *one.args,
-                *(getattr(one, name) for name in ("M", "f", "f_recession") if hasattr(one, name)),
+                *node.args,
+                *(getattr(node, name) for name in ("M", "f", "f_recession") if hasattr(node, name)),
             ]
-        queue = [one for one in queue if isinstance(one, (cp.Expression, cp.Constraint))]
-    return found
+        queue = [node for node in queue if isinstance(node, (cp.Expression, cp.Constraint))]
+    return parameters
 
 
 def _flat(constraints: Any) -> list[Any]:
@@ -90,7 +99,7 @@ def _flat(constraints: Any) -> list[Any]:
                 "x <= 1"
             )
         constraints = list(constraints)
-    return [one for part in constraints for one in _flat(part)]
+    return [constraint for part in constraints for constraint in _flat(part)]
 
 
 def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:

@@ -112,10 +112,10 @@ class Keys:
         )
 
     def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
-        found: dict[int, Any] = {}
+        parts: dict[int, Any] = {}
         for key, value in data.items():
             place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
-            if place is None or place in found:
+            if place is None or place in parts:
                 what = (
                     "which is no parameter that changes with the round"
                     if place is None
@@ -123,13 +123,13 @@ class Keys:
                 )
                 shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
                 raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
-            found[place] = _numbers(value)
+            parts[place] = _numbers(value)
         missing = [
-            parameter.name() for i, parameter in enumerate(self.parameters) if i not in found
+            parameter.name() for i, parameter in enumerate(self.parameters) if i not in parts
         ]
         if missing:
             raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
-        return tuple(found[i] for i in range(len(self.parameters)))
+        return tuple(parts[i] for i in range(len(self.parameters)))
 
 
 class _Rule(NamedTuple):

@@ -130,14 +130,14 @@ class Statement:
         ids = {parameter.id for parameter in self.parameters}
         return any(parameter.id in ids for parameter in parameters_of(part))
 
-    def guessed(self, parts: list[Any], known: Range) -> bool:
-        """Whether expressions contain a parameter whose range is a guess."""
-        unsure = {
-            parameter.id
+    def guessed(self, parts: list[Any], known: Range) -> list[str]:
+        """The names of the parameters in these expressions whose range is a guess."""
+        used = {parameter.id for part in parts for parameter in parameters_of(part)}
+        return [
+            parameter.name()
             for parameter, guess in zip(self.parameters, self.data_of(known.guessed), strict=True)
-            if np.any(guess)
-        }
-        return any(parameter.id in unsure for part in parts for parameter in parameters_of(part))
+            if np.any(guess) and parameter.id in used
+        ]
 
     def flat_copy(self, centre: Array | None = None, scale: float = 1.0) -> FlatCopy:
         """Copies of the expressions over one flat variable u, for the decision centre + scale *

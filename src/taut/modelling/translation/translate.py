@@ -142,7 +142,7 @@ class _Program:
         if (
             name == "Hstack"
             and len(expression.args) >= FEWEST
-            and all(one.ndim <= 1 for one in expression.args)
+            and all(argument.ndim <= 1 for argument in expression.args)
         ):
             groups, _ = grouped(expression.args)
             if groups:
@@ -175,10 +175,10 @@ class _Program:
     def pool(self, groups: list[Alike], expressions: Sequence[Any]) -> tuple[int, dict[int, Any]]:
         """Position of all entries of all groups in one vector, and the places of each member in it,
         in row order."""
-        inputs = [self.group(one) for one in groups]
+        inputs = [self.group(alike) for alike in groups]
         places, start = {}, 0
-        for one in groups:
-            for k in one.members:
+        for alike in groups:
+            for k in alike.members:
                 places[k] = np.arange(start, start + expressions[k].size)
                 start += expressions[k].size
         self.steps.append(
@@ -193,7 +193,7 @@ class _Program:
 
     def _added(self, expression: Any, groups: list[Alike], rest: list[int]) -> _Step:
         """A sum of many terms, group by group."""
-        inputs = [self.group(one) for one in groups]
+        inputs = [self.group(alike) for alike in groups]
         others = [self.place(expression.args[k]) for k in rest]
 
         def step(done: list[Any], given: Values, dtype: Any) -> Any:
@@ -209,7 +209,9 @@ class _Program:
     def _stacked(self, expression: Any, groups: list[Alike]) -> _Step:
         """Numbers and vectors one after another."""
         pool, places = self.pool(groups, expression.args)
-        others = {k: self.place(one) for k, one in enumerate(expression.args) if k not in places}
+        others = {
+            k: self.place(argument) for k, argument in enumerate(expression.args) if k not in places
+        }
         runs: list[tuple[int, Any]] = []  # (position, places in it)
         for k in range(len(expression.args)):
             if k in others:

@@ -105,9 +105,9 @@ def _sum_largest(atom: Any) -> Operation:
 
     def operation(x: jax.Array) -> jax.Array:
         axes = axes_of(atom, x.ndim)
-        kept = [axis for axis in range(x.ndim) if axis not in axes]
-        moved = jnp.transpose(x, (*kept, *axes)) if kept else x
-        rows = jnp.reshape(moved, (*(x.shape[axis] for axis in kept), -1))
+        others = [axis for axis in range(x.ndim) if axis not in axes]
+        moved = jnp.transpose(x, (*others, *axes)) if others else x
+        rows = jnp.reshape(moved, (*(x.shape[axis] for axis in others), -1))
         return jnp.reshape(kernels.top_sum(rows, k), atom.shape)
 
     return operation

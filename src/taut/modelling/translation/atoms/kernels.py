@@ -94,9 +94,9 @@ def largest(x: jax.Array, axes: Axes) -> jax.Array:
 @largest.defjvp
 def _largest_jvp(axes: Axes, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> Pair:
     (x,), (dx,) = primals, tangents
-    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    flat, change = (jnp.transpose(part, (*kept, *axes)) for part in (x, dx))
-    shape = flat.shape[: len(kept)]
+    others = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    flat, change = (jnp.transpose(part, (*others, *axes)) for part in (x, dx))
+    shape = flat.shape[: len(others)]
     flat, change = flat.reshape(*shape, -1), change.reshape(*shape, -1)
     first = jnp.argmax(flat, axis=-1, keepdims=True)
     chosen = jax.lax.broadcasted_iota(first.dtype, flat.shape, flat.ndim - 1) == first

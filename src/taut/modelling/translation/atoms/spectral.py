@@ -132,9 +132,9 @@ def _lambda_max(atom: Any) -> Operation:
 
 def _lambda_sum_largest(atom: Any) -> Operation:
     size, k = atom.args[0].shape[-1], float(atom.k)
-    whole = min(int(np.floor(k)), size)
-    part = (k - whole,) if whole < min(k, size) else ()
-    return lambda x: eigenvalue_sum(x, (*part, *(1.0,) * whole))
+    count = min(int(np.floor(k)), size)
+    part = (k - count,) if count < min(k, size) else ()
+    return lambda x: eigenvalue_sum(x, (*part, *(1.0,) * count))
 
 
 def _sigma_max(atom: Any) -> Operation:

@@ -101,18 +101,18 @@ def atom_classes() -> Iterator[type]:
     seen: set[type] = set()
     queue = [Atom]
     while queue:
-        for found in queue.pop().__subclasses__():
-            if found not in seen and found.__module__.startswith("cvxpy."):
-                seen.add(found)
-                queue.append(found)
-                yield found
+        for kind in queue.pop().__subclasses__():
+            if kind not in seen and kind.__module__.startswith("cvxpy."):
+                seen.add(kind)
+                queue.append(kind)
+                yield kind
 
 
 def _table() -> Mapping[type, Rule]:
     rules = {**affine.RULES, **elementwise.RULES, **spectral.RULES}
-    classes = sorted(atom_classes(), key=lambda found: found.__name__)
+    classes = sorted(atom_classes(), key=lambda kind: kind.__name__)
     return MappingProxyType(
-        {found: rules[found.__name__] for found in classes if found.__name__ in rules}
+        {kind: rules[kind.__name__] for kind in classes if kind.__name__ in rules}
     )
 
 
@@ -144,13 +144,13 @@ def refuse_unsupported(part: Any) -> None:
     constant parts."""
     queue, seen = [part], set[int]()
     while queue:
-        one = queue.pop()
-        if id(one) in seen or (isinstance(one, Atom) and is_constant(one)):
+        node = queue.pop()
+        if id(node) in seen or (isinstance(node, Atom) and is_constant(node)):
             continue
-        seen.add(id(one))
-        if not isinstance(one, (Constraint, Leaf)):
-            operation(one)
-        queue += one.args if isinstance(one, Constraint) else operands(one)
+        seen.add(id(node))
+        if not isinstance(node, (Constraint, Leaf)):
+            operation(node)
+        queue += node.args if isinstance(node, Constraint) else operands(node)
 
 
 def operation(atom: Any) -> Operation:
