@@ -36,8 +36,9 @@ def number_of_constraints(problem: Problem, given: int | None) -> int:
 
 def checked_data(
     problem: Problem, types: DataTypes, decision: Array, counts: tuple[int, int], z: Any
-) -> Any:
-    """Cast the data to the types of earlier rounds, or raise an error if they do not fit.
+) -> tuple[Any, bool]:
+    """Cast the data to the types of earlier rounds, or raise an error if they do not fit. Returns
+    the data, and whether they are the first.
 
     Arguments:
         problem: the problem.
@@ -55,7 +56,7 @@ def checked_data(
                 f"{counts[0]}"
             )
         check_announced_count(problem, decision, data, counts[1])
-    return data
+    return data, first
 
 
 def checked_measurements(

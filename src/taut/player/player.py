@@ -39,6 +39,8 @@ from .history import History
 from .steps import Layout, Steps, header, measured_step, revealed_step
 
 if TYPE_CHECKING:
+    import pandas
+
     from ..judge.certificate import Certificate
 
 __all__ = ["Player"]
@@ -132,6 +134,7 @@ class Player(Displayed):
         self._round_decision = RoundDecision(problem, self._dtype, self._steps)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
+        self._history.constraint_names = problem.constraint_names
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(
             self._shape, start, self._history.recent, self._history.decision_of
@@ -187,6 +190,12 @@ class Player(Displayed):
             return self._running.totals
 
     @property
+    def constraint_names(self) -> tuple[str, ...] | None:
+        """The names of the constraints, announced ones last. None if they have none, or if the
+        names come with the first data."""
+        return self._history.constraint_names
+
+    @property
     def round(self) -> int:
         """The round about to be played, from 1."""
         with self._lock:
@@ -221,6 +230,16 @@ class Player(Displayed):
         written by `save`."""
         with self._lock:
             return player_display.as_numbers(self)
+
+    def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
+        """Return a pandas table.
+
+        Arguments:
+            what: "rounds": one row per remembered round with the columns loss, then the constraints
+                and the entries of the decision by name; "totals": one row per constraint.
+        """
+        with self._lock:
+            return player_display.frame(self, what)
 
     def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
         """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
@@ -363,7 +382,10 @@ class Player(Displayed):
             decision = self._report[self._played].reshape(self._shape)
             counts = self._learned, self._announced
             arranged = self.problem.arrange(z)
-            z = checked_data(self.problem, self._data, decision, counts, arranged)
+            z, first = checked_data(self.problem, self._data, decision, counts, arranged)
+            if first:
+                given = self.problem.given(z, decision)
+                self._history.constraint_names = self.problem.names_for(decision, given)
         arrays = self._steps.take(revealed_step, before, z)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
@@ -417,6 +439,7 @@ class Player(Displayed):
                 counts,
                 self._dtype,
                 self._data.described(),
+                self.constraint_names,
             )
             parts = {
                 "state": files.flat(self._layout.state.unpack(self._arrays, self._seen.stop)),
@@ -471,5 +494,7 @@ class Player(Displayed):
             raise ValueError("its decision is outside the domain")
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
         self._history.restore(parts["history"], self._running.rounds)
+        if self._history.constraint_names is None:
+            self._history.constraint_names = player_file.saved_names(saved, self._count)
         self._extremes.restore(parts["extremes"], self._running.rounds)
         self._data.restore(saved.get("data"))
