@@ -47,16 +47,90 @@ def test_intervals_by_hand():
     assert np.isnan(Interval.of(np.array([2.0])).low)
 
 
-def test_a_winner_needs_separate_intervals(found):
+def comparison(tolerance=0.0, horizon=10, **columns):
+    """A comparison of a, b, ... with these values by column: one row per learner."""
+    names = "abc"[: len(next(iter(columns.values())))]
+    values = {
+        name: {
+            column.replace("_", " "): np.asarray(rows[i], float) for column, rows in columns.items()
+        }
+        for i, name in enumerate(names)
+    }
+    seeds = len(next(iter(values["a"].values())))
+    return taut.judge.compare.Comparison({}, values, horizon, seeds, tolerance=tolerance)
+
+
+def test_a_winner_is_clear_from_the_differences_of_the_same_seeds(found):
     def made(first, second, column="violation"):
-        values = {"a": {column: np.asarray(first, float)}, "b": {column: np.asarray(second, float)}}
-        return taut.judge.compare.Comparison({}, values, 10, len(first)).winner(column)
+        return comparison(**{column: [first, second]}).winner(column)
 
     assert made([1, 1.1, 0.9], [2, 2.1, 1.9]) == "a"
-    assert made([1, 1.1, 0.9], [1.05, 1.15, 0.95]) is None
+    assert made([1, 1.1, 0.9], [1.05, 1.15, 0.95]) == "a"  # each seed by 0.05
+    assert made([1, 1.1, 0.9], [1.15, 0.95, 1.05]) is None  # the same numbers in another order
     assert made([1], [100]) is None  # one seed says nothing about chance
     assert made([1, 1.1, 0.9], [2, 2.1, 1.9], "excess") is None  # less is not better
+    assert made([1, 2, 3], [1 + 1e-15, 2 + 1e-15, 3 + 1e-15]) is None  # rounding
     assert found.winner("violation") == "clipped-ogd"
+
+
+def test_a_learner_that_wins_in_every_seed_is_shown_as_such():
+    rng = np.random.default_rng(0)
+    level = rng.normal(100, 40, size=20)
+    made = comparison(violation=[level, level + rng.exponential(0.5, size=20)])
+    assert made.interval("a", "violation").high > made.interval("b", "violation").low
+    assert made.winner("violation") == "a"
+    assert "violation: a is smaller than b in 20 of 20 seeds, by" in str(made)
+    paired = made.difference("a", "b", "violation")
+    np.testing.assert_allclose(
+        paired.mean, np.mean(made.values["b"]["violation"] - made.values["a"]["violation"])
+    )
+    # One seed with a huge difference widens the interval beyond 0, but all seeds agree.
+    rare = comparison(violation=[np.zeros(8), [1e-3] * 7 + [100.0]])
+    assert rare.difference("a", "b", "violation").low < 0
+    assert rare.winner("violation") == "a"
+
+
+def test_a_learner_that_violates_does_not_win_in_loss_or_regret():
+    made = comparison(
+        mean_loss=[[-9, -9.1], [1, 1.1], [2, 2.1]],
+        regret=[[-90, -91], [10, 11], [20, 21]],
+        violation=[[703, 700], [0.01, 0.02], [0.03, 0.0]],
+        tolerance=0.01,
+    )
+    assert made.within_tolerance == ("b", "c")
+    assert made.winner("mean loss") == made.winner("regret") == "b"
+    assert made.winner("violation") is None
+    bold = [line for line in made.to_latex().splitlines() if "mathbf" in line]
+    assert [line[0] for line in bold] == ["b"]
+    for text in (str(made), made._repr_html_(), made.to_latex()):
+        assert "at most 0.01 per round on average can win in loss and regret: b, c." in text
+    strict = comparison(mean_loss=[[1, 1], [2, 2]], violation=[[5, 5], [6, 6]])
+    assert strict.winner("mean loss") is None
+    assert strict.winner("violation") == "a"
+    assert "none of these learners" in str(strict)
+
+
+def test_the_tolerance_is_in_units_of_the_constraints():
+    data = TOY.stream(3, 60)
+    learners = {"kept": taut.HalfSpace(0.5, 2.0), "ignored": taut.HalfSpace(0.5, 2.0, memory=0)}
+
+    def scaled(factor):
+        problem = taut.Problem(
+            TOY.problem.loss,
+            lambda x: factor * TOY.problem.constraints.values(x, None),
+            TOY.problem.domain,
+        )
+        return taut.compare(learners, problem, data, seeds=3, timing=False)
+
+    small, large = scaled(1e-9), scaled(1e9)
+    assert large.tolerance == pytest.approx(1e18 * small.tolerance)
+    assert large.within_tolerance == small.within_tolerance
+    assert (
+        taut.compare(learners, TOY.problem, data, seeds=3, timing=False, tolerance=0.5).tolerance
+        == 0.5
+    )
+    with pytest.raises(ValueError, match="tolerance: got -1"):
+        taut.compare(learners, TOY.problem, data, seeds=3, timing=False, tolerance=-1)
 
 
 def test_outputs(found, tmp_path):
@@ -73,7 +147,7 @@ def test_outputs(found, tmp_path):
     json.dumps(found.to_dict())
     text = str(found)
     assert "clipped-ogd" in text
-    assert "confidence interval lies below" in text
+    assert "can win in loss and regret" in text
     assert "<table>" in found._repr_html_()
     assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
     assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
