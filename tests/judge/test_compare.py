@@ -4,7 +4,9 @@ intervals separate."""
 import csv
 import io
 import json
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -250,4 +252,96 @@ def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
     assert {bound} in drawn or f"bound {bound:.3g}, off the top" in written
     _, axes = plt.subplots(1, 3)
     assert found.plot(ax=axes, certificates=True)[1] is axes[1]
+    plt.close("all")
+
+
+BOUNDED = "bound at the last round"
+
+
+def test_bounds_are_off_the_top_only_if_they_are_above_the_axis():
+    def run(end):
+        """What the figure needs of a run: sums that end at `end`."""
+        series = np.full((2, 50), end / 50)
+        totals = taut.runs.totals.RunningTotals(1).totals
+        return SimpleNamespace(
+            learner=None,
+            horizon=50,
+            problem=None,
+            swept=False,
+            totals=totals,
+            loss=series,
+            excess=series,
+        )
+
+    from taut.plots.of_run import draw_runs
+
+    # The bound of the first learner is far above its own curve, not above that of the last one.
+    runs = {f"learner {i}": run(end) for i, end in enumerate((1.0, 40.0, 1300.0))}
+    limits = {"learner 0": {"violation": 118.0}, "learner 1": {"violation": 3700.0}}
+    limits["learner 2"] = {"violation": 1e6}
+    _, panels = plt.subplots(1, 3)
+    draw_runs(panels, runs, limits, None)
+    axes = panels[1]
+    drawn = {line.get_ydata()[0] for line in axes.lines if line.get_label() == BOUNDED}
+    written = {float(text.get_text().split()[1].strip(",")) for text in axes.texts}
+    assert 118.0 in drawn
+    assert drawn | written == {118.0, 3700.0, 1e6}
+    low, high = axes.get_ylim()
+    assert all(low < bound < high for bound in drawn)
+    assert all(bound > high for bound in written)
+    plt.close("all")
+
+
+def test_eleven_learners_can_be_told_apart():
+    learners = {f"eta {i}": taut.ClippedOGD(0.01 * (i + 1), 4.0) for i in range(11)}
+    found = taut.compare(learners, TOY.problem, TOY.stream(1, 20), timing=False, seeds=1)
+    lines = [line for line in found.plot()[0].lines if line.get_label() in learners]
+    looks = {
+        (line.get_color(), str(line._unscaled_dash_pattern), line.get_marker()) for line in lines
+    }
+    assert len(looks) == len(lines) == 11
+    plt.close("all")
+
+
+def test_a_word_means_one_number_in_tables_figures_and_certificates():
+    """Several constraints: the largest of the sums is not the sum of the largest."""
+    found = taut.compare(
+        ["clipped-ogd"], MOVING.problem, MOVING.stream(2, 40), seeds=2, timing=False
+    )
+    run, panels = found.runs["clipped-ogd"], found.plot()
+    excess = run.totals.excess.max(axis=-1)
+    assert abs(run.totals.worst_excess.mean() - excess.mean()) > 0.1
+    np.testing.assert_allclose(found.values["clipped-ogd"]["excess"], excess)
+    rows = {row.quantity: row.mean for row in found.certificate("clipped-ogd", check=False).rows}
+    assert rows["excess"] == pytest.approx(excess.mean())
+    printed = next(line for line in str(run).splitlines() if line.strip().startswith("excess"))
+    assert float(printed.split()[1]) == pytest.approx(excess.mean(), rel=1e-3)
+    assert panels[2].get_title(loc="left") == "(c) largest excess"
+    curve = next(line for line in panels[2].lines if line.get_label() == "clipped-ogd")
+    assert curve.get_ydata()[-1] == pytest.approx(taut.metrics.largest_excess(run).mean())
+    assert not [line for line in panels[2].lines if line.get_label() == BOUNDED]
+    assert not panels[2].texts
+    assert run.plot("excess").get_ylabel() == "cumulative largest excess of each round"
+    single = taut.simulate(taut.ClippedOGD(0.01, 4.0), TOY.problem, TOY.stream(1, 10)[0])
+    assert single.plot("excess").get_ylabel() == "cumulative excess"
+    plt.close("all")
+
+
+def test_policy_regret_is_called_so_and_has_no_bound_of_another_regret():
+    def switching(x, z, previous):
+        return z @ x + jnp.sum((x - previous) ** 2)
+
+    problem = taut.Problem(
+        switching, lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=2), previous=True
+    )
+    data = np.random.default_rng(0).uniform(-1, 0, (2, 30, 2))
+    found = taut.compare(["half-space"], problem, data, seeds=2, timing=False)
+    for certificates in (False, True):
+        axes = found.plot(certificates=certificates)[0]
+        assert axes.get_title(loc="left") == "(a) policy regret"
+        rows = {row.quantity: row.bound for row in found.certificate("half-space").rows}
+        shown = [line for line in axes.lines if line.get_label() == BOUNDED] + list(axes.texts)
+        assert rows["policy regret"] is None
+        assert shown == []
+    assert found.runs["half-space"].plot("regret").get_ylabel() == "policy regret"
     plt.close("all")

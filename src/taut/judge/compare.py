@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Interval", "compare"]
 
 
-SHARE = 1e-3
+SHARE = 1e-2
 """The tolerance on the mean violation per round, as a share of the size of the constraints."""
 BOUGHT = ("mean loss", "regret", "policy regret")
 """Columns in which a learner gains by violating constraints."""
@@ -203,11 +203,14 @@ class Comparison:
         return table
 
     def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
-        """Draw regret, clipped and signed violation over the rounds, with bands over the seeds and
+        """Draw regret, clipped violation and excess over the rounds, with bands over the seeds and
         bounds dashed.
 
-        Without a comparator the first panel shows the loss. Bounds hold at the last round, if the
-        constants of the problem are right.
+        Without a comparator the first panel shows the loss; for a problem with `previous=True` it
+        shows policy regret, and bounds are drawn only with `certificates=True`. With several
+        constraints the last panel shows the largest excess of each round, summed, which is
+        `taut.metrics.largest_excess` and not the excess of the table. Bounds hold at the last
+        round, if the constants of the problem are right.
 
         Arguments:
             ax: three Matplotlib axes to draw on; by default new ones.
@@ -331,7 +334,7 @@ def compare(
         best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a
             problem with `previous=True` the regret against it is policy regret.
         tolerance: the mean violation per round up to which a learner can win in loss and regret; by
-            default a thousandth of the size of the constraints, which is the smallest over the
+            default 1 % of the size of the constraints, which is the smallest over the
             learners of the largest |max_i g_i(x_t)|.
         timing: whether to play every learner a second time, when its program is compiled, to
             measure the time per round.
