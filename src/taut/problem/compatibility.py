@@ -61,8 +61,9 @@ def _first_decision(problem: Problem, x1: Any) -> jax.Array:
     return first
 
 
-def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
-    """Return shapes and types of one round's data, with floats in the type of the decision `x`."""
+def round_shapes(stream: Stream, x: Any, key: jax.Array | None) -> Any:
+    """Return shapes and types of one round's data, with floats in the type of the decision `x`, of
+    which the shape and the type suffice unless the stream is an adversary."""
     if isinstance(stream, Adversary):
         first = jnp.asarray(1, jnp.int32)
         if stream.state is None:

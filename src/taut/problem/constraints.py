@@ -206,9 +206,7 @@ class FunctionsByName:
 
     def __call__(self, x: jax.Array, *given: Any) -> dict[str, list[jax.Array]]:
         """Call each function with as many arguments as it takes."""
-        return {
-            name: [part.function(x, *given[: part.takes - 1])] for name, part in self.functions
-        }
+        return {name: [part.function(x, *given[: part.takes - 1])] for name, part in self.functions}
 
 
 def _entries(out: Any, path: str = "") -> Iterator[tuple[str, Any]]:
