@@ -36,9 +36,8 @@ def number_of_constraints(problem: Problem, given: int | None) -> int:
 
 def checked_data(
     problem: Problem, types: DataTypes, decision: Array, counts: tuple[int, int], z: Any
-) -> tuple[Any, bool]:
-    """Cast the data to the types of earlier rounds, or raise an error if they do not fit. Returns
-    the data, and whether they are the first.
+) -> Any:
+    """Cast the data to the types of earlier rounds, or raise an error if they do not fit.
 
     Arguments:
         problem: the problem.
@@ -56,7 +55,7 @@ def checked_data(
                 f"{counts[0]}"
             )
         check_announced_count(problem, decision, data, counts[1])
-    return data, first
+    return data
 
 
 def checked_measurements(

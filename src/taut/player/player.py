@@ -135,6 +135,8 @@ class Player(Displayed):
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
         self._history.constraint_names = problem.constraint_names
+        # Whether the names are known, or known to be missing. Some come with the first data.
+        self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(
             self._shape, start, self._history.recent, self._history.decision_of
@@ -348,7 +350,7 @@ class Player(Displayed):
             else:
                 arrays, report, data = self._revealed(z, before[0])
                 self._accept(arrays, report, before[1])
-                self._data.remember(data)
+                self._remember(data)
             self._extremes.changed += played is not None
 
     def _measured(
@@ -382,10 +384,7 @@ class Player(Displayed):
             decision = self._report[self._played].reshape(self._shape)
             counts = self._learned, self._announced
             arranged = self.problem.arrange(z)
-            z, first = checked_data(self.problem, self._data, decision, counts, arranged)
-            if first:
-                given = self.problem.given(z, decision)
-                self._history.constraint_names = self.problem.names_for(decision, given)
+            z = checked_data(self.problem, self._data, decision, counts, arranged)
         arrays = self._steps.take(revealed_step, before, z)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
@@ -421,8 +420,18 @@ class Player(Displayed):
             )
         arrays, report, data = self._asked
         self._accept(arrays, report, report)
-        self._data.remember(data)
+        self._remember(data)
         self._asked = None
+
+    def _remember(self, data: Any) -> None:
+        """Remember the data of a round that was accepted. The first show the names of
+        constraints."""
+        self._data.remember(data)
+        if not self._named:
+            decision = self._report[self._played].reshape(self._shape)
+            given = self.problem.given(data, decision)
+            self._history.constraint_names = self.problem.names_for(decision, given)
+            self._named = True
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
@@ -496,5 +505,6 @@ class Player(Displayed):
         self._history.restore(parts["history"], self._running.rounds)
         if self._history.constraint_names is None:
             self._history.constraint_names = player_file.saved_names(saved, self._count)
+            self._named = self._named or self.constraint_names is not None
         self._extremes.restore(parts["extremes"], self._running.rounds)
         self._data.restore(saved.get("data"))
