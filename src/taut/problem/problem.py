@@ -196,6 +196,7 @@ class Problem(Displayed):
     def names_for(self, x: Any, z: Any) -> tuple[str, ...] | None:
         """Return the names of all scored constraints, for a decision and data (with the previous
         decision, if needed) of these shapes and types; None if there are none."""
+        z = z if self.scored_constraints.takes_data else None
         leaves, structure = jax.tree.flatten((x, z))
         shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
         about = (self.constraints, self.announced, shapes)

@@ -134,8 +134,8 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     """Return a table for a paper: regret and violation with their intervals by stream, the smallest
     of each in bold if it is clear from the differences of the same seeds.
 
-    Regret is bold only among the learners of the stream that violate by at most `TOLERANCE` G_g D
-    per round on average.
+    Regret is bold only among the learners that violate by at most `TOLERANCE` G_g D per round on
+    average.
 
     Arguments:
         folder: the results.
@@ -155,7 +155,7 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
         + r" \\"
     )
     lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
-    winners = {one.stream.name: _winners(one) for one in boards}
+    winners = {one.stream.name: _winners(one, names) for one in boards}
     for name in names:
         cells = []
         for one in boards:
@@ -176,12 +176,13 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", r"\par\smallskip", below, ""])
 
 
-def _winners(one: Board) -> dict[str, str | None]:
-    """The learner with the smallest regret of those that keep the constraints, and the one with the
-    smallest violation, each if it is clear."""
+def _winners(one: Board, shown: list[str]) -> dict[str, str | None]:
+    """The learner with the smallest regret of those that are shown and keep the constraints, and
+    the one with the smallest violation, each if it is clear."""
     scored = one.stream.scored
+    lines = [line for line in one.lines if line.learner in shown]
     values = {
-        quantity: {line.learner: np.asarray(line.result.values[quantity]) for line in one.lines}
+        quantity: {line.learner: np.asarray(line.result.values[quantity]) for line in lines}
         for quantity in ("regret", scored)
     }
     allowed = TOLERANCE * one.stream.scale[1] * one.horizon
