@@ -12,8 +12,7 @@ import jax
 import numpy as np
 
 from ... import arguments
-from ...engine import Array, default_float, double_precision, require_jax
-from ...problem.compatibility import count_constraints, round_shapes
+from ...engine import Array, double_precision, require_jax
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from ..views import without_memory
@@ -118,8 +117,6 @@ def hindsight(
     time_limit = None if time_limit is None else arguments.positive("time_limit", time_limit)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    count_constraints(problem, x, problem.given(round_shapes(source, x, None), x), "stream")
     problem, source = without_memory(problem, source, previous, comparator)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
