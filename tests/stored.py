@@ -100,6 +100,8 @@ def theory(seeds=3, horizons=(500, 2000, 8000)):
                 "Theorem 1, Propositions 2 and 3",
             ),
             ("proposition-5", "A-OGD clipped, toy", "Proposition 5"),
+            ("clipped-worst-5", "A-OGD clipped, worst case", "Proposition 5"),
+            ("squares-5", "A-OGD, squared constraint", "remark after Proposition 5"),
             ("lemma-1", "Clipped-OGD, smooth constraint", "Lemma 1"),
         )
     ]
@@ -107,6 +109,8 @@ def theory(seeds=3, horizons=(500, 2000, 8000)):
         ("theorem-2", "Our-strong, strongly convex toy", "Theorem 2", np.nan),
         ("theorem-2-inside", "Our-strong, optimum inside", "Theorem 2", np.nan),
         ("proposition-4", "OGD clipped, toy", "Proposition 4", np.nan),
+        ("clipped-worst-4", "OGD clipped, worst case", "Proposition 4", np.nan),
+        ("squares-4", "OGD, squared constraint", "remark after Proposition 5", np.nan),
         ("proposition-1", "Clipped-OGD, log-sum-exp", "Proposition 1, temperature T^(1/6)", 0.5),
     ]
     rng, count = np.random.default_rng(4), len(cases)

@@ -10,8 +10,10 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from website.chart import QUESTIONS
 
 import taut
+from taut.play.with_feedback import check_covered
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -197,3 +199,22 @@ def test_every_package_says_what_is_inside_and_in_which_order_to_read_it():
             modules = {path.stem for path in folder.iterdir() if path.stem[0] != "_"}
             assert first.group(1) in modules
             assert len(named & modules) >= min(2, len(modules)) or len(modules) < 3, name
+
+
+def test_the_chart_names_learners_whose_guarantees_cover_noise():
+    """The guide names the same ones; taut.simulate would refuse others."""
+    (row,) = [learner for question, _, learner in QUESTIONS if "noisy" in question]
+    named = re.findall(r"[\w-]+", row.replace(" or ", ", "))
+    guide = (ROOT / "docs" / "guides" / "choosing.md").read_text()
+    assert f"noisy constraint values to {row}" in guide
+    known = taut.Constants(
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        constraint_smoothness=0.0,
+        constraint_range=2.0,
+        constraint_count=1,
+    )
+    for name in named:
+        learner = taut.learner(name, known, horizon=20, sigma=0.1)
+        check_covered(learner, taut.Noisy(values=0.1), unproven=False)

@@ -11,7 +11,7 @@ QUESTIONS = (
         "yes",
         "dual-mirror",
     ),
-    ("Are constraint values noisy?", "yes", "bounded-game or drift-plus-penalty"),
+    ("Are constraint values noisy?", "yes", "averaged, averaged-smooth or averaged-blocks"),
     ("Is the projection onto the feasible set cheap?", "yes", "projected-ogd: no violation"),
     ("Are the losses strongly convex, with a known modulus?", "yes", "half-space-strong"),
     (

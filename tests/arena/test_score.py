@@ -286,6 +286,7 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
     assert "poor" not in paper  # it did not play on every stream
     assert paper.count(r"\\") == 2 + 3
     assert "poor" in tables.latex(folder, ("poor", "mine"))
+    assert r"at most $0.001\,G_g D$ per round" in paper
     assert "half-space" in tables.text(folder)
     with pytest.raises(ValueError, match="without the lines"):
         tables.write_docs(folder, folder / "left_out.json")
@@ -293,3 +294,32 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
 
 def test_what_was_left_out_is_kept(folder):
     assert json.loads((folder / "left_out.json").read_text())[0][1] == "yu-neely"
+
+
+def test_the_bold_regret_is_the_best_of_those_that_keep_the_constraints(tmp_path):
+    numbers = {  # regret, violation: the best score, the best regret, a regret that is bought
+        "scored": (8.0, 0.0),
+        "regretful": (3.0, 1.0),
+        "violating": (-90.0, 400.0),
+    }
+    for name, (regret, violation) in numbers.items():
+        one = made_results.made("toy", "mine", 2048)
+        values = one.values | {
+            "regret": tuple(regret + np.arange(4.0)),  # intervals of the means overlap
+            "violation": tuple(violation + 0.01 * np.arange(4.0)),
+        }
+        results.write(tmp_path, dataclasses.replace(one, learner=name, values=values))
+    (line,) = boards_of(results.read_all(tmp_path))
+    cells = {
+        row.split(" & ")[0]: row.split(" & ")[1:]
+        for row in tables.latex(tmp_path).splitlines()
+        if row.count(" & ") == 2
+    }
+    bold = {name: [r"\mathbf" in cell for cell in row] for name, row in cells.items()}
+    assert bold.pop("learner") == [False, False]
+    assert bold == {
+        "scored": [False, True],
+        "regretful": [True, False],
+        "violating": [False, False],
+    }
+    assert line.stream.name == "toy"

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut.cli import main as cli
+from taut.display import brief
 from taut.judge.guarantees import guarantees
 from taut.learners import Setting
 from taut.paper import pipeline
@@ -70,6 +71,31 @@ def test_recommend_answers():
     assert "clipped" in called("recommend", *CONSTANTS)
     refused = runner.invoke(cli.app, ["recommend", *CONSTANTS, "-m", "-3"])
     assert str(refused.exception) == "constraints: got -3; expected a whole number of at least 1"
+
+
+def test_recommend_knows_nothing_of_the_constraints_but_their_constants():
+    given = ("-R", "1", "-f", "1", "-g", "1", "-T", "1000")
+    advice = json.loads(called("recommend", *given, "--json"))
+    text = " ".join(advice["reasons"])
+    assert "at most 0" not in text
+    assert "peak violation (at most 2)" in text  # G_g times the diameter, for every learner
+    known = taut.Constants(
+        radius=1.0,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+        constraint_range=2.0,
+        constraint_count=1,
+        loss_range=2.0,
+    )
+    # The parameters are not those of taut.learner, and the advice says why and which those are.
+    usual = taut.learner("clipped-ogd", known, horizon=1000)
+    assert advice["learner"] == repr(taut.ClippedOGD.tuned(known, 1000, rule="bound-optimal"))
+    assert advice["learner"] != repr(usual)
+    assert f"has those of Theorem 1: {brief(usual)}" in text
+    # The bounds are those of `taut bound` for the same learner.
+    (row,) = [row for row in advice["candidates"] if row["name"] == "half-space-anytime"]
+    bounds = json.loads(called("bound", "half-space-anytime", *given, "--json"))["bounds"]
+    assert row["bounds"]["violation"] == pytest.approx(bounds["violation"]["bound"])
 
 
 def test_errors_are_one_sentence_and_exit_codes_tell():

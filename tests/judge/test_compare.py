@@ -4,7 +4,9 @@ intervals separate."""
 import csv
 import io
 import json
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -47,16 +49,90 @@ def test_intervals_by_hand():
     assert np.isnan(Interval.of(np.array([2.0])).low)
 
 
-def test_a_winner_needs_separate_intervals(found):
+def comparison(tolerance=0.0, horizon=10, **columns):
+    """A comparison of a, b, ... with these values by column: one row per learner."""
+    names = "abc"[: len(next(iter(columns.values())))]
+    values = {
+        name: {
+            column.replace("_", " "): np.asarray(rows[i], float) for column, rows in columns.items()
+        }
+        for i, name in enumerate(names)
+    }
+    seeds = len(next(iter(values["a"].values())))
+    return taut.judge.compare.Comparison({}, values, horizon, seeds, tolerance=tolerance)
+
+
+def test_a_winner_is_clear_from_the_differences_of_the_same_seeds(found):
     def made(first, second, column="violation"):
-        values = {"a": {column: np.asarray(first, float)}, "b": {column: np.asarray(second, float)}}
-        return taut.judge.compare.Comparison({}, values, 10, len(first)).winner(column)
+        return comparison(**{column: [first, second]}).winner(column)
 
     assert made([1, 1.1, 0.9], [2, 2.1, 1.9]) == "a"
-    assert made([1, 1.1, 0.9], [1.05, 1.15, 0.95]) is None
+    assert made([1, 1.1, 0.9], [1.05, 1.15, 0.95]) == "a"  # each seed by 0.05
+    assert made([1, 1.1, 0.9], [1.15, 0.95, 1.05]) is None  # the same numbers in another order
     assert made([1], [100]) is None  # one seed says nothing about chance
     assert made([1, 1.1, 0.9], [2, 2.1, 1.9], "excess") is None  # less is not better
+    assert made([1, 2, 3], [1 + 1e-15, 2 + 1e-15, 3 + 1e-15]) is None  # rounding
     assert found.winner("violation") == "clipped-ogd"
+
+
+def test_a_learner_that_wins_in_every_seed_is_shown_as_such():
+    rng = np.random.default_rng(0)
+    level = rng.normal(100, 40, size=20)
+    made = comparison(violation=[level, level + rng.exponential(0.5, size=20)])
+    assert made.interval("a", "violation").high > made.interval("b", "violation").low
+    assert made.winner("violation") == "a"
+    assert "violation: a is smaller than b in 20 of 20 seeds, by" in str(made)
+    paired = made.difference("a", "b", "violation")
+    np.testing.assert_allclose(
+        paired.mean, np.mean(made.values["b"]["violation"] - made.values["a"]["violation"])
+    )
+    # One seed with a huge difference widens the interval beyond 0, but all seeds agree.
+    rare = comparison(violation=[np.zeros(8), [1e-3] * 7 + [100.0]])
+    assert rare.difference("a", "b", "violation").low < 0
+    assert rare.winner("violation") == "a"
+
+
+def test_a_learner_that_violates_does_not_win_in_loss_or_regret():
+    made = comparison(
+        mean_loss=[[-9, -9.1], [1, 1.1], [2, 2.1]],
+        regret=[[-90, -91], [10, 11], [20, 21]],
+        violation=[[703, 700], [0.01, 0.02], [0.03, 0.0]],
+        tolerance=0.01,
+    )
+    assert made.within_tolerance == ("b", "c")
+    assert made.winner("mean loss") == made.winner("regret") == "b"
+    assert made.winner("violation") is None
+    bold = [line for line in made.to_latex().splitlines() if "mathbf" in line]
+    assert [line[0] for line in bold] == ["b"]
+    for text in (str(made), made._repr_html_(), made.to_latex()):
+        assert "at most 0.01 per round on average can win in loss and regret: b, c." in text
+    strict = comparison(mean_loss=[[1, 1], [2, 2]], violation=[[5, 5], [6, 6]])
+    assert strict.winner("mean loss") is None
+    assert strict.winner("violation") == "a"
+    assert "none of these learners" in str(strict)
+
+
+def test_the_tolerance_is_in_units_of_the_constraints():
+    data = TOY.stream(3, 60)
+    learners = {"kept": taut.HalfSpace(0.5, 2.0), "ignored": taut.HalfSpace(0.5, 2.0, memory=0)}
+
+    def scaled(factor):
+        problem = taut.Problem(
+            TOY.problem.loss,
+            lambda x: factor * TOY.problem.constraints.values(x, None),
+            TOY.problem.domain,
+        )
+        return taut.compare(learners, problem, data, seeds=3, timing=False)
+
+    small, large = scaled(1e-9), scaled(1e9)
+    assert large.tolerance == pytest.approx(1e18 * small.tolerance)
+    assert large.within_tolerance == small.within_tolerance
+    assert (
+        taut.compare(learners, TOY.problem, data, seeds=3, timing=False, tolerance=0.5).tolerance
+        == 0.5
+    )
+    with pytest.raises(ValueError, match="tolerance: got -1"):
+        taut.compare(learners, TOY.problem, data, seeds=3, timing=False, tolerance=-1)
 
 
 def test_outputs(found, tmp_path):
@@ -73,7 +149,7 @@ def test_outputs(found, tmp_path):
     json.dumps(found.to_dict())
     text = str(found)
     assert "clipped-ogd" in text
-    assert "confidence interval lies below" in text
+    assert "can win in loss and regret" in text
     assert "<table>" in found._repr_html_()
     assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
     assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
@@ -176,4 +252,96 @@ def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
     assert {bound} in drawn or f"bound {bound:.3g}, off the top" in written
     _, axes = plt.subplots(1, 3)
     assert found.plot(ax=axes, certificates=True)[1] is axes[1]
+    plt.close("all")
+
+
+BOUNDED = "bound at the last round"
+
+
+def test_bounds_are_off_the_top_only_if_they_are_above_the_axis():
+    def run(end):
+        """What the figure needs of a run: sums that end at `end`."""
+        series = np.full((2, 50), end / 50)
+        totals = taut.runs.totals.RunningTotals(1).totals
+        return SimpleNamespace(
+            learner=None,
+            horizon=50,
+            problem=None,
+            swept=False,
+            totals=totals,
+            loss=series,
+            excess=series,
+        )
+
+    from taut.plots.of_run import draw_runs
+
+    # The bound of the first learner is far above its own curve, not above that of the last one.
+    runs = {f"learner {i}": run(end) for i, end in enumerate((1.0, 40.0, 1300.0))}
+    limits = {"learner 0": {"violation": 118.0}, "learner 1": {"violation": 3700.0}}
+    limits["learner 2"] = {"violation": 1e6}
+    _, panels = plt.subplots(1, 3)
+    draw_runs(panels, runs, limits, None)
+    axes = panels[1]
+    drawn = {line.get_ydata()[0] for line in axes.lines if line.get_label() == BOUNDED}
+    written = {float(text.get_text().split()[1].strip(",")) for text in axes.texts}
+    assert 118.0 in drawn
+    assert drawn | written == {118.0, 3700.0, 1e6}
+    low, high = axes.get_ylim()
+    assert all(low < bound < high for bound in drawn)
+    assert all(bound > high for bound in written)
+    plt.close("all")
+
+
+def test_eleven_learners_can_be_told_apart():
+    learners = {f"eta {i}": taut.ClippedOGD(0.01 * (i + 1), 4.0) for i in range(11)}
+    found = taut.compare(learners, TOY.problem, TOY.stream(1, 20), timing=False, seeds=1)
+    lines = [line for line in found.plot()[0].lines if line.get_label() in learners]
+    looks = {
+        (line.get_color(), str(line._unscaled_dash_pattern), line.get_marker()) for line in lines
+    }
+    assert len(looks) == len(lines) == 11
+    plt.close("all")
+
+
+def test_a_word_means_one_number_in_tables_figures_and_certificates():
+    """Several constraints: the largest of the sums is not the sum of the largest."""
+    found = taut.compare(
+        ["clipped-ogd"], MOVING.problem, MOVING.stream(2, 40), seeds=2, timing=False
+    )
+    run, panels = found.runs["clipped-ogd"], found.plot()
+    excess = run.totals.excess.max(axis=-1)
+    assert abs(run.totals.worst_excess.mean() - excess.mean()) > 0.1
+    np.testing.assert_allclose(found.values["clipped-ogd"]["excess"], excess)
+    rows = {row.quantity: row.mean for row in found.certificate("clipped-ogd", check=False).rows}
+    assert rows["excess"] == pytest.approx(excess.mean())
+    printed = next(line for line in str(run).splitlines() if line.strip().startswith("excess"))
+    assert float(printed.split()[1]) == pytest.approx(excess.mean(), rel=1e-3)
+    assert panels[2].get_title(loc="left") == "(c) largest excess"
+    curve = next(line for line in panels[2].lines if line.get_label() == "clipped-ogd")
+    assert curve.get_ydata()[-1] == pytest.approx(taut.metrics.largest_excess(run).mean())
+    assert not [line for line in panels[2].lines if line.get_label() == BOUNDED]
+    assert not panels[2].texts
+    assert run.plot("excess").get_ylabel() == "cumulative largest excess of each round"
+    single = taut.simulate(taut.ClippedOGD(0.01, 4.0), TOY.problem, TOY.stream(1, 10)[0])
+    assert single.plot("excess").get_ylabel() == "cumulative excess"
+    plt.close("all")
+
+
+def test_policy_regret_is_called_so_and_has_no_bound_of_another_regret():
+    def switching(x, z, previous):
+        return z @ x + jnp.sum((x - previous) ** 2)
+
+    problem = taut.Problem(
+        switching, lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=2), previous=True
+    )
+    data = np.random.default_rng(0).uniform(-1, 0, (2, 30, 2))
+    found = taut.compare(["half-space"], problem, data, seeds=2, timing=False)
+    for certificates in (False, True):
+        axes = found.plot(certificates=certificates)[0]
+        assert axes.get_title(loc="left") == "(a) policy regret"
+        rows = {row.quantity: row.bound for row in found.certificate("half-space").rows}
+        shown = [line for line in axes.lines if line.get_label() == BOUNDED] + list(axes.texts)
+        assert rows["policy regret"] is None
+        assert shown == []
+    assert found.runs["half-space"].plot("regret").get_ylabel() == "policy regret"
     plt.close("all")

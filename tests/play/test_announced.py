@@ -296,3 +296,19 @@ def test_a_recommendation_enforces_announced_constraints():
     assert isinstance(found.learner, Announced)
     assert any("adaptive-adversary regret" in reason for reason in found.reasons)
     assert isinstance(taut.recommend(RAMPED, 1000).learner, Announced)
+
+
+def test_the_certificate_gives_no_advice_that_leads_in_a_circle():
+    """Playing the steady problem has no bound on policy regret if constraints are announced."""
+
+    def switching(x, z, previous):
+        return z @ x + jnp.sum((x - previous) ** 2)
+
+    ramped = taut.Problem(switching, total, BOX, previous=True, announced=ramps)
+    data = np.random.default_rng(0).uniform(-1, 0, size=(20, 2))
+    for played in (ramped, taut.steady(ramped)):
+        run = taut.simulate("half-space", played, data, score=ramped)
+        (row,) = [r for r in run.certificate().rows if r.quantity == "policy regret"]
+        assert row.bound is None
+        assert "with announced constraints there is none" in " ".join(row.reasons)
+        assert "taut.steady" not in " ".join(row.reasons)

@@ -39,7 +39,7 @@ def test_the_index_comes_back(kind, tmp_path):
     pd.testing.assert_index_equal(back.index, index)
     pd.testing.assert_frame_equal(back.to_dataframe(), run.to_dataframe(), check_freq=False)
     assert (back.constraint_names, back.coordinate_names) == (
-        ("box[0]", "box[1]", "sum"),
+        ("sum", "box[0]", "box[1]"),
         ("gas", "coal"),
     )
     shorter = taut.simulate(LEARNER, NAMED, frame, horizon=9)
@@ -91,7 +91,7 @@ def test_names_label_the_dataset():
 
 def test_names_are_checked_and_dropped_by_transforms():
     assert taut.max_of(NAMED).constraint_names is None
-    assert NAMED.with_constants(NAMED.constants).constraint_names == ("box[0]", "box[1]", "sum")
+    assert NAMED.with_constants(NAMED.constants).constraint_names == ("sum", "box[0]", "box[1]")
     with pytest.raises(ValueError, match="coordinate_names: got 3 names; expected 2"):
         taut.Problem(distance, jnp.sum, BALL, coordinate_names=["a", "b", "c"])
     with pytest.raises(ValueError, match="expected names that differ"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..engine import Array
-from ..judge.compare import Interval
+from ..judge.over_seeds import Interval
 from ..judge.rates import Rate, fit
 from .entries import THEORY
 from .registry import STREAMS

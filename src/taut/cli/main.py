@@ -300,9 +300,11 @@ def recommend(
     ] = 1.0,
     json_out: Json = False,
 ) -> None:
-    """Recommend a learner for given constants, with reasons."""
-    import jax.numpy as jnp
+    """Recommend a learner for given constants, with reasons.
 
+    Constraints may change from round to round. In Python, taut.recommend(problem) also uses what
+    can be proven of the problem, for example of fixed constraints.
+    """
     from ..judge.recommend import recommend as advise
     from ..problem.constants import Constants
     from ..problem.domains import Ball
@@ -312,15 +314,15 @@ def recommend(
         radius=radius,
         loss_lipschitz=loss_lipschitz,
         constraint_lipschitz=constraint_lipschitz,
+        constraint_count=arguments.count("constraints", constraints),
         constraint_range=2 * radius * constraint_lipschitz,
         strong_convexity=strong_convexity,
         slater=slater,
         error_bound=error_bound,
     )
-    count = arguments.count("constraints", constraints)
-    problem = Problem(
-        lambda x, z: jnp.sum(x) * z, lambda x: jnp.zeros(count) - 1.0, Ball(radius, shape=1), known
-    )
+    # Nothing but the constants is known of the constraints, so they are functions of data that are
+    # not there: what can be proven of a formula would be said of this formula only.
+    problem = Problem(lambda x, z: z[0] @ x, lambda x, z: z[1] @ x, Ball(radius, shape=1), known)
     advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())

@@ -3,7 +3,6 @@ winner only where it is clear."""
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from ..runs import metrics
 from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .hindsight import hindsight
+from .over_seeds import Interval, clear_winner, difference, wins
 
 if TYPE_CHECKING:
     import pandas
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Interval", "compare"]
 
 
-SAME = 1e-12
-"""Relative half-width up to which an interval is rounding: all seeds have the same value."""
+SHARE = 1e-2
+"""The tolerance on the mean violation per round, as a share of the size of the constraints."""
+BOUGHT = ("mean loss", "regret", "policy regret")
+"""Columns in which a learner gains by violating constraints."""
 COLUMNS = (
     "mean loss",
     "regret",
@@ -52,41 +54,6 @@ COLUMNS = (
 )
 """What a comparison reports per learner. Less is better in every column but "excess", which has no
 best value."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with its 95 % confidence interval (Student's t); with one seed the interval
-    is unknown."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Array) -> Interval:
-        """Return the interval of the values of independent seeds."""
-        values = np.asarray(values, float).ravel()
-        mean = float(np.mean(values))
-        if len(values) < 2:
-            return cls(mean, np.nan, np.nan)
-        from scipy import stats
-
-        half = float(
-            stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-        )
-        return cls(mean, mean - half, mean + half)
-
-    def __str__(self) -> str:
-        if np.isnan(self.low):
-            return f"{self.mean:.4g}"
-        half = self.high - self.mean
-        if half <= SAME * abs(self.mean):
-            half = 0.0
-        if half >= 1e-5 and abs(self.mean) < 1e6:  # as many decimals as the interval has
-            decimals = max(0, 1 - math.floor(math.log10(half)))
-            return f"{self.mean:.{decimals}f} ± {half:.{decimals}f}"
-        return f"{self.mean:.4g} ± {half:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +69,8 @@ class Comparison:
     best: Any = None
     """The best fixed decision in hindsight; `None` if there is none."""
     notes: tuple[str, ...] = ()
+    tolerance: float = 0.0
+    """The mean violation per round up to which a learner can win in loss and regret."""
 
     def interval(self, label: str, column: str) -> Interval:
         """Return mean and confidence interval of one entry of the table."""
@@ -109,21 +78,42 @@ class Comparison:
         arguments.one_of("column", column, tuple(self.values[label]))
         return Interval.of(self.values[label][column])
 
-    def winner(self, column: str) -> str | None:
-        """Return the label with the smallest value if its confidence interval lies below all
-        others, else `None`."""
-        found = {
-            label: self.interval(label, column)
+    def difference(self, label: str, other: str, column: str) -> Interval:
+        """Return mean and confidence interval of the difference `other - label`, seed by seed.
+
+        Learners play the same data with each seed, so that the interval of the differences is
+        narrower than those of the two means suggest.
+        """
+        for name in (label, other):
+            arguments.one_of("label", name, tuple(self.values))
+            arguments.one_of("column", column, tuple(self.values[name]))
+        return difference(self.values[label][column], self.values[other][column])
+
+    @property
+    def within_tolerance(self) -> tuple[str, ...]:
+        """The labels whose mean violation per round is at most `tolerance`."""
+        return tuple(
+            label
             for label, columns in self.values.items()
-            if column in columns
+            if "violation" not in columns
+            or np.mean(columns["violation"]) <= self.tolerance * self.horizon
+        )
+
+    def winner(self, column: str) -> str | None:
+        """Return the label with the smallest value if it is clear from the differences of the same
+        seeds, else `None`.
+
+        In loss and regret, only learners compete whose violation is within the tolerance: a
+        learner that ignores the constraints has the smallest loss.
+        """
+        found = {
+            label: columns[column] for label, columns in self.values.items() if column in columns
         }
         if len(found) < 2 or column == "excess":
             return None
-        first = min(found, key=lambda label: found[label].mean)
-        others = [one for label, one in found.items() if label != first]
-        if any(np.isnan(one.low) for one in found.values()):
-            return None  # one seed says nothing about chance
-        return first if all(found[first].high < one.low for one in others) else None
+        if column in BOUGHT:
+            found = {label: found[label] for label in self.within_tolerance if label in found}
+        return clear_winner(found)
 
     def certificate(self, label: str, **options: Any) -> Certificate:
         """Return the certificate of one learner; the comparator is not computed again."""
@@ -151,6 +141,8 @@ class Comparison:
             "horizon": self.horizon,
             "seeds": self.seeds,
             "notes": list(self.notes),
+            "tolerance": self.tolerance,
+            "within_tolerance": list(self.within_tolerance),
             "learners": {
                 label: {
                     "learner": repr(self.runs[label].learner),
@@ -182,7 +174,9 @@ class Comparison:
         for label in self.values:
             cells = [self._tex_cell(label, name) for name in names]
             lines.append(" & ".join([latex(label), *cells]) + r" \\")
-        return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+        below = " ".join(latex(line) for line in self._below())
+        end = [r"\hline", r"\end{tabular}", r"\par\smallskip", rf"{{\footnotesize {below}}}", ""]
+        return "\n".join([*lines, *end])
 
     def table(self) -> Table:
         """Return the table that printing shows; a star marks the winner of a column."""
@@ -209,11 +203,14 @@ class Comparison:
         return table
 
     def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
-        """Draw regret, clipped and signed violation over the rounds, with bands over the seeds and
+        """Draw regret, clipped violation and excess over the rounds, with bands over the seeds and
         bounds dashed.
 
-        Without a comparator the first panel shows the loss. Bounds hold at the last round, if the
-        constants of the problem are right.
+        Without a comparator the first panel shows the loss; for a problem with `previous=True` it
+        shows policy regret, and bounds are drawn only with `certificates=True`. With several
+        constraints the last panel shows the largest excess of each round, summed, which is
+        `taut.metrics.largest_excess` and not the excess of the table. Bounds hold at the last
+        round, if the constants of the problem are right.
 
         Arguments:
             ax: three Matplotlib axes to draw on; by default new ones.
@@ -229,17 +226,38 @@ class Comparison:
         return plot_comparison(self, ax, certificates)
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.markup import escape
+
         yield self.table()
-        clear = {
-            name: self.winner(name) for name in self._columns() if self.winner(name) is not None
-        }
-        yield (
-            "* The confidence interval lies below those of all other learners."
-            if clear
-            else "No learner is clearly best in any column: the confidence intervals overlap, or "
-            "there is one seed."
-        )
+        yield from map(escape, self._below("* "))
         yield from self.notes
+
+    def _below(self, mark: str = "") -> list[str]:
+        """Return what is said under the table: who can win, and how clear each winner is."""
+        lines = []
+        if any(name in BOUGHT for name in self._columns()):
+            kept = ", ".join(self.within_tolerance) or "none of these learners"
+            lines.append(
+                "Only learners that violate by at most "
+                f"{self.tolerance:.3g} per round on average can win in loss and regret: {kept}."
+            )
+        won = [
+            f"{mark}{name}: {label} {self._how(label, name)}."
+            for name in self._columns()
+            if (label := self.winner(name)) is not None
+        ]
+        return [*lines, *won] if won else [*lines, "No learner is clearly best in any column."]
+
+    def _how(self, label: str, column: str) -> str:
+        """Return how clearly a learner wins a column."""
+        able = self.within_tolerance if column in BOUGHT else tuple(self.values)
+        others = [name for name in able if name != label and column in self.values[name]]
+        if not others:
+            return "is the only one that can win"
+        closest = min(others, key=lambda name: self.difference(label, name, column).low)
+        won, count = wins(self.values[label][column], self.values[closest][column])
+        apart = self.difference(label, closest, column)
+        return f"is smaller than {closest} in {won} of {count} seeds, by {apart}"
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -270,7 +288,8 @@ class Comparison:
                 + "".join(f"<td>{cell}</td>" for cell in cells)
                 + "</tr>"
             )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        below = "".join(f"<p>{_html(line)}</p>" for line in self._below())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
     def _columns(self) -> list[str]:
         return [
@@ -298,6 +317,7 @@ def compare(
     feedback: Feedback | None = None,
     unproven: bool = False,
     best: Any = None,
+    tolerance: float | None = None,
     timing: bool = True,
     threads: int | None = None,
     executor: Any = None,
@@ -313,6 +333,9 @@ def compare(
             `taut.simulate`.
         best: the best fixed decision in hindsight, if it is known; otherwise it is computed. For a
             problem with `previous=True` the regret against it is policy regret.
+        tolerance: the mean violation per round up to which a learner can win in loss and regret; by
+            default 1 % of the size of the constraints, which is the smallest over the
+            learners of the largest |max_i g_i(x_t)|.
         timing: whether to play every learner a second time, when its program is compiled, to
             measure the time per round.
         threads: how many learners are played at a time; by default one, so that they do not disturb
@@ -384,7 +407,17 @@ def compare(
             values[label]["microseconds per round"] = np.array(
                 [_seconds(again) / run.horizon / run.seeds * 1e6]
             )
-    return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes))
+    allowed = (
+        _tolerance(runs) if tolerance is None else arguments.non_negative("tolerance", tolerance)
+    )
+    return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes), allowed)
+
+
+def _tolerance(runs: Mapping[str, Run]) -> float:
+    """Return the tolerance in the units of the constraints. A learner that strays far does not
+    enlarge it for the others."""
+    sizes = (float(np.max(np.abs(run.excess))) for run in runs.values() if run.excess is not None)
+    return SHARE * min(sizes, default=0.0)
 
 
 def _labelled(learners: Any) -> dict[str, Any]:

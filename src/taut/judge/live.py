@@ -71,6 +71,8 @@ def _opened(player: Player, stream: Any, rounds: int) -> Case:
         totals=Totals(
             **{entry.name: getattr(totals, entry.name)[None] for entry in fields(Totals)}
         ),
+        constraint_names=player.constraint_names,
+        coordinate_names=problem.coordinate_names,
         final=player._report[player._played].reshape(1, *player._shape),
         problem=problem,
         played=problem,

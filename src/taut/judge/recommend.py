@@ -340,7 +340,12 @@ def _reasons(
         else f"no horizon given: it needs none (bounds shown at T = {REFERENCE})",
     ]
     if best.method.name == BEST:
-        found.append("its parameters minimise the bound on regret plus the weighted violation")
+        usual = best.method.build(problem, horizon)
+        found.append(
+            "its parameters minimise the bound on regret plus the weighted violation; "
+            f'taut.learner("{BEST}", problem, horizon={horizon}) has those of Theorem 1: '
+            f"{brief(usual)}"
+        )
     if best.method.losses == "strongly convex":
         found.append(f"the losses are strongly convex, H = {problem.constants.strong_convexity:g}")
     if per_round:

@@ -143,10 +143,13 @@ class RecordedRun:
         if self.only_announced:
             return tuple(of_regret)
         if not self.steady:
-            why = (
-                "guarantees of learners are about adaptive-adversary regret; simulate(learner, "
-                "taut.steady(problem), stream, score=problem) has one for policy regret"
+            advice = (
+                "with announced constraints there is none for policy regret"
+                if self.scored.announced is not None
+                else "simulate(learner, taut.steady(problem), stream, score=problem) has one for "
+                "policy regret"
             )
+            why = f"guarantees of learners are about adaptive-adversary regret; {advice}"
             return tuple(
                 one if one.bound is None else Guarantee.none("regret", one.source, why)
                 for one in of_regret

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -266,11 +267,12 @@ class Model(Statement, Problem):
             domain.domain,
             None,
             binds,
+            constraint_names=row_names(self.excesses) if self.count <= NAMED else None,
             coordinate_names=names,
             announced=self._rows(self.announced_rows) if self.announced_rows else None,
         )
-        if self.count <= NAMED:
-            self.constraint_names = tuple(row_names(self.excesses))
+        if isinstance(self.announced, UserConstraints) and self.count <= NAMED:
+            self.announced = replace(self.announced, names=row_names(self.announced_rows))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
 

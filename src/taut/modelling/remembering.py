@@ -43,6 +43,9 @@ class _Filled(Constraints):
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         return self.stated.values(x, None if z is None else self.fill(z))
 
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        return self.stated.row_names()
+
 
 class RememberingModel(Problem):
     """A problem from CVXPY expressions that contain previous decisions.
@@ -71,7 +74,6 @@ class RememberingModel(Problem):
         )
         self.announced = None if model.announced is None else _Filled(model.announced, fill)
         assert isinstance(self.loss, LossWithPrevious)
-        self.constraint_names = model.constraint_names
         self.proof_of_convexity = model.proof_of_convexity
         self.proof_of_domain = model.proof_of_domain
         self.written = self.constraints

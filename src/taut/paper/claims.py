@@ -108,8 +108,8 @@ CLAIMS = (
         "toy",
         "Fig. 1, caption",
         "A-OGD closely follows the boundary of the outer ball.",
-        "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: in at "
-        "least a tenth)",
+        "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: for one "
+        "of both values of beta)",
         criteria.toy_outer_ball,
     ),
     Claim(
@@ -128,6 +128,15 @@ CLAIMS = (
         "A-OGD has lower regret because it violates the constraint.",
         "A-OGD has the lowest regret, and more violation than Clipped-OGD with the same beta",
         criteria.toy_buys,
+    ),
+    Claim(
+        "toy-spread",
+        "toy",
+        "Appendix A",
+        "The standard deviations over the random sequences are small.",
+        "in clipped violation, signed violation and regret, no standard deviation of a learner "
+        "exceeds 5 % of the largest mean",
+        criteria.toy_spread,
     ),
     Claim(
         "doubly-best",
@@ -259,5 +268,23 @@ CLAIMS = (
         "violation.",
         f"for every beta, {_RATE}",
         theory_criteria.propositions_4_5,
+    ),
+    Claim(
+        "propositions-4-5-regret",
+        "theory",
+        "Propositions 4 and 5",
+        "With the clipped Lagrangian, regret is O(sqrt T) and O(T^max(beta, 1-beta)) as for the "
+        "earlier methods.",
+        f"on random and on worst-case losses and for every beta, {_RATE}",
+        theory_criteria.propositions_4_5_regret,
+    ),
+    Claim(
+        "squared-constraints",
+        "theory",
+        "remark after Proposition 5",
+        "Applied to squared constraints, the earlier methods have a squared violation of "
+        "O(T^(3/4)) and O(T^(1-beta/2)), which is worse than that of Clipped-OGD.",
+        f"for every beta, {_RATE}, and the squared violation is larger than with Clipped-OGD",
+        theory_criteria.squared_constraints,
     ),
 )

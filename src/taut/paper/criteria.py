@@ -25,6 +25,8 @@ VERDICTS = (HOLDS, NOT_YET, PART, FAILS)
 """A proven rate that is exceeded at finite horizons, but less and less, is "not asymptotic yet"."""
 CLOSE = 2.0
 """The largest ratio to the best learner that counts as close to it."""
+SPREAD = 0.05
+"""The largest share of a panel's height that counts as a small standard deviation."""
 BETAS = ("half", "two-thirds")
 
 
@@ -100,12 +102,9 @@ def toy_outer_ball(data: xarray.Dataset) -> Judgement:
     figures = {
         f"{name}: share of rounds on the outer ball": share for name, share in shares.items()
     }
-    if min(shares.values()) >= 0.5:
-        return Judgement(HOLDS, figures)
-    verdict = PART if max(shares.values()) >= 0.1 else FAILS
-    return Judgement(
-        verdict, figures, "decisions are on the ball at first and later just outside the constraint"
-    )
+    parts = {name: share >= 0.5 for name, share in shares.items()}
+    missed = "decisions are on the ball at first and later just outside the constraint"
+    return graded(parts, figures, "" if all(parts.values()) else missed)
 
 
 def toy_cancels(data: xarray.Dataset) -> Judgement:
@@ -133,6 +132,17 @@ def toy_buys(data: xarray.Dataset) -> Judgement:
         figures |= {f"{one}: violation": more, f"{other}: violation": less}
         parts[f"{one}: lower regret and more violation"] = theirs < min(ours, ogd) and more > less
     return graded(parts, figures)
+
+
+def toy_spread(data: xarray.Dataset) -> Judgement:
+    """Standard deviation over the sequences as a share of the largest mean of each panel."""
+    shown = [str(name) for name in data["contestant"].values if not str(name).startswith("scaled")]
+    figures: dict[str, float] = {}
+    for quantity in ("violation", "largest_excess", "regret"):
+        values = data[quantity].sel(contestant=shown)
+        spread = values.std("seed", ddof=1) / abs(values.mean("seed")).max()
+        figures[f"{quantity}: largest standard deviation over largest mean"] = float(spread.max())
+    return graded({name: share <= SPREAD for name, share in figures.items()}, figures)
 
 
 def doubly_best(data: xarray.Dataset) -> Judgement:

@@ -26,6 +26,8 @@ __all__ = [
     "proposition_3_regret",
     "propositions_2_3",
     "propositions_4_5",
+    "propositions_4_5_regret",
+    "squared_constraints",
     "theorem_1_regret",
     "theorem_1_squares",
     "theorem_2_log",
@@ -212,3 +214,28 @@ def propositions_4_5(data: xarray.Dataset) -> Judgement:
     """Clipped violation of OGD and A-OGD with the clipped Lagrangian."""
     chosen = ["proposition-4", *cases(data, "proposition-5-")]
     return _rates(data, chosen, "violation", chosen)
+
+
+def propositions_4_5_regret(data: xarray.Dataset) -> Judgement:
+    """Regret of OGD and A-OGD with the clipped Lagrangian, on random and on worst-case losses."""
+    worst = cases(data, "clipped-worst-")
+    return _rates(data, ["proposition-4", *cases(data, "proposition-5-"), *worst], "regret", worst)
+
+
+def squared_constraints(data: xarray.Dataset) -> Judgement:
+    """Squared violation of OGD and A-OGD on the squared constraint, and whether it is worse than
+    that of Clipped-OGD with the same beta."""
+    chosen = cases(data, "squares-")
+    rates = _rates(data, chosen, "squared", chosen)
+    last = data["squared"].isel(horizon=-1).mean("seed")
+    less = []
+    figures = dict(rates.figures)
+    for case in chosen:
+        size = "0.5" if case == "squares-4" else case.removeprefix("squares-5-")
+        theirs, ours = (float(last.sel(case=name)) for name in (case, f"paper-step-{size}"))
+        figures |= {f"{case}: squared violation": theirs, f"{case}: Clipped-OGD's": ours}
+        less += [case] if theirs <= ours else []
+    if rates.verdict == FAILS or not less:
+        return Judgement(rates.verdict, figures, rates.reason)
+    reason = f"not worse than Clipped-OGD: {', '.join(less)}"
+    return Judgement(PART, figures, "; ".join(part for part in (rates.reason, reason) if part))

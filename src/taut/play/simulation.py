@@ -252,7 +252,7 @@ class Simulation:
             stream=self.stream,
             key=self.random_keys,
             feedback=self.feedback,
-            constraint_names=_names_of(scored, carry.totals.peak.shape[-1]),
+            constraint_names=scored.names_for(self.first, scored.given(self.example, self.first)),
             coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in entries.items()},
         )
@@ -318,12 +318,6 @@ def _count_scored(
         return played
     scored = (score or problem).whole()
     return count_constraints(scored, x, scored.given(example, x), "stream")
-
-
-def _names_of(problem: Problem, count: int) -> tuple[str, ...] | None:
-    """Return the names of the constraints, unless their number depends on the data and differs."""
-    names = problem.constraint_names
-    return names if names is not None and len(names) == count else None
 
 
 def _size(tree: Any) -> int:

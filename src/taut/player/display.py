@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import arguments
 from ..display import Summary, brief, number, numbers
 
 if TYPE_CHECKING:
+    import pandas
+
     from .player import Player
 
-__all__ = ["as_numbers", "drawn", "summary"]
+__all__ = ["as_numbers", "drawn", "frame", "summary"]
 
 
 def summary(player: Player, decision: Any) -> Summary:
@@ -35,23 +38,46 @@ def as_numbers(player: Player) -> dict[str, Any]:
         shown: Any = {name: np.asarray(value).tolist() for name, value in decision.items()}
     else:
         shown = decision.tolist()
+    names = player.constraint_names
     return {
         "learner": repr(player.learner),
         "round": player.round,
         "decision": shown,
+        **({} if names is None else {"constraint_names": list(names)}),
         "totals": player.totals.to_dict(),
     }
+
+
+def frame(player: Player, what: str) -> pandas.DataFrame:
+    """Return what `Player.to_dataframe` describes."""
+    import pandas as pd
+
+    arguments.one_of("what", what, ("rounds", "totals"))
+    names, history = _names(player), player.history
+    if what == "totals":
+        kinds = ("excess", "violation", "squared", "peak")
+        values = {name: getattr(player.totals, name) for name in kinds}
+        return pd.DataFrame(values, index=pd.Index(names["excess"], name="constraint"))
+    parts = {"loss": history.loss[:, None], "excess": history.excess, "decision": history.decision}
+    columns = ["loss", *names["excess"], *names["decision"]]
+    rounds = pd.Index(history.rounds, name="round")
+    return pd.DataFrame(np.hstack(list(parts.values())), index=rounds, columns=columns)
 
 
 def drawn(player: Player, quantity: str | None, ax: Any) -> Any:
     """Draw what `Player.plot` describes."""
     from ..plots.methods import plot_player
 
+    return plot_player(player.history, quantity, ax, _names(player))
+
+
+def _names(player: Player) -> dict[str, list[str]]:
+    """Return the names of the constraints and of the entries of a decision, or names made from
+    letters."""
     problem, count = player.problem, player.totals.peak.size
-    names = {
-        "excess": list(problem.constraint_names or (f"g[{i}]" for i in range(count))),
+    return {
+        "excess": list(player.constraint_names or (f"g[{i}]" for i in range(count))),
         "decision": list(
             problem.coordinate_names or (f"x[{i}]" for i in range(math.prod(problem.domain.shape)))
         ),
     }
-    return plot_player(player.history, quantity, ax, names)

@@ -19,7 +19,16 @@ from ..learners import Learner
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 
-__all__ = ["FORMAT", "as_arrays", "as_parts", "check_size", "header", "read", "saved_feedback"]
+__all__ = [
+    "FORMAT",
+    "as_arrays",
+    "as_parts",
+    "check_size",
+    "header",
+    "read",
+    "saved_feedback",
+    "saved_names",
+]
 
 FORMAT = 3
 READABLE = (1, 2, FORMAT)
@@ -33,6 +42,7 @@ def header(
     counts: tuple[int, int],
     dtype: Any,
     data: Any,
+    names: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """Return the header of a file.
 
@@ -43,6 +53,7 @@ def header(
         counts: the number of constraints that the learner sees, and that of announced constraints.
         dtype: the float type of all computations.
         data: the description of the data of earlier rounds.
+        names: the names of the constraints, or None.
     """
     found = {
         "what": "player",
@@ -57,7 +68,19 @@ def header(
     }
     if feedback is not None:
         found["feedback"] = files.pack(feedback)
+    if names is not None:
+        found["constraint_names"] = list(names)
     return found
+
+
+def saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
+    """Return the names of the constraints in a header; None if it has none."""
+    names = saved.get("constraint_names")
+    if names is None:
+        return None
+    if not isinstance(names, list) or [type(name) for name in names] != [str] * count:
+        raise ValueError(f"constraint_names is not a list of {count} texts")
+    return tuple(names)
 
 
 def as_arrays(parts: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:

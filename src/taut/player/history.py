@@ -31,6 +31,8 @@ class History:
 
     def __init__(self, constraints: int, size: int, rows: int | None = None) -> None:
         width = 1 + constraints + size
+        self.constraint_names: tuple[str, ...] | None = None
+        """The names of the constraints, in the order of `excess`, if they have names."""
         self._rows = max(4, min(ROWS, NUMBERS // width)) if rows is None else rows
         self._constraints = constraints
         self._recent = np.empty((self._rows, width))

@@ -39,6 +39,8 @@ from .history import History
 from .steps import Layout, Steps, header, measured_step, revealed_step
 
 if TYPE_CHECKING:
+    import pandas
+
     from ..judge.certificate import Certificate
 
 __all__ = ["Player"]
@@ -132,6 +134,9 @@ class Player(Displayed):
         self._round_decision = RoundDecision(problem, self._dtype, self._steps)
         self._running = RunningTotals(self._count)
         self._history = History(self._count, math.prod(self._shape))
+        self._history.constraint_names = problem.constraint_names
+        # Whether the names are known, or known to be missing. Some come with the first data.
+        self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(
             self._shape, start, self._history.recent, self._history.decision_of
@@ -187,6 +192,12 @@ class Player(Displayed):
             return self._running.totals
 
     @property
+    def constraint_names(self) -> tuple[str, ...] | None:
+        """The names of the constraints, announced ones last. None if they have none, or if the
+        names come with the first data."""
+        return self._history.constraint_names
+
+    @property
     def round(self) -> int:
         """The round about to be played, from 1."""
         with self._lock:
@@ -221,6 +232,16 @@ class Player(Displayed):
         written by `save`."""
         with self._lock:
             return player_display.as_numbers(self)
+
+    def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
+        """Return a pandas table.
+
+        Arguments:
+            what: "rounds": one row per remembered round with the columns loss, then the constraints
+                and the entries of the decision by name; "totals": one row per constraint.
+        """
+        with self._lock:
+            return player_display.frame(self, what)
 
     def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
         """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
@@ -329,7 +350,7 @@ class Player(Displayed):
             else:
                 arrays, report, data = self._revealed(z, before[0])
                 self._accept(arrays, report, before[1])
-                self._data.remember(data)
+                self._remember(data)
             self._extremes.changed += played is not None
 
     def _measured(
@@ -399,8 +420,18 @@ class Player(Displayed):
             )
         arrays, report, data = self._asked
         self._accept(arrays, report, report)
-        self._data.remember(data)
+        self._remember(data)
         self._asked = None
+
+    def _remember(self, data: Any) -> None:
+        """Remember the data of a round that was accepted. The first show the names of
+        constraints."""
+        self._data.remember(data)
+        if not self._named:
+            decision = self._report[self._played].reshape(self._shape)
+            given = self.problem.given(data, decision)
+            self._history.constraint_names = self.problem.names_for(decision, given)
+            self._named = True
 
     def save(self, path: str | Path) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one."""
@@ -417,6 +448,7 @@ class Player(Displayed):
                 counts,
                 self._dtype,
                 self._data.described(),
+                self.constraint_names,
             )
             parts = {
                 "state": files.flat(self._layout.state.unpack(self._arrays, self._seen.stop)),
@@ -471,5 +503,8 @@ class Player(Displayed):
             raise ValueError("its decision is outside the domain")
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
         self._history.restore(parts["history"], self._running.rounds)
+        if self._history.constraint_names is None:
+            self._history.constraint_names = player_file.saved_names(saved, self._count)
+            self._named = self._named or self.constraint_names is not None
         self._extremes.restore(parts["extremes"], self._running.rounds)
         self._data.restore(saved.get("data"))

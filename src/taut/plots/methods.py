@@ -26,9 +26,11 @@ RUN = ("loss", "violation", "excess")
 LABELS = {
     "loss": "cumulative loss",
     "violation": "cumulative clipped violation",
-    "excess": "cumulative signed excess",
+    "excess": "cumulative excess",
+    "largest excess": "cumulative largest excess of each round",
     "decision": "decision",
     "regret": "regret",
+    "policy regret": "policy regret",
 }
 
 
@@ -88,8 +90,16 @@ def _draw(
             linewidth=1.2,
             label="bound",
         )
-    axes.set(xlabel=_axis_label(run), ylabel=LABELS[quantity])
+    axes.set(xlabel=_axis_label(run), ylabel=LABELS[_drawn(run, quantity)])
     _turn_dates(axes, run)
+
+
+def _drawn(run: Run, quantity: str) -> str:
+    """Return what is drawn: of several constraints, a run records the largest of each round."""
+    several = run.totals.excess.shape[-1] > 1
+    if quantity == "regret" and run.problem is not None and run.problem.previous:
+        return "policy regret"
+    return "largest excess" if quantity == "excess" and several else quantity
 
 
 def _decisions(run: Run, axes: Any, line: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from .domains import Domain
 from .domains.support import centre_of
 from .problem import Problem
 from .streams import Adversary, Stream
-from .tracing import scalar, traced
+from .tracing import refuse_array, scalar, traced
 
 __all__ = ["adversary_state", "cast_data", "count_constraints", "first_decision", "round_shapes"]
 
@@ -156,12 +156,7 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     if shapes not in known:
         previous = ", previous" if problem.previous else ""
         loss = traced(f"loss(x, z{previous})", "loss", name, problem.loss, x, z, after=scalar)
-        if loss.shape != ():
-            raise ValueError(
-                f"loss: got an array of shape {loss.shape} for one round's data; expected a "
-                f"scalar, for example jnp.sum(...). If the leading axis of {name} is the seed, "
-                "say how many with seeds=..."
-            )
+        refuse_array(loss.shape, name)
         if not (
             jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)
         ):

@@ -7,12 +7,15 @@ constraints.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .. import arguments
 from ..engine import register_dataclass
@@ -27,6 +30,7 @@ __all__ = [
     "Linearisation",
     "Parts",
     "UserConstraints",
+    "distinct",
 ]
 
 
@@ -79,6 +83,14 @@ class Constraints:
             [values], lambda weights: pull(weights[0]), lambda direction: [push(direction)]
         )
 
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        """Return the user's names of g_1..g_m, in the user's order; None if there are none.
+
+        Names that are keys of what a function returns are known only for a decision `x` and data
+        `z`, or their shapes and types.
+        """
+        return None
+
     def constants(self, base: Constants) -> Constants:
         """Return the constants after this transform, given those of the constraints it wraps."""
         return base
@@ -99,15 +111,34 @@ class UserConstraints(Constraints):
     """Whether the function is one of x, z and the previous decision."""
     name: str = field(default="constraints", metadata={"static": True})
     """The argument of `taut.Problem` that the function was, for error messages."""
+    names: tuple[str, ...] | None = field(default=None, metadata={"static": True})
+    """The names that the user stated apart from the function, one for each value."""
 
     @classmethod
     def of(
-        cls, function: Any, previous: bool = False, name: str = "constraints"
+        cls,
+        function: Any,
+        previous: bool = False,
+        name: str = "constraints",
+        names: tuple[str, ...] | None = None,
     ) -> UserConstraints:
-        """Wrap a user's function; its signature says whether it takes the round's data, and the
-        previous decision."""
-        count = _argument_count(function, 3 if previous else 2, name)
-        return cls(function, count >= 2, count == 3, name)
+        """Wrap a user's function, or a dict of functions; its signature says whether it takes the
+        round's data, and the previous decision."""
+        if isinstance(function, Mapping) and function:
+            parts = {
+                str(key): cls.of(part, previous, f"{name}[{key!r}]")
+                for key, part in function.items()
+            }
+            count = max(part.takes for part in parts.values())
+            function = FunctionsByName(tuple(parts.items()))
+        else:
+            count = _argument_count(function, 3 if previous else 2, name)
+        return cls(function, count >= 2, count == 3, name, names)
+
+    @property
+    def takes(self) -> int:
+        """The number of arguments that the function takes."""
+        return 1 + self.takes_data + self.takes_previous
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """Return the outputs of the function in one vector."""
@@ -125,25 +156,110 @@ class UserConstraints(Constraints):
 
         return Parts(values, lambda weights: pull(weights)[0], push)
 
-    def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        """Return the stated names, or the keys of the dicts that the function returns."""
+        if self.names is not None or x is None:
+            return self.names
+        entries: list[tuple[str, tuple[int, ...]]] = []
+
+        def traced(x: jax.Array, z: Any) -> None:
+            entries.extend((key, jnp.shape(leaf)) for key, leaf in _entries(self._output(x, z)))
+
+        jax.eval_shape(traced, x, z)
+        return _names_of(entries)
+
+    def _output(self, x: jax.Array, z: Any) -> Any:
         if self.takes_previous:
-            out = self.function(x, z.data, z.previous)
-        else:
-            out = self.function(x, data_of(z)) if self.takes_data else self.function(x)
-        if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(out)):
+            return self.function(x, z.data, z.previous)
+        return self.function(x, data_of(z)) if self.takes_data else self.function(x)
+
+    def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
+        leaves = [leaf for _, leaf in _entries(self._output(x, z))]
+        if any(jnp.iscomplexobj(leaf) for leaf in leaves):
             raise UnusableType(f"{self.name}: got complex values; expected real numbers")
-        if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in jax.tree.leaves(out)):
+        if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in leaves):
             raise UnusableType(
                 f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x "
                 "is feasible. Write jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
             )
-        arrays = [jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(out)]
-        if sum(array.size for array in arrays) == 0:
+        arrays = [jnp.asarray(leaf, x.dtype) for leaf in leaves]
+        count = sum(array.size for array in arrays)
+        if count == 0:
             raise UnusableValue(
                 f"{self.name}: got a function that returns no number; expected a scalar or a "
                 "vector. Is the `return` missing?"
             )
+        if self.names is not None and len(self.names) != count:
+            called = f"{self.name}({', '.join(('x', 'z', 'previous')[: self.takes])})"
+            raise UnusableValue(
+                f"constraint_names: got {len(self.names)} names; expected {count}, one for each "
+                f"value of {called}"
+            )
         return [array for array in arrays if array.size]
+
+
+@dataclass(frozen=True)
+class FunctionsByName:
+    """A dict of functions as one function, which returns a dict of their values."""
+
+    functions: tuple[tuple[str, UserConstraints], ...]
+
+    def __call__(self, x: jax.Array, *given: Any) -> dict[str, list[jax.Array]]:
+        """Call each function with as many arguments as it takes."""
+        return {name: [part.function(x, *given[: part.takes - 1])] for name, part in self.functions}
+
+
+def _entries(out: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays that a function returned, in the user's order, each with its key.
+
+    JAX sorts the keys of a dict, so dicts are not left to it.
+    """
+    if isinstance(out, Mapping):
+        for key, part in out.items():
+            yield from _entries(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(out, (list, tuple)):
+        for part in out:
+            yield from _entries(part, path)
+    else:
+        for leaf in jax.tree.leaves(out):
+            yield path, leaf
+
+
+def _names_of(entries: list[tuple[str, tuple[int, ...]]]) -> tuple[str, ...] | None:
+    """Return a name for each value of arrays with these keys and shapes; None if none has a key.
+
+    A key of several values gets an index; a value without a key is called after its place.
+    """
+    if not any(key for key, _ in entries):
+        return None
+    arrays = Counter(key for key, _ in entries)
+    sizes: Counter[str] = Counter()
+    for key, shape in entries:
+        sizes[key] += math.prod(shape)
+    names: list[str] = []
+    seen: Counter[str] = Counter()
+    for key, shape in entries:
+        for place in range(math.prod(shape)):
+            index = (
+                ", ".join(str(int(i)) for i in np.unravel_index(place, shape))
+                if arrays[key] == 1 and shape
+                else seen[key]
+            )
+            seen[key] += 1
+            named = key if sizes[key] == 1 else f"{key}[{index}]"
+            names.append(named if key else f"g[{len(names)}]")
+    return distinct(names)
+
+
+def distinct(names: list[str]) -> tuple[str, ...]:
+    """Return the names, with a number behind those that occur more than once."""
+    repeated = Counter(names)
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(name if repeated[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(numbered)
 
 
 @register_dataclass
@@ -162,6 +278,20 @@ class JoinedConstraints(Constraints):
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The values of the first, then those of the second."""
         return jnp.concatenate([self.first.values(x, z), self.second.values(x, z)])
+
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        """Return the names of both, if at least one of them has names."""
+        first, second = (part.row_names(x, z) for part in (self.first, self.second))
+        if (x is None and None in (first, second)) or first is second is None:
+            return None
+
+        def placed(part: Constraints, letter: str) -> tuple[str, ...]:
+            count = jax.eval_shape(part.values, x, z).shape[0]
+            return tuple(f"{letter}[{i}]" for i in range(count))
+
+        return distinct(
+            [*(first or placed(self.first, "g")), *(second or placed(self.second, "announced"))]
+        )
 
 
 def _argument_count(function: Any, most: int, name: str) -> int:

@@ -29,8 +29,9 @@ from ..jaxpr.walk import CALLS, equations, evaluate
 from .constraints import Constraints
 from .problem import Problem
 from .programs import Programs, programs_of
+from .tracing import refuse_array
 
-__all__ = ["Evaluation", "Sums", "constraint_evaluation", "loss_evaluation"]
+__all__ = ["Evaluation", "Sums", "constraint_evaluation", "loss_evaluation", "loss_of_round"]
 
 LARGEST = 40_000_000
 """Evaluations that compute more numbers than this are compiled: NumPy would take longer."""
@@ -74,8 +75,16 @@ def constraint_evaluation(
     return Evaluation(programs_of(problem), _constraint_values, None, own, repeats)
 
 
+def loss_of_round(loss: Callable[..., Any], x: jax.Array, z: Any) -> jax.Array:
+    """Return a user's loss in the type of the decision. Arrays are refused: their sums and means
+    would be taken for the loss of a round."""
+    value = jnp.asarray(loss(x, z), x.dtype)
+    refuse_array(value.shape, "stream")
+    return value
+
+
 def _loss(loss: Callable[..., Any], _: Any, x: jax.Array, z: Any) -> jax.Array:
-    return jnp.asarray(loss(x, z), x.dtype)
+    return loss_of_round(loss, x, z)
 
 
 def _constraint_values(_: None, constraints: Constraints, x: jax.Array, z: Any) -> jax.Array:

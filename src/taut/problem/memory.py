@@ -53,6 +53,9 @@ class _SteadyConstraints(Constraints):
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         return self.inner.values(x, RoundData(z, x))
 
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        return self.inner.row_names(x, RoundData(z, x))
+
 
 @dataclass(frozen=True)
 class _LossOfData:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,15 +38,16 @@ class Problem(Displayed):
         loss: `loss(x, z)`, scalar and convex in x, written in `jax.numpy`.
         constraints: `constraints(x)`, or `constraints(x, z)` if they change from round to round: a
             scalar, a vector or several arrays, convex in x. Feasible means that every entry is at
-            most 0.
+            most 0. A dict of arrays, or a dict of such functions, names the constraints.
         domain: B, which contains the feasible set and is cheap to project on. Decisions have its
             shape.
         constants: known constants; those that follow from the domain are added, the others can be
             estimated.
         domain_binds: whether the domain is a constraint itself (limits that are always enforced),
             not only a set that contains the feasible one.
-        constraint_names: names of the constraints, for tables and figures; by default the keys if
-            `constraints` returns a dict.
+        constraint_names: names of the values of `constraints`, for tables and figures; by default
+            the keys if it returns a dict, in the order of the dict. Announced constraints have the
+            names of their own dict.
         coordinate_names: names of the entries of a decision, for example the columns of a table.
         previous: whether loss and constraints also depend on the decision of the round before. The
             loss is then `loss(x, z, previous)`, convex in x and previous together, and constraints
@@ -85,6 +86,8 @@ class Problem(Displayed):
     own_rest: Problem | None = None
     """The problem that `taut.steady` returned, if it was not made from loss and constraints."""
     domain: Domain
+    _named: tuple[tuple[Any, ...], tuple[str, ...] | None] | None = None
+    """What `names_for` returned last, with the functions and shapes that it belongs to."""
     programs: Any = None
     """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are
     freed with it."""
@@ -127,22 +130,30 @@ class Problem(Displayed):
         self.loss: Callable[[jax.Array, Any], Any] = (
             LossWithPrevious(loss, taken == 3) if previous else loss
         )
+        names = _names("constraint_names", constraint_names, None)
+        only = constraints is None and announced is not None
         self.announced = (
-            None if announced is None else UserConstraints.of(announced, previous, "announced")
+            None
+            if announced is None
+            else UserConstraints.of(announced, previous, "announced", names if only else None)
         )
-        if constraints is None and announced is not None:
+        if only:
             constraints = _NOTHING
+        elif isinstance(constraints, Constraints) and names is not None:
+            raise TypeError(
+                f"constraint_names: got {len(names)} names for constraints of the class "
+                f"{type(constraints).__name__}; expected None, because they have names of their own"
+            )
         self.constraints = (
             constraints
             if isinstance(constraints, Constraints)
-            else UserConstraints.of(constraints, previous)
+            else UserConstraints.of(constraints, previous, names=names)
         )
         self.domain = domain
         self.start = _start(domain, previous, start)
         self.domain_binds = domain_binds
         _check_announced(self)
         self.constants = _completed(self, constants or Constants())
-        self.constraint_names = _constraint_names(self, constraint_names)
         self.coordinate_names = _names(
             "coordinate_names", coordinate_names, math.prod(domain.shape)
         )
@@ -170,6 +181,30 @@ class Problem(Displayed):
             else JoinedConstraints(self.constraints, self.announced)
         )
 
+    @property
+    def constraint_names(self) -> tuple[str, ...] | None:
+        """The names of all constraints by which decisions are scored, announced ones last.
+
+        None if they have none, or if the names come with the values of functions that take data;
+        `names_for` returns those.
+        """
+        scored = self.scored_constraints
+        if scored.takes_data:
+            return scored.row_names()
+        return self.names_for(jax.ShapeDtypeStruct(self.domain.shape, default_float()), None)
+
+    def names_for(self, x: Any, z: Any) -> tuple[str, ...] | None:
+        """Return the names of all scored constraints, for a decision and data (with the previous
+        decision, if needed) of these shapes and types; None if there are none."""
+        z = z if self.scored_constraints.takes_data else None
+        leaves, structure = jax.tree.flatten((x, z))
+        shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
+        about = (self.constraints, self.announced, shapes)
+        if self._named is None or not all(map(_same, about, self._named[0])):
+            shaped = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (x, z))
+            self._named = about, self.scored_constraints.row_names(*shaped)
+        return self._named[1]
+
     def whole(self) -> Problem:
         """Return the problem in which announced constraints are like all others. Constants of
         constraints are dropped."""
@@ -190,7 +225,6 @@ class Problem(Displayed):
             n: 0.0 if n == "gap" else None for n in (*names, "constraint_count")
         }
         twin.constants = _completed(twin, replace(known, **changed))
-        twin.constraint_names = None
         return twin
 
     def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
@@ -286,20 +320,17 @@ class Problem(Displayed):
         twin = copy.copy(self)
         twin.constraints = constraints
         twin.constants = _completed(twin, constants)
-        if (
-            twin.constraint_names is not None
-            and len(twin.constraint_names) != twin.constants.constraint_count
-        ):
-            twin.constraint_names = None  # a transform plays other constraints
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave compiled programs out of copies and pickles."""
-        return {name: value for name, value in vars(self).items() if name != "programs"}
+        left_out = ("programs", "_named")
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def _summary(self) -> Summary:
         known, count = self.constants, self.constants.constraint_count
-        names = f": {', '.join(self.constraint_names)}" if self.constraint_names else ""
+        known_names = self.constraint_names
+        names = f": {', '.join(known_names)}" if known_names else ""
         changing = " (change with the round)" if self.constraints.takes_data else ""
         function = self.loss.function if isinstance(self.loss, LossWithPrevious) else self.loss
         loss = getattr(function, "__name__", type(function).__name__)
@@ -384,6 +415,11 @@ def _implied(known: Constants, name: str, value: float, source: str) -> Constant
     return known.with_values(
         **{name: value}, estimated=source in known.estimated, exact=source in known.exact
     )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two entries of the key of `names_for` are the same."""
+    return one is other or (isinstance(one, tuple) and one == other)
 
 
 def _satisfied(x: jax.Array) -> float:
@@ -478,23 +514,3 @@ def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tup
     if len(set(names)) < len(names):
         raise ValueError(f"{argument}: got {list(names)}; expected names that differ")
     return names
-
-
-def _constraint_names(problem: Problem, given: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the given names, or the keys if the constraints come as a dict."""
-    if (
-        given is not None
-        or problem.constraints.takes_data
-        or not isinstance(problem.constraints, UserConstraints)
-    ):
-        return _names("constraint_names", given, problem.constants.constraint_count)
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    found = jax.eval_shape(problem.constraints.function, x)
-    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        return None
-    names: list[str] = []
-    for key in sorted(found):  # the order in which JAX takes the entries of a dict
-        leaves = jax.tree.leaves(found[key])
-        size = sum(math.prod(leaf.shape) for leaf in leaves)
-        names += [key] if size == 1 else [f"{key}[{i}]" for i in range(size)]
-    return tuple(names)

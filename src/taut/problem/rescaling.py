@@ -72,6 +72,9 @@ class _RescaledConstraints(Constraints):
     def takes_data(self) -> bool:  # type: ignore[override]
         return self.inner.takes_data
 
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        return self.inner.row_names(x, z)
+
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         unit = jnp.asarray(self.decision, x.dtype)
         return self.inner.values(unit * x, _original_data(z, unit)) / jnp.asarray(
@@ -116,7 +119,6 @@ class Rescaled(Problem):
             problem.domain.scaled(1 / units.decision),
             _in_units(problem.constants, units),
             problem.domain_binds,
-            constraint_names=problem.constraint_names,
             coordinate_names=problem.coordinate_names,
         )
         if problem.announced is not None:

@@ -15,7 +15,15 @@ import jax.numpy as jnp
 
 from .round_data import data_of
 
-__all__ = ["UnusableOutput", "UnusableType", "UnusableValue", "scalar", "shapes_of", "traced"]
+__all__ = [
+    "UnusableOutput",
+    "UnusableType",
+    "UnusableValue",
+    "refuse_array",
+    "scalar",
+    "shapes_of",
+    "traced",
+]
 
 MANY = 6
 """More arrays than these are counted in messages, not listed."""
@@ -121,6 +129,16 @@ def scalar(value: Any) -> jax.Array:
             f"loss: loss(x, z) returned a {type(value).__name__}; expected one number per round"
         )
     return jnp.asarray(value)
+
+
+def refuse_array(shape: tuple[int, ...], name: str) -> None:
+    """Raise if the loss of one round has a shape; `name` is what the user calls the data."""
+    if shape != ():
+        raise UnusableValue(
+            f"loss: got an array of shape {shape} for one round's data; expected a scalar, for "
+            f"example jnp.sum(...). If the leading axis of {name} is the seed, say how many with "
+            "seeds=..."
+        )
 
 
 def _given(x: Any, z: Any = None, *, of_stream: bool) -> str:

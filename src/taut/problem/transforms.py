@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -119,11 +119,17 @@ class Transform(Constraints):
     """Constraints that are computed from other constraints."""
 
     inner: Constraints
+    aggregates: ClassVar[bool] = False
+    """Whether the result is one constraint instead of one for each inner constraint."""
 
     @property
     def takes_data(self) -> bool:  # type: ignore[override]
         """Whether the inner constraints depend on the round's data."""
         return self.inner.takes_data
+
+    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
+        """Return the names of the inner constraints; one constraint for all of them has no name."""
+        return None if self.aggregates else self.inner.row_names(x, z)
 
     def margin(self, count: int) -> float:
         """rho such that every decision with g_i <= -rho for the `count` inner constraints is
@@ -153,6 +159,8 @@ class Transform(Constraints):
 class Max(Transform):
     """max_i g_i: one constraint with the same feasible set. Its subgradient is the gradient of
     the first largest one."""
+
+    aggregates = True
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The largest value, as a vector of one."""
@@ -210,6 +218,7 @@ class LogSumExp(Transform):
     """
 
     temperature: Any
+    aggregates = True
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The soft maximum, as a vector of one."""

@@ -119,7 +119,8 @@ class Run(Displayed):
         Arguments:
             quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or
                 "regret", the cumulative loss minus that of the best fixed decision of all rounds;
-                by default the first three.
+                by default the first three. With several constraints, "excess" is the sum of the
+                largest of each round, `taut.metrics.largest_excess`.
             ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
                 ones.
             bound: a number to draw as a dashed line, for example a bound of a certificate.
@@ -176,7 +177,7 @@ class Run(Displayed):
             ("loss", totals.loss),
             ("clipped violation", totals.worst_violation),
             ("peak violation", totals.peak.max(axis=-1)),
-            ("signed excess", totals.worst_excess),
+            ("excess", totals.excess.max(axis=-1)),
         ):
             rows.append(
                 (name, number(np.mean(values)), number(np.min(values)), number(np.max(values)))

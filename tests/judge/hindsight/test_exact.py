@@ -544,3 +544,15 @@ def test_kinks_take_few_cutting_planes_if_rounds_have_their_own(few, most, monke
             )
             assert best.loss[seed, i] == pytest.approx(value, rel=3e-8)
     assert best.gap.max() <= 1e-8
+
+
+@pytest.mark.parametrize("method", ["exact", "first-order"])
+def test_forgotten_seeds_are_named(method):
+    """Without seeds= the leading axis counts rounds, and the loss of a round is an array."""
+    problem = taut.Problem(LOSSES["affine"][0], lambda x: jnp.sum(x) - 1, taut.Ball(1.0, shape=D))
+    changing = taut.Problem(
+        lambda x, z: z[0] @ x, lambda x, z: z[1] @ x - 1, taut.Ball(1.0, shape=D)
+    )
+    for one, data in ((problem, A), (changing, np.stack([A, A], axis=2))):
+        with pytest.raises(ValueError, match=r"loss: got an array.*say how many with seeds=\.\.\."):
+            hindsight(one, data, method=method)

@@ -13,7 +13,7 @@ from ...display import latex as tex
 from ...display import markdown as cell
 from ...display import markdown_code
 from ...engine import VERSION
-from ...judge.compare import Interval
+from ...judge.over_seeds import Interval, clear_winner
 from .. import results as stored
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard
@@ -25,6 +25,9 @@ __all__ = ["figure", "latex", "markdown", "text", "write_docs"]
 
 GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
 """The settings to which nearly every method applies; the first table is about them."""
+TOLERANCE = 1e-3
+"""The mean violation per round, in units of G_g D, up to which a learner can have the best
+regret."""
 
 
 def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
@@ -129,7 +132,10 @@ def write_docs(folder: Path, page: Path) -> list[Path]:
 
 def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     """Return a table for a paper: regret and violation with their intervals by stream, the smallest
-    score in bold.
+    of each in bold if it is clear from the differences of the same seeds.
+
+    Regret is bold only among the learners that violate by at most `TOLERANCE` G_g D per round on
+    average.
 
     Arguments:
         folder: the results.
@@ -149,20 +155,42 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
         + r" \\"
     )
     lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
+    winners = {one.stream.name: _winners(one, names) for one in boards}
     for name in names:
         cells = []
         for one in boards:
             found = [line for line in one.lines if line.learner == name]
-            winner = bool(found) and one.lines[0].learner == name
             cells += [
-                _tex_cell(line.result, quantity, winner)
+                _tex_cell(line.result, quantity, winners[one.stream.name][quantity] == name)
                 for line in found
                 for quantity in ("regret", one.stream.scored)
             ] or ["", ""]
         lines.append(" & ".join([tex(name), *cells]) + r" \\")
     rounds = ", ".join(f"{tex(one.stream.name)}: {one.horizon}" for one in boards)
     caption = f"% mean and half the 95 % interval over seeds; rounds: {rounds}"
-    return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", ""])
+    below = (
+        rf"{{\footnotesize Bold: the smallest value, if the differences to all other learners on "
+        rf"the same seeds are clear. The regret is compared among learners that violate by at most "
+        rf"${TOLERANCE:g}\,G_g D$ per round on average.}}"
+    )
+    return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", r"\par\smallskip", below, ""])
+
+
+def _winners(one: Board, shown: list[str]) -> dict[str, str | None]:
+    """The learner with the smallest regret of those that are shown and keep the constraints, and
+    the one with the smallest violation, each if it is clear."""
+    scored = one.stream.scored
+    lines = [line for line in one.lines if line.learner in shown]
+    values = {
+        quantity: {line.learner: np.asarray(line.result.values[quantity]) for line in lines}
+        for quantity in ("regret", scored)
+    }
+    allowed = TOLERANCE * one.stream.scale[1] * one.horizon
+    keep = [name for name, violation in values[scored].items() if np.mean(violation) <= allowed]
+    return {
+        "regret": clear_winner({name: values["regret"][name] for name in keep}),
+        scored: clear_winner(values[scored]),
+    }
 
 
 def figure(folder: Path, narrow: bool = False) -> Figure:

@@ -31,6 +31,7 @@ from jax import lax
 
 from ...engine import Array
 from ...problem.constraints import Constraints
+from ...problem.evaluation import loss_of_round
 from ...problem.feasibility import check_feasible
 from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
@@ -359,7 +360,7 @@ def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any
     """Return the loss of each round at four equidistant points of a line."""
     points = [scaling.decision(ends[0] + k / 3 * (ends[1] - ends[0])) for k in range(4)]
     return jnp.stack(
-        [jax.vmap(lambda z, x=x: jnp.asarray(loss(x, z), x.dtype))(data) for x in points], axis=1
+        [jax.vmap(lambda z, x=x: loss_of_round(loss, x, z))(data) for x in points], axis=1
     )
 
 
@@ -444,7 +445,7 @@ def _mean(
 ) -> Callable[[jax.Array], jax.Array]:
     def mean(u: jax.Array) -> jax.Array:
         x = scaling.decision(u)
-        losses = jax.vmap(lambda z: jnp.asarray(loss(x, z), u.dtype))(data)
+        losses = jax.vmap(lambda z: loss_of_round(loss, x, z))(data)
         return jnp.mean(losses / scaling.loss_unit)
 
     return mean

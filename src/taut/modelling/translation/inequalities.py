@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -12,6 +11,7 @@ from cvxpy.constraints.nonpos import Inequality, NonNeg, NonPos
 from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
+from ...problem.constraints import distinct
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
 from .atoms.table import refuse_unsupported
@@ -247,7 +247,7 @@ def label_of(constraint: Any, position: int) -> str:
     return text if len(text) <= LONGEST else f"constraint {position}"
 
 
-def row_names(excesses: list[Excess]) -> list[str]:
+def row_names(excesses: list[Excess]) -> tuple[str, ...]:
     """Return one name per constraint that is played: entries of an array get an index, an equality
     two names."""
     plain: list[str] = []
@@ -264,13 +264,7 @@ def row_names(excesses: list[Excess]) -> list[str]:
         ]
         plain += [f"{row} (not above)" for row in rows] if excess.equality else rows
         plain += [f"{row} (not below)" for row in rows] if excess.equality else []
-    repeated = Counter(plain)
-    seen: Counter[str] = Counter()
-    names = []
-    for name in plain:
-        seen[name] += 1
-        names.append(name if repeated[name] == 1 else f"{name} ({seen[name]})")
-    return names
+    return distinct(plain)
 
 
 def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:

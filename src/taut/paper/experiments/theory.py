@@ -22,7 +22,7 @@ from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
 from ...problem.problem import Problem
-from ...problem.transforms import log_sum_exp
+from ...problem.transforms import log_sum_exp, squared
 from ...runs import metrics
 from ...sweeps import Cell, sweep
 from . import toy
@@ -67,15 +67,15 @@ class Case:
 
 
 def cases() -> tuple[Case, ...]:
-    """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5,
-    Lemma 1, Proposition 1."""
+    """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5 with
+    the remark on squared constraints, Lemma 1, Proposition 1."""
     plain, strong, inside, smooth = (
         toy.problem(),
         strongly_convex_toy(),
         strongly_convex_toy(0.5),
         smooth_toy(),
     )
-    corners = toy_by_corners()
+    corners, squares = toy_by_corners(), squared(plain)
     found = []
     for beta in BETAS:
         size = f"{beta:.3g}"
@@ -130,6 +130,27 @@ def cases() -> tuple[Case, ...]:
                 fifth,
             ),
             Case(
+                f"clipped-worst-5-{size}",
+                "A-OGD clipped, worst case",
+                "Proposition 5",
+                beta,
+                _always(plain),
+                plain,
+                _adaptive(beta),
+                fifth,
+                "worst-case",
+            ),
+            Case(
+                f"squares-5-{size}",
+                "A-OGD, squared constraint",
+                "remark after Proposition 5",
+                beta,
+                _always(squares),
+                plain,
+                _on_squares(beta),
+                fifth,
+            ),
+            Case(
                 f"lemma-1-{size}",
                 "Clipped-OGD, smooth constraint",
                 "Lemma 1",
@@ -169,6 +190,27 @@ def cases() -> tuple[Case, ...]:
             _always(plain),
             plain,
             lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
+            _powers(0.5, 0.75, 0.75, 0.0),
+        ),
+        Case(
+            "clipped-worst-4",
+            "OGD clipped, worst case",
+            "Proposition 4",
+            np.nan,
+            _always(plain),
+            plain,
+            lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
+            _powers(0.5, 0.75, 0.75, 0.0),
+            "worst-case",
+        ),
+        Case(
+            "squares-4",
+            "OGD, squared constraint",
+            "remark after Proposition 5",
+            np.nan,
+            _always(squares),
+            plain,
+            SaddlePoint.mahdavi,
             _powers(0.5, 0.75, 0.75, 0.0),
         ),
         Case(
@@ -425,3 +467,7 @@ def _literal(beta: float) -> Callable[[Constants, int], Learner]:
 
 def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:
     return lambda c, T: SaddlePoint.jenatton(c, beta, clipped=True)
+
+
+def _on_squares(beta: float) -> Callable[[Constants, int], Learner]:
+    return lambda c, T: SaddlePoint.jenatton(c, beta)
