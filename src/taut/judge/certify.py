@@ -23,6 +23,7 @@ from ..runs.run import Run
 from . import assumptions
 from .announced import AnnouncedRun
 from .assumptions import GIVEN, REFUTED, Assumption
+from .binding import check_same
 from .case import Case
 from .certificate import Certificate
 from .guarantees import SCORED_SLATER, coverage, margin_between
@@ -78,6 +79,8 @@ def certify(
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     notice_precision()
     case = _opened(run, problem, score, stream, seeds, data)
+    if case.source is not None:
+        check_same(run, case.played, case.scored, case.source)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
@@ -114,12 +117,13 @@ def _opened(
 
 
 def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
+    source = run.stream
     if stream is not None and data is None:
-        return as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
-    if data is None and isinstance(run.stream, Adversary):
-        data = revealed_data(run)
+        source = as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
+    if data is None and isinstance(source, Adversary):
+        data = revealed_data(replace(run, played=problem, stream=source))
     # What an adversary revealed can be held to what a model says of its parameters only now.
-    return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
+    return source if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
 def with_comparator(case: Case, best: Any = None) -> Case:
