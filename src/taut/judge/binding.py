@@ -76,7 +76,8 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> No
 def _difference(run: Run, played: Problem, scored: Problem, source: Stream) -> Difference | None:
     """Return the first difference that rounding does not explain, or None."""
     tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
-    remembered = run.played is played and run.problem is scored and run.stream is source
+    own = run.played is played and run.problem is scored and run.stream is source
+    remembered = own and run.sample is None  # a run from a file got its problem afterwards
     elsewhere = None if remembered else _elsewhere(run, played, scored, source, tolerance)
     again = []
     for quick in (False,) if remembered else (True, False):

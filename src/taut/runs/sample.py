@@ -37,7 +37,7 @@ Sample = Mapping[str, Array]
 def sample_of_run(run: Run) -> Sample | None:
     """Return the sample that a run was loaded with, or that of its problem; None if it has
     neither."""
-    if run.problem is None or run.stream is None:
+    if run.sample is not None or run.problem is None or run.stream is None:
         return run.sample
     return sample_of(run.played or run.problem, run.problem, run.stream)
 
