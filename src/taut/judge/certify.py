@@ -29,6 +29,7 @@ from .certificate import Certificate
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
 from .observed import observe
+from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
@@ -85,6 +86,7 @@ def certify(
     case = with_memory(case)
     case = with_announced(case)
     case = with_tightening(case)
+    case = with_reaction(case)
     if check:
         case = with_observations(case)
         case = with_checks(case, key)
@@ -182,6 +184,12 @@ def with_announced(case: Case) -> Case:
             "constraints; expected the best fixed decision"
         )
     return replace(case, announced=announced)
+
+
+def with_reaction(case: Case) -> Case:
+    """Add whether the data depend on the decisions, which some theorems exclude."""
+    reaction = check_reaction(case.run, remembers=case.memory is not None)
+    return replace(case, checks=(*case.checks, *reaction))
 
 
 def with_tightening(case: Case) -> Case:

@@ -29,7 +29,13 @@ PLAYED_REGRET = "regret of the played problem"
 smaller than the scored one."""
 ONLY_IF_NEEDED = {
     str(name)
-    for name in (Assumes.FIXED_CONSTRAINTS, Assumes.AFFINE_CONSTRAINTS, Assumes.PROJECTION)
+    for name in (
+        Assumes.FIXED_CONSTRAINTS,
+        Assumes.AFFINE_CONSTRAINTS,
+        Assumes.PROJECTION,
+        Assumes.OBLIVIOUS,
+        Assumes.STOCHASTIC,
+    )
 }
 """Assumptions that are shown only if a bound rests on them."""
 
