@@ -28,6 +28,7 @@ from .case import Case
 from .certificate import Certificate
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
+from .hindsight.not_certified import NotCertified
 from .observed import observe
 from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
@@ -265,6 +266,10 @@ def _best_fixed(
         refuted = Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": decision})
         case = replace(case, infeasible=case.infeasible or refuted)
         return None, case.noted(_without_comparator(error, whose))
+    except NotCertified as error:
+        return None, case.noted(
+            f"Regret is missing because no decision of {whose} was proven to be the best: {error}."
+        )
 
 
 def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:

@@ -28,6 +28,7 @@ from ..runs import metrics
 from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .hindsight import hindsight
+from .hindsight.not_certified import NotCertified
 
 if TYPE_CHECKING:
     import pandas
@@ -367,6 +368,8 @@ def compare(
             best = hindsight(score or problem, source)
         except NoFeasibleDecision as error:
             notes.append(f"Regret is missing because there is no comparator: {error}")
+        except NotCertified as error:
+            notes.append(f"Regret is missing because no decision was proven to be best: {error}")
     if best is None and not notes:
         notes.append(
             "Regret is missing because an adversary reveals other data to each learner: compare "

@@ -23,6 +23,7 @@ from .convexity import refuse_concave_constraints
 from .cuts import FIXED, Key, Oracle, Pool
 from .least_violating import LeastViolation, least_violation
 from .lower_bound import Proof, lower_bounds
+from .not_certified import NoInterior, NotCertified
 from .program import Infeasible, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import relative_gap
 from .stream_sums import Taylor, worst_rounds
@@ -370,7 +371,7 @@ class Region:
         if found.bound > 0:
             self._refuse(e, found.u, found.violation, found.bound)
         self.refuse_no_interior(e, found)
-        raise RuntimeError(
+        raise NotCertified(
             "not certified: the solver found none of the domain's decisions feasible, but that "
             f"could not be proven (max_i g_i >= {found.bound:.3g}); expected constraints that "
             "some decision satisfies with slack"
@@ -384,7 +385,7 @@ class Region:
         if not (found.bound > -tolerance and found.violation <= tolerance):
             return
         shown = np.array2string(self.scaling.flat_decision(found.u), precision=6, threshold=8)
-        raise ValueError(
+        raise NoInterior(
             f"constraints: got a feasible set without interior: max_i g_i(x) >= {found.bound:.2g} "
             f"for all x of the domain, and max_i g_i = {found.violation:.2g} at x = {shown}. "
             "Expected constraints that some decision satisfies with slack, because otherwise no "
