@@ -48,6 +48,7 @@ COLUMNS = (
     "violation",
     "squared violation",
     "peak violation",
+    "violating rounds",
     "excess",
     "microseconds per round",
 )
@@ -380,6 +381,7 @@ def compare(
         values[label] = {
             "mean loss": metrics.loss(run) / run.horizon,
             **metrics.measured(run, best),
+            "violating rounds": metrics.violating_rounds(run),
         }
     if timing:
         for label, run in runs.items():

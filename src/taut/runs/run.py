@@ -183,6 +183,7 @@ class Run(Displayed):
             ("clipped violation", totals.worst_violation),
             ("peak violation", totals.peak.max(axis=-1)),
             ("signed excess", totals.worst_excess),
+            *self._violating(),
         ):
             rows.append(
                 (name, number(np.mean(values)), number(np.min(values)), number(np.max(values)))
@@ -194,6 +195,12 @@ class Run(Displayed):
         )
         seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
         return Summary(f"Run: {seeds} x {self.horizon} rounds", facts, (grid,))
+
+    def _violating(self) -> list[tuple[str, Array]]:
+        """Return the number of violating rounds by seed, if it is known."""
+        from .metrics import violating_rounds
+
+        return [] if self.excess is None else [("violating rounds", violating_rounds(self))]
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays with labelled dims; `attrs` say what produced them.
