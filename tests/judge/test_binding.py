@@ -202,7 +202,7 @@ def at_kinks():
     return game, data, run
 
 
-def test_a_run_that_rounding_changes_is_accepted_and_other_data_are_not(at_kinks):
+def test_a_run_that_rounding_changes_is_accepted_and_other_data_are_not(at_kinks, tmp_path):
     game, data, run = at_kinks
     elsewhere = taut.simulate(taut.ClippedOGD(0.1 * (1 - 9e-16), 1.0), game, data)
     assert np.abs(elsewhere.loss - run.loss).max() > 1e-3  # rounding errors have grown
@@ -210,6 +210,14 @@ def test_a_run_that_rounding_changes_is_accepted_and_other_data_are_not(at_kinks
     honest.certificate(check=False)
     with pytest.raises(ValueError, match="losses of round 1 are"):
         honest.certificate(check=False, stream=data[::-1])
+    path = tmp_path / "run.nc"
+    honest.save(path)
+    loaded = taut.Run.load(path)
+    loaded.certificate(check=False, problem=game, stream=data)
+    changed = data.copy()
+    changed[50] += 0.1
+    with pytest.raises(ValueError, match="are not those of the run"):
+        loaded.certificate(check=False, problem=game, stream=changed)
 
 
 def test_values_that_are_rounding_noise_are_no_difference():

@@ -30,6 +30,11 @@ AGREE = 1e-6
 """Relative difference up to which numbers of two samples count as equal, at least. Domains whose
 projections are computed by iterations are not more accurate."""
 
+NUMBERS = 2**20
+"""Numbers of the data that are read at a time."""
+GOLDEN = 0.6180339887498949
+"""Multiples of it, without their whole parts, are weights that differ from round to round."""
+
 Sample = Mapping[str, Array]
 """The numbers of a sample, by the part of the problem that they belong to."""
 
@@ -45,15 +50,18 @@ def sample_of_run(run: Run) -> Sample | None:
 def sample_of(played: Problem, scored: Problem, stream: Stream) -> Sample:
     """Return a sample of the problem that was played and of the one that is scored.
 
-    Losses and constraints are evaluated with the data of the first, the middle and the last round
-    of the first seed. An adversary has no data before it is played, so that only what takes no data
-    is evaluated.
+    Weighted sums of all data tell a change of a single number, where rounding errors have grown so
+    much that losses do not. Losses and constraints are evaluated with the data of the first, the
+    middle and the last round of the first seed. An adversary has no data before it is played, so
+    that only what takes no data is evaluated.
     """
     domain = played.domain
     points = sample_decisions(domain, np.random.default_rng(0), POINTS)
     along = np.random.default_rng(1).normal(size=points[0].size)
     extent = [float(domain.radius), float(domain.diameter)]
     parts = {"decisions of the domain": np.array([*extent, *(points.reshape(POINTS, -1) @ along)])}
+    if not stream.reacts:
+        parts["data"] = _weighted_sums(stream)
     problems = {"": scored} if played is scored else {"": scored, "played ": played}
     for name, problem in problems.items():
         for part, values in _values(problem.whole(), points, stream).items():
@@ -78,6 +86,26 @@ def _values(problem: Problem, points: Array, stream: Stream) -> dict[str, Array]
             pair = [values.max(axis=-1).ravel(), values.sum(axis=-1).ravel()]
             parts["constraint values"] = np.concatenate(pair)
     return parts
+
+
+def _weighted_sums(stream: Stream) -> Array:
+    """Return sums over all rounds of the data of each seed, and of their squares, with a weight of
+    its own for each round and entry."""
+    sums = np.zeros((2, stream.seeds))
+    width = sum(leaf[0, 0].size for leaf in jax.tree.leaves(stream.block(0, 1)))
+    along = np.random.default_rng(2).uniform(1, 2, size=width)
+    length = max(1, NUMBERS // max(1, width * stream.seeds))
+    for start in range(0, stream.horizon, length):
+        count = min(length, stream.horizon - start)
+        leaves = jax.tree.leaves(stream.block(start, count))
+        rounds = 1 + np.modf((start + np.arange(count)) * GOLDEN)[0]
+        done = 0
+        for leaf in leaves:
+            rows = np.asarray(leaf, float).reshape(stream.seeds, count, -1)
+            each = rows @ along[done : done + rows.shape[2]]
+            sums += np.stack([each, each * each]) @ rounds
+            done += rows.shape[2]
+    return sums.ravel()
 
 
 def _rounds(stream: Stream) -> Any:
