@@ -152,6 +152,29 @@ def test_a_changed_digit_and_a_swapped_file_are_noticed(tmp_path):
     assert len(results.read_all(tmp_path)) == 2
 
 
+def test_times_have_a_checksum_and_belong_to_their_result(tmp_path):
+    mine, poor = (made_results.made("toy", learner, 256) for learner in ("mine", "poor"))
+    for one, seconds in ((mine, 1.5), (poor, 2.5)):
+        results.write(tmp_path, one, seconds)
+        assert results.seconds_of(tmp_path, one) == seconds
+    path = tmp_path / "times" / mine.file
+    text = path.read_text()
+    for content, reason in (
+        (text.replace("1.5", "1.25"), "checksum is wrong"),
+        ((tmp_path / "times" / poor.file).read_text(), "contains the time that belongs into"),
+        (text[:10], "damaged or foreign file"),
+        ("[]", "damaged or foreign file"),
+        ('{"seconds per round": -1}', "damaged or foreign file .*positive"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=rf"times.*{path.name}: .*{reason}"):
+            results.seconds_of(tmp_path, mine)
+    path.write_text('{"seconds per round": 1.5}')  # as earlier versions wrote them
+    assert results.seconds_of(tmp_path, mine) == 1.5
+    path.unlink()
+    assert results.seconds_of(tmp_path, mine) is None
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [

@@ -1,6 +1,7 @@
 """Certificates: bounds hold on every run of the zoo, and every planted falsehood is refuted with a
 witness."""
 
+import functools
 import json
 
 import jax.numpy as jnp
@@ -330,6 +331,29 @@ def test_no_fixed_decision_is_feasible_in_all_rounds():
         problem, {"c": costs()[0], "level": np.maximum(level, -1)}, comparator="per-round"
     )
     assert status(run.certificate(best=moving))[refuted.name] == "given"
+
+
+def test_violations_are_shown_without_regret_where_hindsight_misses_its_tolerance(monkeypatch):
+    demanding = functools.partial(taut.hindsight, tolerance=1e-30)
+    monkeypatch.setattr(taut.judge.certify, "hindsight", demanding)
+    monkeypatch.setattr(taut.judge.compare, "hindsight", demanding)
+    problem, learner = toy(loss=lambda x, c: jnp.exp(c @ x)), taut.ClippedOGD(0.05, 4.0)
+    certificate = taut.simulate(learner, problem, costs(40), seeds=2).certificate(check=False)
+    assert row(certificate, "regret").mean is None
+    assert row(certificate, "violation").mean is not None
+    assert certificate.comparator is None
+    (note,) = (note for note in certificate.notes if note.startswith("Regret is missing"))
+    assert "of the problem was proven to be the best: not certified: after" in note
+    several = taut.compare({"a": learner, "b": learner}, problem, costs(40), seeds=2)
+    assert several.notes[0].startswith("Regret is missing because no decision was proven")
+
+
+def test_a_feasible_set_without_interior_leaves_regret_out():
+    flat = toy(lambda x: x @ x)  # zero is the only feasible decision
+    run = taut.simulate(taut.ClippedOGD(0.05, 4.0), flat, costs(20), seeds=2)
+    certificate = run.certificate(check=False)
+    assert row(certificate, "regret").mean is None
+    assert any("without interior" in note for note in certificate.notes)
 
 
 def test_certificates_take_comparators_that_move():

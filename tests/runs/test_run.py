@@ -1,6 +1,7 @@
 """Runs: files give back every bit and what produced it; metrics say what they say; dims have
 names."""
 
+import dataclasses
 import json
 
 import h5py
@@ -181,6 +182,7 @@ def test_metrics_of_the_whole_run_and_of_prefixes(run):
     clipped = np.maximum(worst, 0)
     for rounds in (None, 1, 17, [1, 30, ROUNDS]):
         upto = [ROUNDS] if rounds is None else np.atleast_1d(rounds)
+        upto_axis = np.asarray(upto if isinstance(rounds, list) else upto[0])
 
         def sums(terms, upto=upto, rounds=rounds):
             out = np.stack([terms[:, :t].sum(axis=1) for t in upto], axis=-1)
@@ -192,6 +194,7 @@ def test_metrics_of_the_whole_run_and_of_prefixes(run):
             (metrics.violation(run, rounds), sums(clipped)),
             (metrics.largest_squared_violation(run, rounds), sums(clipped**2)),
             (metrics.violating_rounds(run, rounds, above=0.05), sums(worst > 0.05)),
+            (metrics.violating_share(run, rounds, above=0.05) * upto_axis, sums(worst > 0.05)),
             (metrics.regret(run, 2.5, rounds), sums(losses) - 2.5),
         ):
             np.testing.assert_allclose(measured, by_hand, rtol=1e-11)
@@ -435,3 +438,38 @@ def test_hostile_files_are_refused(run, tmp_path, kind):
         ValueError, match=r"path: got .*run.nc, damaged or foreign .*'first' (is|lies)"
     ):
         taut.Run.load(tmp_path / "run.nc")
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_rounding_is_no_violating_round_whatever_the_scale(scale):
+    """Values of the size of rounding do not count; what is larger does, and so do tolerances."""
+    game = taut.Problem(
+        lambda x, z: z @ x, lambda x: scale * (x.sum() - 1), taut.Ball(1.0, shape=2)
+    )
+    run = taut.simulate(taut.ClippedOGD(0.01, 1.0), game, np.ones((4, 2)))
+    unit = np.finfo(float).eps * scale
+    run = dataclasses.replace(run, excess=np.array([[-scale, 8 * unit, 800 * unit, 0.5 * scale]]))
+    assert metrics.violating_rounds(run).tolist() == [2]
+    assert metrics.violating_share(run).tolist() == [0.5]
+    assert metrics.violating_rounds(run, [2, 4], above=0.1 * scale).tolist() == [[0, 1]]
+    assert metrics.violating_rounds(run, above=0.5 * scale).tolist() == [0]
+    with pytest.raises(ValueError, match="above: got -1"):
+        metrics.violating_rounds(run, above=-1)
+    with pytest.raises(ValueError, match="did not record"):
+        metrics.violating_share(dataclasses.replace(run, excess=None))
+
+
+def test_violating_rounds_are_printed_and_certified():
+    game = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 0.2, taut.Ball(1.0, shape=2))
+    run = taut.simulate(taut.ClippedOGD(0.1, 1.0), game, -np.ones((2, 9, 2)), seeds=2)
+    by_hand = int((run.excess[0] > 1e-12).sum())
+    assert 0 < by_hand < 9
+    assert f"violating rounds {by_hand}" in " ".join(str(run).split())
+    certificate = run.certificate(check=False)
+    assert certificate.violating_rounds == (by_hand, by_hand)
+    said = certificate.to_dict()
+    assert said["violating_rounds"] == {"mean": by_hand, "worst": by_hand}
+    assert said["violating_share"]["mean"] == pytest.approx(by_hand / 9)
+    assert f"Violating rounds, beyond rounding: {by_hand} of 9 (at most" in str(certificate)
+    without = dataclasses.replace(run, excess=None).certificate(check=False)
+    assert without.violating_rounds is without.to_dict()["violating_share"] is None

@@ -137,7 +137,9 @@ def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
     """
     path = folder / "results" / result.file
     if seconds is not None and not (times := folder / "times" / result.file).exists():
-        storage.write_atomically(times, json.dumps({"seconds per round": seconds}).encode())
+        measured = {"seconds per round": seconds, "result": result.file}
+        measured[CHECKSUM] = _checksum(measured)
+        storage.write_atomically(times, json.dumps(measured).encode())
     if path.exists():
         if read(path) != result:
             raise ValueError(
@@ -193,11 +195,24 @@ def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
 
 
 def seconds_of(folder: Path, result: Result) -> float | None:
-    """The time per round of a result, if it was measured."""
-    try:
-        return float(json.loads((folder / "times" / result.file).read_bytes())["seconds per round"])
-    except (OSError, ValueError, KeyError):
+    """The time per round of a result, if it was measured. A damaged file is refused; files of
+    earlier versions have no checksum."""
+    path = folder / "times" / result.file
+    if not path.is_file():
         return None
+    try:
+        measured = json.loads(storage.read_file(path, "folder", "a time of the arena"))
+        checksum = measured.pop(CHECKSUM, None)
+        if checksum not in (None, _checksum(measured)):
+            raise ValueError("its checksum is wrong")
+        if measured.get("result", result.file) != result.file:
+            raise ValueError(f"it contains the time that belongs into {measured['result']}")
+        return arguments.positive("seconds per round", measured["seconds per round"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
+            "measures the time anew"
+        ) from error
 
 
 def _order(result: Result) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ library."""
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib.util
 import json
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from . import origin
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -65,6 +66,23 @@ _Learners = Annotated[
         "--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names
     ),
 ]
+_GivenProblem = Annotated[
+    str | None,
+    typer.Option(
+        "--problem", help="The problem that was played, as in problem.py:game. The file is run."
+    ),
+]
+_GivenData = Annotated[
+    Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")
+]
+_Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Without --problem: run the problem's file in this folder, if it is the one that "
+        "taut run was given, without asking.",
+    ),
+]
 _Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
@@ -100,16 +118,7 @@ def run(
         made, game, stream, horizon=rounds, seeds=seeds, record=record, progress=sys.stderr.isatty()
     )
     found.save(out)
-    _origin(out).write_text(
-        json.dumps(
-            {
-                "problem": _absolute(problem),
-                "data": str(data.resolve()),
-                "seeds": seeds,
-                "sha256": _digest(data),
-            }
-        )
-    )
+    origin.write(out, problem, data, seeds)
     if json_out:
         totals = {name: _mean(value) for name, value in found.totals.to_dict().items()}
         typer.echo(
@@ -120,7 +129,9 @@ def run(
         )
     else:
         typer.echo(str(found))
-        typer.echo(f"saved to {out}; see also: taut certify {out}, taut plot {out}")
+        typer.echo(
+            f"saved to {out}; see also: taut certify {out} --problem {problem}, taut plot {out}"
+        )
 
 
 def compare(
@@ -158,13 +169,10 @@ def compare(
 
 def certify(
     run: Annotated[Path, typer.Argument(help="A run that taut run saved.")],
-    problem: Annotated[
-        str | None, typer.Option("--problem", help="The problem, if it has moved.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")
-    ] = None,
+    problem: _GivenProblem = None,
+    data: _GivenData = None,
     seeds: _Seeds = None,
+    yes: _Yes = False,
     json_out: _Json = False,
 ) -> None:
     """Print the certificate of a saved run.
@@ -174,8 +182,10 @@ def certify(
     from ..runs.run import Run
 
     saved = Run.load(run)
-    where, source, stated = _origin_of(run, problem, data)
-    stream, seeds = read_data(source), seeds if seeds is not None else stated
+    noted = origin.read(run)
+    stream = read_data(noted.data_file(run, data))
+    seeds = noted.seeds if seeds is None else seeds
+    where = noted.problem_file(run, problem, yes)
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
     found = saved.certificate(problem=game, stream=stream, seeds=seeds)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
@@ -194,9 +204,13 @@ def plot(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")
     ] = None,
+    problem: _GivenProblem = None,
+    data: _GivenData = None,
+    seeds: _Seeds = None,
+    yes: _Yes = False,
     json_out: _Json = False,
 ) -> None:
-    """Draw a saved run."""
+    """Draw a saved run. Only regret takes the problem and the data."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -204,36 +218,18 @@ def plot(
 
     target = out or run.with_suffix(".png")
     saved = Run.load(run)
-    if quantity == "regret":  # needs the problem and the data, which the file names
+    if quantity == "regret":
         from ..problem.streams import as_stream
 
-        where, source, seeds = _origin_of(run, None, None)
-        stream, game = read_data(source), load_problem(where)
-        game = game.for_data(stream)
-        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
+        noted = origin.read(run)
+        stream = read_data(noted.data_file(run, data))
+        game = load_problem(noted.problem_file(run, problem, yes)).for_data(stream)
+        stated = noted.seeds if seeds is None else seeds
+        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=stated)
         saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
     axes = saved.plot(quantity)
     (axes if quantity else axes[0]).figure.savefig(target, dpi=150)
     typer.echo(json.dumps({"figure": str(target)}) if json_out else f"saved to {target}")
-
-
-def _origin_of(run: Path, problem: str | None, data: Path | None) -> tuple[str, Path, int | None]:
-    """Return problem, data and seeds of a saved run: those that are given, or those that `taut run`
-    wrote down."""
-    origin = _read_origin(run)
-    where = problem or origin.get("problem")
-    source = data or (Path(origin["data"]) if "data" in origin else None)
-    if where is None or source is None:
-        raise ValueError(
-            f"{run}: got a run without a record of its problem and data; expected --problem and "
-            "--data"
-        )
-    if data is None and _digest(source) != origin.get("sha256"):
-        raise ValueError(
-            f"--data: {source} has changed since the run; expected the same data, or --data with "
-            "the right file"
-        )
-    return where, source, origin.get("seeds")
 
 
 def load_problem(where: str) -> Problem:
@@ -377,26 +373,6 @@ def _options(given: list[str] | None) -> dict[str, Any]:
         except json.JSONDecodeError:
             found[name] = value
     return found
-
-
-def _origin(path: Path) -> Path:
-    return path.with_name(path.name + ".origin.json")
-
-
-def _read_origin(path: Path) -> dict[str, Any]:
-    origin = _origin(path)
-    found: dict[str, Any] = json.loads(origin.read_text()) if origin.is_file() else {}
-    return found
-
-
-def _absolute(where: str) -> str:
-    file, _, name = where.rpartition(":")
-    return f"{Path(file).resolve()}:{name}"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _mean(value: Any) -> Any:

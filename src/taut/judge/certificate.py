@@ -98,6 +98,17 @@ class Certificate:
     comparator: Hindsight | None
     """The best fixed decision in hindsight, against which regret is measured."""
     notes: tuple[str, ...] = ()
+    violating_rounds: tuple[float, float] | None = None
+    """Mean and largest over seeds of the number of rounds in which a constraint value is positive
+    beyond rounding; None if the run did not record "excess"."""
+
+    @property
+    def violating_shares(self) -> tuple[float, float] | None:
+        """The same as shares of all rounds."""
+        if self.violating_rounds is None:
+            return None
+        mean, largest = self.violating_rounds
+        return mean / self.horizon, largest / self.horizon
 
     @property
     def refuted(self) -> tuple[Assumption, ...]:

@@ -23,11 +23,14 @@ from ..runs.run import Run
 from . import assumptions
 from .announced import AnnouncedRun
 from .assumptions import GIVEN, REFUTED, Assumption
+from .binding import check_same
 from .case import Case
 from .certificate import Certificate
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
+from .hindsight.not_certified import NotCertified
 from .observed import observe
+from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
@@ -78,10 +81,13 @@ def certify(
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     notice_precision()
     case = _opened(run, problem, score, stream, seeds, data)
+    if case.source is not None:
+        check_same(run, case.played, case.scored, case.source)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
     case = with_tightening(case)
+    case = with_reaction(case)
     if check:
         case = with_observations(case)
         case = with_checks(case, key)
@@ -114,12 +120,13 @@ def _opened(
 
 
 def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
+    source = run.stream
     if stream is not None and data is None:
-        return as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
-    if data is None and isinstance(run.stream, Adversary):
-        data = revealed_data(run)
+        source = as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
+    if data is None and isinstance(source, Adversary):
+        data = revealed_data(replace(run, played=problem, stream=source))
     # What an adversary revealed can be held to what a model says of its parameters only now.
-    return run.stream if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
+    return source if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
 
 
 def with_comparator(case: Case, best: Any = None) -> Case:
@@ -178,6 +185,12 @@ def with_announced(case: Case) -> Case:
             "constraints; expected the best fixed decision"
         )
     return replace(case, announced=announced)
+
+
+def with_reaction(case: Case) -> Case:
+    """Add whether the data depend on the decisions, which some theorems exclude."""
+    reaction = check_reaction(case.run, remembers=case.memory is not None)
+    return replace(case, checks=(*case.checks, *reaction))
 
 
 def with_tightening(case: Case) -> Case:
@@ -253,6 +266,10 @@ def _best_fixed(
         refuted = Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": decision})
         case = replace(case, infeasible=case.infeasible or refuted)
         return None, case.noted(_without_comparator(error, whose))
+    except NotCertified as error:
+        return None, case.noted(
+            f"Regret is missing because no decision of {whose} was proven to be the best: {error}."
+        )
 
 
 def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:

@@ -27,6 +27,7 @@ from ..runs import metrics
 from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .hindsight import hindsight
+from .hindsight.not_certified import NotCertified
 from .over_seeds import Interval, clear_winner, difference, wins
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ COLUMNS = (
     "violation",
     "squared violation",
     "peak violation",
+    "violating rounds",
     "excess",
     "microseconds per round",
 )
@@ -390,6 +392,8 @@ def compare(
             best = hindsight(score or problem, source)
         except NoFeasibleDecision as error:
             notes.append(f"Regret is missing because there is no comparator: {error}")
+        except NotCertified as error:
+            notes.append(f"Regret is missing because no decision was proven to be best: {error}")
     if best is None and not notes:
         notes.append(
             "Regret is missing because an adversary reveals other data to each learner: compare "
@@ -400,6 +404,7 @@ def compare(
         values[label] = {
             "mean loss": metrics.loss(run) / run.horizon,
             **metrics.measured(run, best),
+            "violating rounds": metrics.violating_rounds(run),
         }
     if timing:
         for label, run in runs.items():

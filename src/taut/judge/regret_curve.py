@@ -13,6 +13,7 @@ from ..problem.memory import steady
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
+from .binding import check_same
 from .hindsight import Hindsight, hindsight
 from .hindsight.stream_sums import blocks
 
@@ -43,6 +44,7 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     problem, source = run.problem, run.stream
     if isinstance(source, Adversary):
         source = as_stream(problem.arrange(revealed_data(run)), seeds=run.seeds)
+    check_same(run, run.played or problem, problem, source)
     found = hindsight(problem, source, horizon=run.horizon) if best is None else best
     arguments.instance("best", found, Hindsight, "the result of taut.hindsight(problem, stream)")
     if found.comparator != "fixed" or found.prefixes is not None:

@@ -29,7 +29,13 @@ PLAYED_REGRET = "regret of the played problem"
 smaller than the scored one."""
 ONLY_IF_NEEDED = {
     str(name)
-    for name in (Assumes.FIXED_CONSTRAINTS, Assumes.AFFINE_CONSTRAINTS, Assumes.PROJECTION)
+    for name in (
+        Assumes.FIXED_CONSTRAINTS,
+        Assumes.AFFINE_CONSTRAINTS,
+        Assumes.PROJECTION,
+        Assumes.OBLIVIOUS,
+        Assumes.STOCHASTIC,
+    )
 }
 """Assumptions that are shown only if a bound rests on them."""
 
@@ -67,7 +73,16 @@ def certificate_of(case: Case) -> Certificate:
         _that_matter(case.checks, rows),
         case.comparator if hasattr(case.comparator, "loss") else None,
         (*case.notes, *_not_known_to_be_trivial(limits, about_scored)),
+        _violating_rounds(case, rounding["peak violation"]),
     )
+
+
+def _violating_rounds(case: Case, rounding: float) -> tuple[float, float] | None:
+    """Mean and largest over seeds of the number of rounds that violate beyond rounding."""
+    if case.run.excess is None:
+        return None
+    counts = metrics.violating_rounds(case.run, above=rounding)
+    return float(np.mean(counts)), float(np.max(counts))
 
 
 def _promised(case: Case) -> tuple[Guarantee, ...]:

@@ -121,6 +121,7 @@ def rich_parts(certificate: Certificate) -> Iterator[Any]:
             f"refuted: {name}: {assumption.detail}; witness "
             f"{json.dumps(_plain(assumption.witness))}"
         )
+    yield from _violating(certificate)
     yield from certificate.notes
     yield conclusion(certificate)
 
@@ -144,7 +145,7 @@ def as_html(certificate: Certificate) -> str:
         Grid(
             COLUMNS, tuple(cells(row) for row in certificate.rows), left=("quantity", "theorem")
         ).html(),
-        *(f"<p>{html.escape(note)}</p>" for note in certificate.notes),
+        *(f"<p>{html.escape(note)}</p>" for note in (*_violating(certificate), *certificate.notes)),
     ]
     if checks:
         names = ("assumption", "status", "detail")
@@ -193,8 +194,27 @@ def as_dict(certificate: Certificate) -> dict[str, Any]:
             "solver": certificate.comparator.solver,
             "gap": float(np.max(certificate.comparator.gap)),
         },
+        "violating_rounds": _mean_and_worst(certificate.violating_rounds),
+        "violating_share": _mean_and_worst(certificate.violating_shares),
         "notes": list(certificate.notes),
     }
+
+
+def _violating(certificate: Certificate) -> Iterator[str]:
+    """Say in how many rounds a constraint was violated, if it is known."""
+    if certificate.violating_rounds is None or certificate.violating_shares is None:
+        return
+    mean, worst = certificate.violating_rounds
+    share = certificate.violating_shares[0]
+    most = f" (at most {worst:g} with one seed)" if certificate.seeds > 1 else ""
+    yield (
+        f"Violating rounds, beyond rounding: {_number(mean)} of {certificate.horizon:,}{most}, "
+        f"{share:.3g} of all."
+    )
+
+
+def _mean_and_worst(pair: tuple[float, float] | None) -> dict[str, float] | None:
+    return None if pair is None else {"mean": pair[0], "worst": pair[1]}
 
 
 def _title(certificate: Certificate) -> str:

@@ -14,11 +14,12 @@ from ..learners import Learner
 from ..learners.protocols import is_random
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
-from ..runs.run import Run
+from ..runs.run import RECORDS, Run
+from .records import KeptRecords
 from .simulation import Chunk, Simulation
 from .with_feedback import through
 
-__all__ = ["replayed", "revealed_data"]
+__all__ = ["played_again", "replayed", "revealed_data"]
 
 QUICKLY = 2**19
 """Numbers in the decisions of all seeds and rounds up to which a run is played again by a program
@@ -60,28 +61,8 @@ def replayed(
     Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not
     computed again.
     """
-    learner, problem, stream = run.learner, problem or run.played, stream or run.stream
-    if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
-        raise ValueError(
-            "run: got a run without its problem or its data; expected both, and one learner"
-        )
-    stream = as_stream(stream, horizon=run.horizon)
-    kept = frozenset(record) | (frozenset(("data",)) if stream.reacts else frozenset())
-    quick = not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY
-    again = Simulation.prepare(
-        learners=(learner,),
-        swept=False,
-        problem=problem,
-        score=None,
-        feedback=run.feedback,
-        stream=stream,
-        record=kept,
-        every=1,
-        first=jnp.asarray(run.first),
-        random_keys=_keys_again(run, learner, stream),
-        chunk=None,
-        quick=quick,
-    )
+    again = _prepared(run, problem, stream, record=frozenset(record))
+    stream = again.stream
     known = (
         run.decisions
         if run.every == 1 and not stream.reacts and "proposals" not in record
@@ -93,6 +74,79 @@ def replayed(
             yield known[:, start : start + count], again.block(start, count)
         return
     yield from (_decisions(again, chunk) for chunk in again.play(again.begin()))
+
+
+def played_again(
+    run: Run,
+    problem: Problem,
+    score: Problem,
+    stream: Stream,
+    *,
+    quick: bool = False,
+    learners: tuple[Learner, ...] = (),
+) -> Run:
+    """Play a run again with this problem and these data, and return what that gives.
+
+    Arguments:
+        run: of one learner; the same is recorded again.
+        problem: the problem that was played.
+        score: the problem that scores.
+        stream: the data.
+        quick: whether to compile quickly. Without it a run that still has its problem is played by
+            the program that played it first.
+        learners: other learners to play side by side instead of the run's.
+    """
+    again = _prepared(
+        run,
+        problem,
+        stream,
+        score=None if score is problem else score,
+        record=frozenset(name for name in RECORDS if getattr(run, name) is not None),
+        every=run.every,
+        quick=quick,
+        learners=learners,
+    )
+    records = KeptRecords(again.shape, run.horizon)
+    carry = again.begin()
+    for chunk in again.play(carry):
+        carry = chunk.carry
+        records.add(chunk.records, chunk.start, chunk.start + chunk.rounds)
+    return again.result(carry, records.records)
+
+
+def _prepared(
+    run: Run,
+    problem: Problem | None,
+    stream: Stream | None,
+    *,
+    record: frozenset[str],
+    score: Problem | None = None,
+    every: int = 1,
+    quick: bool = True,
+    learners: tuple[Learner, ...] = (),
+) -> Simulation:
+    """Return the simulation that plays a run again, compiled quickly if it is short and `quick`."""
+    learner, problem, stream = run.learner, problem or run.played, stream or run.stream
+    if not isinstance(learner, Learner) or problem is None or stream is None or run.first is None:
+        raise ValueError(
+            "run: got a run without its problem or its data; expected both, and one learner"
+        )
+    stream = as_stream(stream, horizon=run.horizon)
+    short = not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY
+    return Simulation.prepare(
+        learners=learners or (learner,),
+        swept=bool(learners),
+        problem=problem,
+        score=score,
+        feedback=run.feedback,
+        stream=stream,
+        record=record | (frozenset(("data",)) if stream.reacts else frozenset()),
+        every=every,
+        first=jnp.asarray(run.first),
+        random_keys=_keys_again(run, learner, stream),
+        chunk=None,
+        quick=quick and short,
+    )
 
 
 def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:

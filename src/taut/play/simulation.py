@@ -238,7 +238,7 @@ class Simulation:
     def result(self, carry: Carry, records: dict[str, Array]) -> Run:
         """Assemble the run."""
         scored = self.score or self.problem
-        entries = {"final": np.asarray(carry.state.x), **records}
+        entries: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
         return Run(
             learner=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,
@@ -252,6 +252,7 @@ class Simulation:
             stream=self.stream,
             key=self.random_keys,
             feedback=self.feedback,
+            reacts=self.stream.reacts,
             constraint_names=scored.names_for(self.first, scored.given(self.example, self.first)),
             coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in entries.items()},

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files, storage
-from ..engine import Array, wrapped_key
+from ..engine import KEYS, Array, wrapped_key
 from ..learners import Learner
-from ..learners.protocols import is_random
 from ..problem.feedback import Feedback
 from . import labels
+from .sample import Sample
 from .totals import Totals
 
 if TYPE_CHECKING:
@@ -45,18 +45,24 @@ def header(run: Any) -> dict[str, Any]:
         "horizon": run.horizon,
         "seeds": run.seeds,
         "every": run.every,
-        **_seen(learners[0], run.feedback, run.key),
+        **_seen(run),
         **labels.header(run),
     }
 
 
-def _seen(learner: Learner, feedback: Feedback | None, key: jax.Array | None) -> dict[str, Any]:
-    """Return the entries that describe the feedback, and the keys of random numbers that it or the
-    learner drew."""
-    found = {} if feedback is None else {"feedback": files.pack(feedback)}
-    if key is not None and (is_random(learner) or feedback is not None):
-        found["key"] = np.asarray(jax.random.key_data(key)).tolist()
-    return found
+def _seen(run: Any) -> dict[str, Any]:
+    """Return the entries that describe the feedback, the random keys of all that was drawn, and the
+    sample of the problem."""
+    entries: dict[str, Any] = {}
+    if run.feedback is not None:
+        entries["feedback"] = files.pack(run.feedback)
+    if run.key is not None and str(jax.random.key_impl(run.key)) == KEYS:
+        entries["key"] = np.asarray(jax.random.key_data(run.key)).tolist()
+    if run.reacts:
+        entries["reacts"] = True
+    if run.sample is not None:
+        entries["sample"] = {name: values.tolist() for name, values in run.sample.items()}
+    return entries
 
 
 def content(data: xarray.Dataset) -> bytes:
@@ -211,6 +217,8 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         "version": header["version"],
         "feedback": _feedback(header.get("feedback")),
         "key": _keys(header.get("key"), seeds),
+        "reacts": _flag(header, "reacts"),
+        "sample": _sample(header.get("sample")),
         **{name: arrays[name] for name in (*RECORDS, "first") if name in arrays},
         **labels.read(arrays, header, horizon, math.prod(constraints), math.prod(decision)),
     }
@@ -227,6 +235,24 @@ def _keys(numbers: Any, seeds: int) -> jax.Array | None:
     if not all(0 <= word < 2**32 for one in numbers for word in one):
         raise ValueError("its random keys are not numbers of 32 bits")
     return wrapped_key(jnp.asarray(np.asarray(numbers, np.uint32)))
+
+
+def _flag(header: dict[str, Any], name: str) -> bool:
+    value = header.get(name, False)
+    if type(value) is not bool:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _sample(parts: Any) -> Sample | None:
+    if parts is None:
+        return None
+    if type(parts) is not dict or not all(
+        type(values) is list and all(type(value) is float for value in values)
+        for values in parts.values()
+    ):
+        raise ValueError("its sample of the problem is not lists of numbers")
+    return {name: np.asarray(values, float) for name, values in parts.items()}
 
 
 def _feedback(packed: Any) -> Feedback | None:

@@ -30,8 +30,12 @@ __all__ = [
     "regret",
     "squared_violation",
     "violating_rounds",
+    "violating_share",
     "violation",
 ]
+
+UNITS = 64
+"""Units in the last place up to which a constraint value counts as rounding."""
 
 Prefix = int | Sequence[int] | None
 
@@ -153,11 +157,33 @@ def peak_violation(run: Run, rounds: Prefix = None, per_constraint: bool = False
 
 
 def violating_rounds(run: Run, rounds: Prefix = None, above: float = 0.0) -> Array:
-    """Number of rounds with g(x_t) > above, of the largest constraint."""
-    return _at(
-        np.cumsum(_recorded(run, "excess") > above, axis=-1),
-        run.horizon if rounds is None else rounds,
-    )
+    """Number of rounds in which the largest constraint value exceeds a tolerance.
+
+    Arguments:
+        run: a run that recorded "excess".
+        rounds: numbers of first rounds; by default all.
+        above: the tolerance, in the unit of the constraints. Rounding is added to it: 64 units in
+            the last place of the largest |g(x_t)| of the run, or of `constraint_range` where the
+            problem has a larger one. With the default, 0, a value counts as a violation if rounding
+            cannot have made it.
+    """
+    values = _recorded(run, "excess")
+    tolerance = arguments.non_negative("above", above) + _rounding(run, values)
+    return _at(np.cumsum(values > tolerance, axis=-1), run.horizon if rounds is None else rounds)
+
+
+def violating_share(run: Run, rounds: Prefix = None, above: float = 0.0) -> Array:
+    """Share of the rounds in which the largest constraint value exceeds a tolerance, between 0 and
+    1; see `violating_rounds`."""
+    count = run.horizon if rounds is None else np.asarray(rounds)
+    return np.asarray(violating_rounds(run, rounds, above) / count)
+
+
+def _rounding(run: Run, values: Array) -> Array:
+    """How far rounding can have moved a constraint value, per seed, with an axis for the rounds."""
+    known = None if run.problem is None else run.problem.constants.constraint_range
+    size = np.maximum(np.max(np.abs(values), axis=-1, keepdims=True), known or 0.0)
+    return np.asarray(UNITS * float(np.finfo(run.final.dtype).eps) * size)
 
 
 def _check_comparator(run: Run, best: Any, rounds: Prefix) -> None:

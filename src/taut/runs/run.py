@@ -14,6 +14,7 @@ from ..engine import Array
 from ..learners import Learner
 from . import file as run_file
 from . import labels
+from .sample import Sample, sample_of_run
 from .totals import Totals
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Run(Displayed):
     """Names of constraints and of the entries of a decision, if the problem has them."""
     feedback: Feedback | None = None
     """What the learner saw of a round; `None` for full information."""
+    reacts: bool = False
+    """Whether the data came from an adversary, which sees the decisions."""
+    sample: Sample | None = field(default=None, repr=False, compare=False)
+    """Values of the problem at a few decisions, in a run that was loaded from a file. A certificate
+    compares them with those of the problem that it is given."""
     problem: Problem | None = field(default=None, repr=False, compare=False)
     """The problem that was scored. Neither this nor the following fields are saved."""
     played: Problem | None = field(default=None, repr=False, compare=False)
@@ -178,6 +184,7 @@ class Run(Displayed):
             ("clipped violation", totals.worst_violation),
             ("peak violation", totals.peak.max(axis=-1)),
             ("excess", totals.excess.max(axis=-1)),
+            *self._violating(),
         ):
             rows.append(
                 (name, number(np.mean(values)), number(np.min(values)), number(np.max(values)))
@@ -189,6 +196,12 @@ class Run(Displayed):
         )
         seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
         return Summary(f"Run: {seeds} x {self.horizon} rounds", facts, (grid,))
+
+    def _violating(self) -> list[tuple[str, Array]]:
+        """Return the number of violating rounds by seed, if it is known."""
+        from .metrics import violating_rounds
+
+        return [] if self.excess is None else [("violating rounds", violating_rounds(self))]
 
     def to_xarray(self) -> xarray.Dataset:
         """All arrays with labelled dims; `attrs` say what produced them.
@@ -227,7 +240,8 @@ class Run(Displayed):
     def save(self, path: str | Path) -> None:
         """Write a netCDF file with a checksum, atomically. `Run.load` restores every bit, and what
         produced it."""
-        run_file.write(path, run_file.content(labels.write(self, self._to_xarray())))
+        run = replace(self, sample=sample_of_run(self))
+        run_file.write(path, run_file.content(labels.write(run, run._to_xarray())))
 
     @classmethod
     def load(cls, path: str | Path) -> Run:

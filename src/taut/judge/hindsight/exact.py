@@ -20,6 +20,7 @@ from .cuts import Oracle
 from .cutting_planes import cutting_planes
 from .feasible_set import Region
 from .newton import State, newton
+from .not_certified import NotCertified
 from .objective import Objective, StreamObjective, objective_of
 from .result import Found, relative_gap
 from .scaling import ScaledConstraints, Scaling, sample_points
@@ -147,7 +148,7 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
     if not proven.all():
         e = int(np.argmin(proven))
         region.refuse_no_interior(e)
-        raise RuntimeError(
+        raise NotCertified(
             f"not certified: after {state.steps + state.planes} steps the best decision for "
             f"{int(rounds[e])} rounds has a certified relative gap of {gap[e]:.2g} and max_i g_i "
             f"= {worst[e]:.2g}; expected at most {tolerance:.2g} and about "

@@ -23,6 +23,7 @@ from .convexity import refuse_concave_constraints
 from .cuts import FIXED, Key, Oracle, Pool
 from .least_violating import LeastViolation, least_violation
 from .lower_bound import Proof, lower_bounds
+from .not_certified import NoInterior, NotCertified
 from .program import Infeasible, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import relative_gap
 from .stream_sums import Taylor, worst_rounds
@@ -372,7 +373,7 @@ class Region:
         if least.bound > 0:
             self._refuse(e, self._in_the_users_units(e, least))
         self.refuse_no_interior(e, least)
-        raise RuntimeError(
+        raise NotCertified(
             "not certified: the solver found none of the domain's decisions feasible, but that "
             f"could not be proven (max_i g_i >= {least.bound * self.units.max():.3g}); expected "
             "constraints that some decision satisfies with slack"
@@ -397,7 +398,7 @@ class Region:
             return
         shown = np.array2string(self.scaling.flat_decision(least.u), precision=6, threshold=8)
         unit = float(self.units.max())
-        raise ValueError(
+        raise NoInterior(
             "constraints: got a feasible set without interior: max_i g_i(x) >= "
             f"{min(least.bound, 0.0) * unit:.2g} for all x of the domain, and max_i g_i <= "
             f"{least.violation * unit:.2g} at x = {shown}. "

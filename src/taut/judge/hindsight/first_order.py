@@ -37,6 +37,7 @@ from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
 from .convexity import refuse_loss_below_tangent
+from .not_certified import NotCertified
 from .result import Found, relative_gap
 from .scaling import Scaling, as_double, sample_points
 from .structure import simplified
@@ -160,7 +161,7 @@ def solve_by_first_order(
                 best, took = _minimise(element, u, tolerance, deadline, show, most)
                 worst = float((element.excess(best.u) * scaling.units).max())
                 if best.gap > tolerance and time_limit is None:
-                    raise RuntimeError(
+                    raise NotCertified(
                         f"not certified: after {took * STEPS} steps the best decision for {end} "
                         f"rounds has a certified relative gap of {best.gap:.2g}; expected at most "
                         f"{tolerance:.2g}. Ask for a larger tolerance, or for the gap that is "

@@ -1,0 +1,205 @@
+"""Whether a problem and data are those of a run: play it again, and compare with what was recorded.
+
+The same program computes the same numbers. Another machine, or a program that is compiled another
+way, rounds differently. Rounding errors stay small in most runs. In some they grow, for example
+where a decision lies at a kink of the loss. `check_same` therefore plays up to three times, and
+again only if there is a difference: with a program that is compiled quickly; with the program that
+played the run; and with parameters of the learner that differ by a few units of rounding. Rounding
+explains what the last runs differ by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..engine import Array
+from ..learners import Learner
+from ..play.replay import played_again
+from ..problem.domains.support import centre_of
+from ..problem.problem import Problem
+from ..problem.streams import Stream
+from ..runs.run import RECORDS, Run
+from ..runs.sample import other_part, sample_of, sample_of_run
+from ..runs.totals import Totals
+
+__all__ = ["check_same"]
+
+UNITS = (-64, -5, 7, 64)
+"""Units of rounding by which parameters of the learner are changed."""
+SPREAD = 4.0
+"""How much larger a difference may be than those between runs that differ by rounding."""
+NAMES = {
+    "loss": "the losses",
+    "excess": "the constraint values",
+    "decisions": "the decisions",
+    "multipliers": "the multipliers",
+    "final": "the final decisions",
+}
+
+
+class Difference(NamedTuple):
+    """Where a run that was played again differs from what was recorded."""
+
+    what: str
+    here: float
+    """The number with the problem and the data in question."""
+    recorded: float
+
+
+def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> None:
+    """Raise ValueError if these problems and data are not those of the run.
+
+    Arguments:
+        run: of one learner.
+        played: the problem that is said to have been played.
+        scored: the problem that is said to have scored it.
+        source: the data; for an adversary, what it revealed.
+    """
+    if source.seeds != run.seeds:
+        raise ValueError(
+            f"stream: got data of {source.seeds} seed(s); expected those of the run, which has "
+            f"{run.seeds}"
+        )
+    difference = _difference(run, played, scored, source)
+    if difference is not None:
+        raise ValueError(
+            f"run: {difference.what} are not those of the run: {difference.here:.6g} with this "
+            f"problem and these data, {difference.recorded:.6g} in the run; expected the problem, "
+            "the data and the learner that were played, unchanged"
+        )
+
+
+def _difference(run: Run, played: Problem, scored: Problem, source: Stream) -> Difference | None:
+    """Return the first difference that rounding does not explain, or None."""
+    tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
+    own = run.played is played and run.problem is scored and run.stream is source
+    remembered = own and run.sample is None  # a run from a file got its problem afterwards
+    elsewhere = None if remembered else _elsewhere(run, played, scored, source, tolerance)
+    again = []
+    for quick in (False,) if remembered else (True, False):
+        again.append(played_again(run, played, scored, source, quick=quick))
+        counts = [one.totals.excess.shape[-1] for one in (again[-1], run)]
+        if counts[0] != counts[1]:
+            return Difference("the numbers of constraints", *counts)
+        difference = _first_difference(run, again[-1], tolerance)
+        if difference is None:
+            return elsewhere
+        if elsewhere is not None:
+            return difference
+    last = again[-1]
+    assert isinstance(run.learner, Learner)
+    unit = float(np.finfo(run.final.dtype).eps)
+    nearby = tuple(_changed(run.learner, 1 + k * unit) for k in UNITS)
+    several = played_again(run, played, scored, source, learners=nearby)
+    again += [several[i] for i in range(len(nearby))]
+    sizes = _sizes(run, played, scored, source)
+    return _first_difference(run, last, tolerance, sizes, _spread(again))
+
+
+def _elsewhere(
+    run: Run, played: Problem, scored: Problem, source: Stream, tolerance: float
+) -> Difference | None:
+    """Return a difference at decisions all over the domain, or in the domain itself, or None."""
+    own = sample_of_run(run)
+    if own is None:
+        return None
+    other = other_part(sample_of(played, scored, source), own, tolerance)
+    return None if other is None else Difference(*other)
+
+
+def _first_difference(
+    run: Run,
+    again: Run,
+    tolerance: float,
+    sizes: dict[str, float] | None = None,
+    spread: dict[str, Array] | None = None,
+) -> Difference | None:
+    """Return the difference of the earliest round, or None.
+
+    Arguments:
+        run: as it was recorded.
+        again: as it was played again.
+        tolerance: of each part, relative to its largest number.
+        sizes: sizes of the numbers from which rounding errors come, where they are larger.
+        spread: what runs differ by that differ by rounding, arrays like those of `_parts`.
+    """
+    differences = []
+    recorded, replayed = _parts(run), _parts(again)
+    for name, mine in recorded.items():
+        size = max(float(np.max(np.abs(mine), initial=0)), (sizes or {}).get(name, 0.0))
+        allowed = tolerance * size + SPREAD * (spread or {}).get(name, np.zeros(1))
+        off = ~(np.abs(replayed[name] - mine) <= allowed)
+        if not off.any():
+            continue
+        row = int(np.argmax(off.any(axis=(0, 2))))
+        seed, entry = np.unravel_index(int(np.argmax(off[:, row])), off[:, row].shape)
+        when = _round(run, name, row)
+        what = NAMES.get(name) or f"the totals of {name[6:].replace('_', ' ')}"
+        what += f" of round {when}" if when < np.inf else ""
+        what += f" in seed {seed}" if run.seeds > 1 else ""
+        pair = replayed[name][seed, row, entry], mine[seed, row, entry]
+        differences.append((when, Difference(what, *map(float, pair))))
+    return min(differences, key=lambda each: each[0], default=(0, None))[1]
+
+
+def _parts(run: Run) -> dict[str, Array]:
+    """Return all numbers of a run that are compared, arrays (seed, round or 1, entry)."""
+    parts = {}
+    for name in (*RECORDS, "final"):
+        values = getattr(run, name)
+        if values is not None:
+            rounds = 1 if name == "final" else values.shape[1]
+            parts[name] = np.asarray(values, float).reshape(run.seeds, rounds, -1)
+    for field in fields(Totals):
+        parts[f"total_{field.name}"] = getattr(run.totals, field.name).reshape(run.seeds, 1, -1)
+    return parts
+
+
+def _round(run: Run, name: str, row: int) -> float:
+    """Return the round of a row of a part; infinity for what belongs to the whole run."""
+    if name not in RECORDS:
+        return np.inf
+    return row + 1 if name in ("loss", "excess") else (row + 1) * run.every
+
+
+def _sizes(run: Run, played: Problem, scored: Problem, source: Stream) -> dict[str, float]:
+    """Return the sizes of the numbers from which rounding errors of each part come: of decisions
+    the extent of the domain, of other parts their values all over the domain."""
+    reach = float(np.linalg.norm(centre_of(played.domain))) + float(played.domain.radius)
+    sample = sample_of(played, scored, source)
+    size = {
+        name: float(np.max(np.abs(values[np.isfinite(values)]), initial=0))
+        for name, values in sample.items()
+    }
+    loss, excess = size.get("losses", 0.0), size.get("constraint values", 0.0)
+    sizes = {"loss": loss, "excess": excess, "decisions": reach, "final": reach}
+    for field in fields(Totals):
+        each = loss if field.name == "loss" else excess
+        each = each**2 if field.name.endswith("squared") else each
+        sizes[f"total_{field.name}"] = each if field.name == "peak" else run.horizon * each
+    return sizes
+
+
+def _spread(runs: list[Run]) -> dict[str, Array]:
+    """Return what runs differ by up to each round, arrays (seed, round or 1, 1)."""
+    parts = [_parts(run) for run in runs]
+    spread = {}
+    for name in parts[0]:
+        values = np.stack([each[name] for each in parts])
+        widest = np.ptp(values, axis=0).max(axis=-1, keepdims=True)
+        spread[name] = np.maximum.accumulate(widest, axis=1)
+    return spread
+
+
+def _changed(learner: Learner, factor: float) -> Learner:
+    """Return the learner with all real parameters multiplied by a factor close to 1."""
+
+    def change(leaf: Any) -> Any:
+        return leaf * factor if np.asarray(leaf).dtype.kind == "f" else leaf
+
+    changed: Learner = jax.tree.map(change, learner)
+    return changed
