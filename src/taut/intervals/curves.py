@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..engine import Array
-from .arithmetic import both, chained, moved, mul, neg, norm
+from .arithmetic import add, both, chained, log_sum_exp, moved, mul, neg, norm, stacked
 from .enclosure import Enclosure, Unknown, result
 from .interval import Interval
 
@@ -19,8 +19,8 @@ __all__ = [
     "absolute",
     "curved",
     "divide",
+    "log_add_exp",
     "power",
-    "reciprocal",
     "root",
     "square",
 ]
@@ -157,6 +157,16 @@ def reciprocal(u: Enclosure) -> Enclosure:
 def divide(u: Enclosure, v: Enclosure) -> Enclosure:
     """u / v, for v that cannot be 0."""
     return mul(u, reciprocal(v))
+
+
+def log_add_exp(u: Enclosure, v: Enclosure) -> Enclosure:
+    """log(exp(u) + exp(v))."""
+    found = log_sum_exp(stacked(u, v))
+    if u.moves and v.moves:
+        return found
+    one, other = (u, v) if u.moves else (v, u)
+    plus = curved(CURVES["softplus"], add(one, neg(other)))  # chords have better slopes
+    return replace(found, slopes=plus.slopes, norm=plus.norm)
 
 
 def power(u: Enclosure, exponent: float) -> Enclosure:

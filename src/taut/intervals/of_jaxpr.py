@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..jax_internals import bind
-from ..jaxpr.walk import equations, evaluate
+from ..jaxpr.walk import CALLS, called, equations, evaluate
 from .arithmetic import (
     add,
     contract,
@@ -38,11 +38,14 @@ from .arithmetic import (
     taken,
     total,
 )
-from .curves import CURVES, curved, divide, power, root, square
+from .curves import CURVES, curved, divide, log_add_exp, power, root, square
 from .enclosure import Enclosure, Space, Unknown, outward, result
 from .interval import Interval
 
-__all__ = ["enclose", "work"]
+__all__ = ["CUSTOM", "enclose", "is_log_add_exp", "work"]
+
+CUSTOM = "custom_jvp_call"
+"""The operation that calls a function with a derivative of its own."""
 
 Rule = Callable[..., Enclosure]
 
@@ -73,7 +76,7 @@ def enclose(
     edges = zip(jax.tree.leaves(low), jax.tree.leaves(low if high is None else high), strict=True)
     data = [Enclosure.fixed(space, *edge) for edge in edges]
     with np.errstate(all="ignore"):
-        (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space))
+        (output,) = _evaluated(space, program, [space.decision(), *data])
         found = _enclosure(space, output)
         if lipschitz is not None and found.moves:
             found = replace(found, norm=np.fmin(found.norm, lipschitz))
@@ -97,6 +100,36 @@ def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
     return jax.make_jaxpr(function)(x, like)
 
 
+def _evaluated(space: Space, program: Any, operands: Sequence[Any]) -> list[Any]:
+    return evaluate(program, operands, partial(_apply, space), CALLS - {CUSTOM})
+
+
+def is_log_add_exp(equation: Any) -> bool:
+    """Whether an equation calls the program of `jnp.logaddexp`, of which `softplus` is made.
+
+    Its single operations would have worse bounds: the largest of two numbers, and a correction that
+    falls where the former rises.
+    """
+    return equation.primitive.name == CUSTOM and _formula(called(equation)) == _log_add_exp()
+
+
+@cache
+def _log_add_exp() -> Any:
+    number = jax.ShapeDtypeStruct((), np.float32)
+    inner = equations(jax.make_jaxpr(jnp.logaddexp)(number, number))
+    return next((_formula(called(one)) for one in inner if one.primitive.name == CUSTOM), None)
+
+
+def _formula(program: Any) -> Any:
+    """The result of a program as nested tuples, each of an operation and what it is applied to."""
+
+    def rule(equation: Any, operands: list[Any]) -> list[Any]:
+        names = [one if isinstance(one, (int, tuple)) else "constant" for one in operands]
+        return [(equation.primitive.name, *names)] * len(equation.outvars)
+
+    return evaluate(program, list(range(len(program.jaxpr.invars))), rule)
+
+
 def _enclosure(space: Space, value: Any) -> Enclosure:
     return value if isinstance(value, Enclosure) else Enclosure.fixed(space, value)
 
@@ -107,6 +140,9 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
         raise Unknown(f"the operation {name} has no bound")
     of = [_enclosure(space, operand) for operand in operands]
+    if name == CUSTOM:
+        single = is_log_add_exp(equation)
+        return [log_add_exp(*of)] if single else _evaluated(space, called(equation), of)
     if name in _MOVES:
         return _moved(equation, of)
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
@@ -115,6 +151,7 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     if rule is None or (integer and name not in _INTEGER):
         raise Unknown(f"the operation {name} has no bound")
     found = rule(*of, **equation.params)
+    space.note(found.value)
     if integer:
         least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
         if not (np.all(found.low >= least) and np.all(found.high <= most)):
