@@ -65,17 +65,17 @@ class Curve:
             if self.shape == "peak":
                 return Interval(np.minimum(*ends), middle)
             return Interval(middle, np.maximum(*ends))
-        first, last = (
-            self._chord(low, other, np.minimum),
-            self._chord(x.high, reference.high, np.maximum),
-        )
+        least = (self.left or self.derivative)(np.minimum(low, other))
+        first = self._chord(low, other, least)
+        most = self.derivative(np.maximum(x.high, reference.high))
+        last = self._chord(x.high, reference.high, most)
         return Interval(first, last) if self.shape == "convex" else Interval(last, first)
 
-    def _chord(self, a: Array, b: Array, end: Callable[[Array, Array], Array]) -> Array:
+    def _chord(self, a: Array, b: Array, derivative: Array) -> Array:
         """The slope between a and b; if they are near, the derivative at one end, a bound on it."""
         near = np.abs(a - b) <= NEAR * (1 + np.abs(a))
         chord = (self.function(a) - self.function(b)) / np.where(near, 1, a - b)
-        return np.where(near, self.derivative(end(a, b)), chord)
+        return np.where(near, derivative, chord)
 
 
 def curved(curve: Curve, u: Enclosure) -> Enclosure:
