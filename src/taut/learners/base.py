@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import arguments, files
-from ..engine import register_dataclass
+from ..engine import Array, register_dataclass
 from ..jaxpr.maxima import entry_of_largest
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
@@ -269,6 +269,8 @@ class Observed:
     always is."""
     constraint_slope: float | None = None
     """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
+    slopes: Array | None = None
+    """|df_t(x_t)| itself, (seed, round), unless the rounds are very many."""
 
 
 @dataclass(frozen=True)

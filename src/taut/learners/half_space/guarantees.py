@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...engine import Array
 from .. import bounds
 from ..base import BASE, Assumes, Guarantee, OutsideTheorem, Setting
 from ..bounds.half_space import StepLengths
@@ -148,6 +151,8 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
         }
         regret = partial(bounds.adaptive_half_space_regret, diameter=setting.diameter, **numbers)
         lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
+        if seen.slopes is not None:
+            lengths = partial(StepLengths.observed, _adaptive_steps(scale, weight, seen.slopes))
         root = (weight * seen.loss_slope**2 + seen.squared_slopes) ** 0.5
         last = scale / root if root > 0 else math.inf  # without gradients there is no regret
         return _Rule("half-space, H2 observed", regret, ("radius",), lengths, (), lambda **_: last)
@@ -172,6 +177,13 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
             scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf
         ),
     )
+
+
+def _adaptive_steps(scale: float, weight: float, slopes: Array) -> Array:
+    """The length of every step, a_t = scale |p_t| / sqrt(w max_s |p_s|^2 + sum_s |p_s|^2)."""
+    squares = slopes**2
+    sums = weight * np.maximum.accumulate(squares, axis=1) + np.cumsum(squares, axis=1)
+    return scale * slopes / np.sqrt(np.where(sums > 0, sums, 1))
 
 
 def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
@@ -284,7 +296,7 @@ def _all(
 def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
     """H3, for fixed constraints with an error bound or a Slater point."""
     kappa, rests = _kappa(setting)
-    start = setting.initial_violation
+    start, excess = setting.initial_violation, setting.initial_excess or 0.0
     if kappa is None or start is None:
         return
     slope, need_slope = _slope(setting)
@@ -293,10 +305,15 @@ def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[
 
     def value(formula: Callable[..., float], **known: float) -> float:
         lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
-        if slope.get("constraint_lipschitz") == 0:
+        steepest = slope.get("constraint_lipschitz", known.get("constraint_lipschitz", 0.0))
+        if steepest == 0:
             return 0.0
         return formula(
-            lengths=lengths, error_bound=kappa, initial_distance=start / kappa, **slope, **known
+            lengths=lengths.beyond(-excess / steepest),
+            error_bound=kappa,
+            initial_distance=start / kappa,
+            **slope,
+            **known,
         )
 
     source = f"{rule.source.split(',')[0]}, H3"
