@@ -126,7 +126,7 @@ def test_only_constants_that_prove_something_are_used():
 
 
 def test_a_certificate_says_what_every_learner_satisfies_or_that_it_does_not_know():
-    problem = taut.Problem(linear, diamond, taut.Ball(1.0, shape=2))
+    problem = taut.Problem(linear, lambda x, c: diamond(x), taut.Ball(1.0, shape=2))
     run = taut.simulate(problem, COSTS, seeds=2)
     certificate = run.certificate()
     violation = next(row for row in certificate.rows if row.quantity == "violation")

@@ -42,7 +42,7 @@ from .curves import CURVES, curved, divide, log_add_exp, power, root, square
 from .enclosure import Enclosure, Space, Unknown, outward, result
 from .interval import Interval
 
-__all__ = ["CUSTOM", "enclose", "is_log_add_exp", "work"]
+__all__ = ["CUSTOM", "MOVES", "enclose", "is_log_add_exp", "rearrangement", "work"]
 
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
@@ -143,7 +143,7 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     if name == CUSTOM:
         single = is_log_add_exp(equation)
         return [log_add_exp(*of)] if single else _evaluated(space, called(equation), of)
-    if name in _MOVES:
+    if name in MOVES:
         return _moved(equation, of)
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
     if all(one.known for one in of) and (rule is None or integer):
@@ -173,7 +173,7 @@ def _computed(equation: Any, of: Sequence[Enclosure]) -> list[Array]:
 
 # -- Operations that move entries
 
-_MOVES: dict[str, tuple[int, ...]] = {
+MOVES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("broadcast_in_dim", "copy", "copy_p", "expand_dims", "reshape", "rev"), (0,)),
     **dict.fromkeys(("dynamic_slice", "gather", "slice", "split", "squeeze", "transpose"), (0,)),
     **dict.fromkeys(("concatenate", "pad", "stack"), ()),
@@ -187,8 +187,8 @@ all; the other operands are places."""
 
 def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     """Entries at other places. JAX itself says which, by moving their numbers instead."""
-    name, which = equation.primitive.name, _MOVES[equation.primitive.name]
-    simple = _rearrangement(equation, of[0])
+    name, which = equation.primitive.name, MOVES[equation.primitive.name]
+    simple = rearrangement(equation, of[0])
     if simple is not None:
         return [moved(of[0], simple)]
     parts, arrays, start = [], [], 0
@@ -211,7 +211,7 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     return [taken(joined(parts), at) for at in places]
 
 
-def _rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
+def rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
     """The frequent operations that move entries, as functions of arrays whose first axes are those
     of u; None for others."""
     name, params, count = equation.primitive.name, equation.params, len(u.shape)

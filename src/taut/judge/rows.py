@@ -85,7 +85,7 @@ def _promised(case: Case) -> tuple[Guarantee, ...]:
 def _setting(case: Case) -> Setting:
     """What bounds need to know about the problem that was played and about the run."""
     observed = None if case.seen is None else case.seen.observed
-    setting = setting_of(case.played, case.run.first, observed)
+    setting = setting_of(case.played, case.run.first, observed, case.facts)
     if case.run.first is None:  # the first decision may have been anywhere
         setting = replace(
             setting,

@@ -174,7 +174,6 @@ class Assumes(StrEnum):
     CONSTRAINT_NORM = "operator norm of the constraints"
     """The learner's parameter for the largest singular value of the constraints' Jacobian is at
     least the true one."""
-    HALF_SPACES = "constraints among finitely many half-spaces"
     STOCHASTIC = "independent, identically distributed rounds"
     LINEAR = "linear losses and constraints"
     IDLE = "a decision that earns and uses nothing"
@@ -288,9 +287,9 @@ class Setting:
     """max_i g_i(x_1), if it is known."""
     constraints_affine: bool = False
     """Whether every constraint is known to be affine in the decision."""
-    half_spaces: int | None = None
-    """M, if every round's constraints are positive multiples of some of M fixed affine
-    functions."""
+    regularity: float | None = None
+    """kappa, if every decision that exceeds no half-space of the constraints by more than delta is
+    at most delta / kappa from a decision that satisfies all of them."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
     size: int = 1

@@ -16,6 +16,7 @@ from .. import bounds
 from ..base import BASE, Assumes, Guarantee, OutsideTheorem, Setting
 from ..bounds.half_space import StepLengths
 from ..schedules import AdaGradNorm
+from .cuts import MOST as MOST_SWEEPS
 
 if TYPE_CHECKING:
     from .method import HalfSpace
@@ -53,7 +54,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
-    found += _kept_cuts(learner, setting)
+    found += _kept_cuts(learner, setting, horizon)
     for one in found:
         yield one
         if one.quantity == "violation":
@@ -418,25 +419,36 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         yield one.become("squared violation")
 
 
-def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
-    """H6, where all constraints are among M half-spaces."""
-    source, number = "half-space, H6 memory", setting.half_spaces
-    if number is None:
+def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """H6, where all constraints are among M half-spaces and the sweeps are proven to end."""
+    source, number = "half-space, H6 memory", setting.constants.half_spaces
+    if number is None or float(learner.margin) > 0:
         return
     if learner.sweeps is not None or learner.memory < number or (learner.joint and number > 1):
         why = f"expected memory of at least {number}, sweeps=None and joint=False"
         yield Guarantee.none("violation", source, why)
         return
-    if float(learner.margin) > 0:
-        return
     slope, needs = _slope(setting)
-    assumed: list[str] = [*BASE, Assumes.HALF_SPACES]
-    if setting.constraints_affine:
-        assumed += [Assumes.AFFINE_CONSTRAINTS, "constraint_smoothness"]
-    formula = partial(
-        bounds.kept_cuts_violation, half_spaces=number, diameter=setting.diameter, **slope
-    )
-    yield setting.evaluate("violation", formula, source, needs, tuple(assumed))
+    known = setting.regularity
+    if known is None and number > 1:  # the projection on one half-space is exact
+        needs = tuple(dict.fromkeys((*needs, "slater", "constraint_lipschitz")))
+
+    def value(*, half_spaces: int, slater: float = 0.0, **given: float) -> float:
+        steepest = (given | slope)["constraint_lipschitz"]
+        if half_spaces > 1:
+            regularity = known or slater / (given["constraint_lipschitz"] * setting.diameter)
+            sweeps = bounds.kept_cuts_sweeps(
+                horizon=horizon, half_spaces=half_spaces, regularity=regularity
+            )
+            if sweeps > MOST_SWEEPS:
+                raise OutsideTheorem(
+                    f"up to {sweeps:.3g} sweeps may be needed in a round; {MOST_SWEEPS} are made"
+                )
+        return bounds.kept_cuts_violation(
+            half_spaces=half_spaces, diameter=setting.diameter, constraint_lipschitz=steepest
+        )
+
+    yield setting.evaluate("violation", value, source, (*needs, "half_spaces"), BASE)
 
 
 def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
