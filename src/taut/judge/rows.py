@@ -59,6 +59,10 @@ def certificate_of(case: Case) -> Certificate:
         for measured in _measured(case, promised, about_scored, limits)
         for row in _rows(measured, refuted, rounding[measured.quantity])
     )
+    rows = tuple(
+        replace(row, noise=row.rounding / (1 if "peak" in row.quantity else case.run.horizon))
+        for row in _mended(case, rows)
+    )
     return Certificate(
         repr(case.learner),
         case.run.horizon,
@@ -67,6 +71,19 @@ def certificate_of(case: Case) -> Certificate:
         _that_matter(case.checks, rows),
         case.comparator if hasattr(case.comparator, "loss") else None,
         (*case.notes, *_not_known_to_be_trivial(limits, about_scored)),
+    )
+
+
+def _mended(case: Case, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Say which constant would give bounds on violations that say something."""
+    known = case.played.constants.error_bound
+    fact = None if case.facts is None else case.facts.error_bound
+    if known is not None or fact is not None or case.played.constraints.takes_data:
+        return rows
+    mend = "state error_bound to get one"
+    return tuple(
+        replace(row, mend=mend) if row.trivial and "violation" in row.quantity else row
+        for row in rows
     )
 
 
