@@ -124,9 +124,17 @@ def test_the_error_bound_of_the_l1_ball():
     nothing = np.zeros((0, 2)), np.zeros(0)
     found = hoffman(corners, -np.ones(4), *nothing, -np.ones(2), np.ones(2))
     assert found == pytest.approx(1.0)
+    # In the unit ball no decision is nearest to a corner: only faces count.
     facts = problem(toy, BALL).facts()
-    assert facts.error_bound.value == pytest.approx(1.0)
+    assert facts.error_bound.value == pytest.approx(np.sqrt(2))
     assert facts.error_bound.kind == PROVEN
+    points = np.random.default_rng(4).normal(size=(40, 2))
+    for x in points / np.maximum(1, np.linalg.norm(points, axis=1, keepdims=True)):
+        excess = np.abs(x).sum() - 1
+        assert max(excess, 0) >= facts.error_bound.value * nearest(x, corners, -np.ones(4)) - 1e-6
+    for radius in (1.0 + 1e-6, 1.3):  # in a larger one they count
+        wider = problem(toy, taut.Ball(radius, shape=2)).facts()
+        assert wider.error_bound.value == pytest.approx(1.0)
 
 
 def test_a_domain_that_is_a_constraint_itself_counts_for_the_error_bound():
@@ -166,9 +174,9 @@ def test_constants_of_losses_are_those_of_the_data():
 
 
 def test_a_stated_constant_that_is_stronger_stays():
-    game = problem(toy, BALL, constants=taut.Constants(error_bound=1.2, constraint_lipschitz=9.0))
+    game = problem(toy, BALL, constants=taut.Constants(error_bound=1.5, constraint_lipschitz=9.0))
     known = game.facts().strengthened(game.constants)
-    assert known.error_bound == 1.2
+    assert known.error_bound == 1.5
     assert known.constraint_lipschitz == pytest.approx(np.sqrt(2))
     sampled = game.with_constants(game.constants.with_values(loss_lipschitz=0.1, estimated=True))
     assert sampled.facts(COSTS).strengthened(sampled.constants).loss_lipschitz > 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...engine import Array
 from ...intervals.enclosure import Space, Unknown
-from ...problem.domains import Box
+from ...problem.domains import Ball, Box, Domain
 from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy
 from ...problem.problem import Problem
 from ...problem.streams import Stream
@@ -211,11 +211,17 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     sides = np.concatenate([np.eye(size), -np.eye(size)]) if boxed else np.zeros((0, size))
     levels = np.concatenate([high, -low]) if boxed else np.zeros(0)
     try:
-        kappa = hoffman(rows[:, :-1], rows[:, -1], sides, levels, low, high)
+        kappa = hoffman(rows[:, :-1], rows[:, -1], sides, levels, low, high, _ball(domain))
     except Unknown:
         return {}
     why = f"Hoffman's constant of the polyhedron's {len(rows)} rows"
     return {"error_bound": Fact(kappa, PROVEN, why)}
+
+
+def _ball(domain: Domain) -> tuple[Array, float] | None:
+    if type(domain) is not Ball:
+        return None
+    return centre_of(domain).astype(float).ravel(), float(domain.radius)
 
 
 def _of_curvature(problem: Problem, stream: Stream | None, where: str) -> dict[str, Any]:

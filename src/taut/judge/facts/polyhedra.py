@@ -16,12 +16,21 @@ SUBSETS = 5_000
 DEPENDENT, INDEPENDENT = 1e-12, 1e-7
 """Rows whose smallest singular value is below the first share of the largest are dependent, and
 above the second independent; between them nothing is certain."""
+SPHERE = 1e-12
+"""A point whose distance from the centre is smaller than the radius by at most this share is on the
+sphere."""
 ROOM = 1e-6
 """Inequalities may be exceeded by this share of their numbers before a face counts as empty."""
 
 
 def hoffman(
-    slopes: Array, offsets: Array, more: Array, levels: Array, low: Array, high: Array
+    slopes: Array,
+    offsets: Array,
+    more: Array,
+    levels: Array,
+    low: Array,
+    high: Array,
+    ball: tuple[Array, float] | None = None,
 ) -> float:
     """The largest kappa with max_i [a_i.x + b_i]_+ >= kappa dist(x, P) for all x of a set, or a
     smaller number.
@@ -40,6 +49,8 @@ def hoffman(
         levels: l_j.
         low: lower edges of a box that contains P, and
         high: its upper edges.
+        ball: centre and radius, if the set is a ball. A vertex of P on its sphere whose normals all
+            point outwards is nearest to no other point of the ball, so it does not count.
     """
     rows = np.concatenate([slopes, more])
     ends = np.concatenate([offsets, -levels])
@@ -61,8 +72,21 @@ def hoffman(
     return min(
         length
         for length, chosen in found
-        if vertices is None or vertices[:, chosen].all(axis=1).any()
+        if (vertices is None or vertices[:, chosen].all(axis=1).any())
+        and not _points_outwards(rows, ends, chosen, ball)
     )
+
+
+def _points_outwards(
+    rows: Array, ends: Array, chosen: Array, ball: tuple[Array, float] | None
+) -> bool:
+    """Whether these rows meet in a point of the sphere, and all of them point out of the ball."""
+    if ball is None or len(chosen) < max(rows.shape[1], 2):
+        return False
+    centre, radius = ball
+    ray = np.linalg.solve(rows[chosen], -ends[chosen]) - centre
+    outwards = bool(np.all(rows[chosen] @ ray >= 0))
+    return outwards and bool(np.linalg.norm(ray) >= radius * (1 - SPHERE))
 
 
 def _binomial(n: int, k: int) -> int:
