@@ -11,6 +11,7 @@ from benchmarks import (
     batched,
     cases,
     contenders,
+    facts,
     half_space_scan,
     live,
     modelling,
@@ -426,3 +427,20 @@ def test_one_command_refreshes_all_tables_of_the_page(monkeypatch):
     text = page.PAGE.read_text()
     for name in ("passes", "measured", "limits", "cold"):
         assert text.count(f"<!-- {name}: begin -->") == text.count(f"<!-- {name}: end -->") == 1
+
+
+def test_shares_of_useful_bounds_are_summed_by_group():
+    def row(group, before, after, seconds):
+        shares = {f"{name} before": before for name in facts.QUANTITIES}
+        shares |= {f"{name} after": after for name in facts.QUANTITIES}
+        return {"group": group, "seconds": seconds, **shares}
+
+    rows = [
+        row("zoo", False, True, 0.1),
+        row("zoo", True, True, 0.3),
+        row("arena", False, False, 1),
+    ]
+    found = {line["group"]: line for line in facts.summary(rows)}
+    assert found["zoo"]["violation, %"] == "50 -> 100"
+    assert found["all"]["violation, %"] == "33 -> 67"
+    assert found["all"]["median s"] == 0.3

@@ -173,6 +173,13 @@ def test_constants_of_losses_are_those_of_the_data():
     assert game.facts().loss_lipschitz is None
 
 
+def test_functions_that_are_constant_give_no_constant():
+    game = problem(lambda x: 0 * x[0] - 1, BALL, domain_binds=True)
+    assert game.facts().constraint_lipschitz.value == 0
+    assert game.facts().strengthened(game.constants).constraint_lipschitz is None
+    assert taut.simulate(game, COSTS).certificate().holds
+
+
 def test_a_stated_constant_that_is_stronger_stays():
     game = problem(toy, BALL, constants=taut.Constants(error_bound=1.5, constraint_lipschitz=9.0))
     known = game.facts().strengthened(game.constants)
@@ -279,6 +286,8 @@ ATTACKS = {
     "sorted": lambda x: jnp.sort(x)[0] - 0.3,
     "clipped": lambda x: jnp.clip(x, -0.2, 0.2).sum() - 0.3,
     "place by the decision": lambda x: x[jnp.argmax(x)] * 1.0 - x[jnp.argmin(x)] - 0.5,
+    "random": lambda x: jax.random.normal(jax.random.key(0), (2,)) @ x - 0.5 + x[0] * x[1],
+    "complex": lambda x: jnp.real((x[0] + 1j * x[1]) ** 2) - 0.5,
     "tiny": lambda x: 1e-30 * (x[0] * x[1]) - 1e-31,
     "huge": lambda x: 1e30 * (x[0] * x[1] - 0.1),
 }

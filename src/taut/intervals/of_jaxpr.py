@@ -139,6 +139,8 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     name, types = equation.primitive.name, [v.aval.dtype for v in equation.outvars]
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
         raise Unknown(f"the operation {name} has no bound")
+    if any(variable.aval.dtype.kind == "c" for variable in (*equation.invars, *equation.outvars)):
+        raise Unknown("complex numbers have no bound")
     of = [_enclosure(space, operand) for operand in operands]
     if name == CUSTOM:
         single = is_log_add_exp(equation)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array, default_float
@@ -115,8 +116,12 @@ def distinct(slopes: Array, offsets: Array) -> tuple[Array, Array]:
 
 
 def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
-    name = equation.primitive.name
+    name, types = equation.primitive.name, [variable.aval.dtype for variable in equation.outvars]
     moves = any(isinstance(one, Pieces) for one in operands)
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
+        raise Unknown("a random key has no affine pieces")
+    if moves and any(dtype.kind != "f" for dtype in types):
+        raise Unknown("a value that depends on the decision is not a real number")
     if name in CALLS and (not moves or has_usual_derivative(equation)):
         return evaluate(called(equation), operands, lambda e, of: _apply(e, of, ties), PLAIN_CALLS)
     if not moves:
