@@ -13,6 +13,7 @@ from benchmarks import (
     batched,
     cases,
     contenders,
+    facts,
     half_space_scan,
     live,
     modelling,
@@ -467,3 +468,20 @@ def test_a_later_observe_is_walked_in_a_new_process():
     counts = json.loads(setting.start("benchmarks.walk", "walk", "player"))
     assert set(counts) >= {"taut.Player and all observe", "a later observe"}
     assert 0 < counts["a later observe"]["functions"] < counts["taut.Player"]["functions"]
+
+
+def test_shares_of_useful_bounds_are_summed_by_group():
+    def row(group, before, after, seconds):
+        shares = {f"{name} before": before for name in facts.QUANTITIES}
+        shares |= {f"{name} after": after for name in facts.QUANTITIES}
+        return {"group": group, "seconds": seconds, **shares}
+
+    rows = [
+        row("zoo", False, True, 0.1),
+        row("zoo", True, True, 0.3),
+        row("arena", False, False, 1),
+    ]
+    found = {line["group"]: line for line in facts.summary(rows)}
+    assert found["zoo"]["violation, %"] == "50 -> 100"
+    assert found["all"]["violation, %"] == "33 -> 67"
+    assert found["all"]["median s"] == 0.3

@@ -29,6 +29,7 @@ __all__ = [
     "Literal",
     "backend_started",
     "bind",
+    "derivative_file",
     "forget_traces",
     "is_tracer",
     "mark_call",
@@ -50,6 +51,16 @@ def is_tracer(value: Any) -> bool:
     """Return whether a value is not known yet, because JAX is tracing the function that computes
     it."""
     return isinstance(value, jax.core.Tracer)
+
+
+def derivative_file(equation: Any) -> str | None:
+    """Return the file with the rule for the derivative that a `custom_jvp_call` has; as a
+    fall-back, None."""
+    try:
+        file = equation.params["jvp_jaxpr_fun"].debug_info.func_filename
+    except (AttributeError, KeyError):
+        return None
+    return None if _forced or file is None else str(file)
 
 
 def trace_state() -> Any:

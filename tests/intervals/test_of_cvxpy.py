@@ -197,3 +197,14 @@ def test_the_bound_of_a_monotone_function_is_attained():
     assert float(bounds.high) == 4 + 25
     np.testing.assert_array_equal(bounds.slopes.high, [4, 10])
     assert bounds.steep == pytest.approx(np.hypot(4, 10))
+
+
+@pytest.mark.parametrize("edge", [-1.0, 0.0])
+def test_what_cvxpy_returns_at_a_kink_on_the_edge_is_a_slope(edge):
+    x = cp.Variable()
+    for expression in (cp.abs(x), cp.maximum(x, -3 * x), cp.huber(x, 0.5)):
+        box = Edges(np.array([edge]), np.array([edge + 1]), 1)
+        bounds = enclosures(Leaves([x], []), box).of(expression)
+        x.value = 0.0
+        gradient = float(expression.grad[x])
+        assert bounds.slopes.low <= gradient <= bounds.slopes.high

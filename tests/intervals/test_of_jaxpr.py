@@ -167,3 +167,162 @@ def test_large_decisions_have_no_slopes_and_take_little_memory():
 def test_what_has_no_bound_is_refused_with_the_reason(function, message):
     with pytest.raises(Unknown, match=message):
         enclose(function, Space.of(DOMAINS["ball"]))
+
+
+def test_gradients_are_exact_where_slopes_are():
+    space = Space.of(DOMAINS["ball"], gradients=True)
+    row = DATA[0]
+    length = enclose(lambda x, _: jnp.linalg.norm(x - 5), space)
+    assert length.steep == pytest.approx(1.0)
+    affine = enclose(lambda x, z: z @ x, space, row)
+    np.testing.assert_allclose(affine.slopes.low, row, rtol=1e-9)
+    assert affine.steep == pytest.approx(np.linalg.norm(row))
+    squares = enclose(lambda x, z: ((x - z) ** 2).sum(), space, row)
+    assert squares.steep == pytest.approx(2 * (0.9 + np.linalg.norm(row)))  # attained at -z
+    kinked = enclose(lambda x, _: jnp.max(jnp.stack([x[0], -2 * x[0], x[1]])), space)
+    np.testing.assert_allclose(kinked.slopes.low, [-2, 0, 0], atol=1e-10)
+    np.testing.assert_allclose(kinked.slopes.high, [1, 1, 0], atol=1e-10)
+    assert kinked.steep == pytest.approx(2.0)
+
+
+def test_a_jump_has_values_but_no_slopes():
+    space = Space.of(DOMAINS["box"], gradients=True)
+    jump = enclose(lambda x, _: jnp.where(x[0] > 0.5, 3.0, -1.0), space)
+    assert jump.slopes is None
+    assert not np.isfinite(jump.steep)
+    assert (float(jump.low), float(jump.high)) == pytest.approx((-1, 3))
+    # A jump that depends on data only, or that no decision reaches, has slopes.
+    chosen = enclose(
+        lambda x, z: jnp.where(z > 0, x, 2 * x).sum() + jnp.where(x > -2, x, x**2).sum(),
+        space,
+        np.array([-1.0, 1, 1]),
+    )
+    np.testing.assert_allclose(chosen.slopes.low, [3, 2, 2], atol=1e-9)
+
+
+WHOLE = np.array([5, -3, 6])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, k: (k & 1) * x,
+        lambda x, k: (~k | 2) * x,
+        lambda x, k: (k << 2) % 7 * x,
+        lambda x, k: k // 2 * x + jax.lax.div(k, 2),
+        lambda x, k: x[k % 3] + jax.nn.one_hot(k[0] % 3, 3),
+        lambda x, k: jnp.where((k ^ 3) > 4, x, -x),
+        lambda x, k: k.astype(jnp.int8).astype(float) * x + jnp.argsort(k),
+        lambda x, k: x[jnp.array([2, 0, 1])] + jnp.zeros((3, 0)).sum(axis=1),
+        lambda x, k: x.at[k[0] % 3].set(7.0) + jax.lax.dynamic_slice(x, (k[0] % 2,), (1,))[0],
+    ],
+)
+def test_integers_are_computed_as_jax_computes_them(function):
+    bounds = enclose(function, Space.of(DOMAINS["box"]), WHOLE)
+    for x in sample_decisions(DOMAINS["box"], np.random.default_rng(3), 20):
+        value = np.asarray(function(jnp.asarray(x), jnp.asarray(WHOLE)))
+        assert np.all(value >= bounds.low)
+        assert np.all(value <= bounds.high)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x, k: jax.lax.div(k, 2) * x, "the operation div has no bound"),
+        (lambda x, k: (k & 1) * x, "the operation and has no bound"),
+        (lambda x, k: k.astype(jnp.int8) * 100 * x, "integers may be too large for int8"),
+        (lambda x, k: x[k], "at a place that is not known"),
+        (lambda x, k: x[jnp.argsort(x)], "sort of several arrays"),
+        (lambda x, k: x + jax.random.normal(jax.random.key(0), (3,)), "has no bound"),
+        (lambda x, k: jnp.max(x[:0], initial=-jnp.inf), "values are not limited"),
+    ],
+)
+def test_integers_between_bounds_are_refused_where_they_could_be_wrong(function, message):
+    with pytest.raises(Unknown, match=message):
+        enclose(function, Space.of(DOMAINS["box"]), WHOLE, WHOLE + 1)
+
+
+def test_a_place_that_does_not_exist_is_refused():
+    missing = lambda x, k: x.at[k[0]].get(mode="fill")  # noqa: E731, what JAX fills in is no entry
+    with pytest.raises(Unknown, match="a place that does not exist"):
+        enclose(missing, Space.of(DOMAINS["box"]), WHOLE)
+
+
+def test_data_that_are_not_numbers_may_be_left_out():
+    data = np.array([1.0, np.nan, 2.0])
+    known = enclose(
+        lambda x, z: (jnp.where(jnp.isnan(z), 0.0, z) * x).sum(), Space.of(DOMAINS["box"]), data
+    )
+    assert (float(known.low), float(known.high)) == pytest.approx((-3, 6))
+    with pytest.raises(Unknown, match="values are not limited"):
+        enclose(lambda x, z: (z * x).sum(), Space.of(DOMAINS["box"]), data)
+
+
+def test_data_that_are_not_used_do_not_widen_bounds():
+    bounds = enclose(lambda x, z: x.sum(), Space.of(DOMAINS["box"]), np.array([1e30]))
+    assert float(bounds.high) == pytest.approx(6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_slopes_contain_all_gradients(name):
+    function, row = FUNCTIONS[name], DATA[0]
+    compute = jax.jit(jax.vmap(jax.jacrev(lambda y: jnp.ravel(function(y, row)))))
+    for domain in DOMAINS.values():
+        bounds = enclose(function, Space.of(domain, gradients=True), row)
+        if bounds.slopes is None:
+            assert name in ("selection", "Huber")
+            continue
+        x = sample_decisions(domain, np.random.default_rng(2), 200)
+        gradients, shape = np.asarray(compute(x)), (-1, x.shape[1])
+        assert name == "2-norm" or np.all(np.isfinite(gradients))
+        gradients = np.nan_to_num(gradients)  # of the norm at 0
+        assert np.all(gradients >= bounds.slopes.low.reshape(shape) - 1e-9)
+        assert np.all(gradients <= bounds.slopes.high.reshape(shape) + 1e-9)
+        assert np.all(np.linalg.norm(gradients, axis=-1) <= np.ravel(bounds.steep) + 1e-9)
+
+
+@pytest.mark.parametrize("edge", [-1.0, 0.0])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, _: jnp.abs(x),
+        lambda x, _: jnp.maximum(x, -10 * x),
+        lambda x, _: jnp.max(jnp.stack([x, x[::-1], 0 * x]), axis=0),
+        lambda x, _: jnp.minimum(x, 5 * x),
+        lambda x, _: jax.nn.relu(x),
+        lambda x, _: jnp.clip(x, 0, 1),
+        lambda x, _: jnp.sort(x * jnp.array([1.0, 2.0])),
+        lambda x, _: jnp.sum(jnp.abs(x))[None],
+    ],
+)
+def test_what_jax_returns_at_a_kink_on_the_edge_is_a_slope(function, edge):
+    """All decisions are on one side of the kink, where there is only one slope; JAX has others."""
+    space = Space(np.full(2, edge), np.full(2, edge + 1), gradients=True)
+    bounds = enclose(function, space)
+    gradient = np.asarray(jax.jacrev(function)(jnp.zeros(2), None))
+    assert np.all(gradient >= bounds.slopes.low)
+    assert np.all(gradient <= bounds.slopes.high)
+    assert np.all(np.linalg.norm(gradient, axis=-1) <= bounds.steep)
+
+
+def test_a_part_of_a_domain_need_not_contain_the_centre():
+    low, high = np.array([0, 0.6, 0]), np.array([0.4, 1, 1])
+    space = Space(low, high, DOMAINS["simplex"], gradients=True)
+    assert not space.inside
+    bounds = enclose(lambda x, _: jnp.sum(x) ** 2, space)
+    assert (float(bounds.low), float(bounds.high)) == pytest.approx((1, 1))
+    assert np.all(enclose(lambda x, _: x, space).high <= high + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [jnp.less, jnp.less_equal, jnp.greater, jnp.greater_equal, jnp.equal, jnp.not_equal],
+)
+def test_comparisons_are_certain_only_where_all_decisions_agree(operation):
+    space = Space(np.array([0.0, 1, 1, -1, 0]), np.array([1.0, 2, 2, 1, 1]))
+    other = np.array([2.0, 0, 1, 0, 1])
+    bounds = enclose(lambda x, z: jnp.where(operation(x, z), 3.0, -1.0), space, other)
+    x = np.linspace(space.low, space.high, 9)
+    values = np.where(np.asarray(operation(x, other[None])), 3.0, -1.0)
+    np.testing.assert_allclose(bounds.low, values.min(axis=0), atol=1e-9)
+    np.testing.assert_allclose(bounds.high, values.max(axis=0), atol=1e-9)

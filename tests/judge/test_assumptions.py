@@ -180,9 +180,8 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         order = rng.permutation(400)
         partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        judged = _convex(
-            problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner
-        )
+        gap, scale = found["excess_gap"], found["excess_scale"]
+        judged = _convex(problem, "constraints", gap, scale, points, partner, None)
     assert judged.status == status, judged.detail
 
 

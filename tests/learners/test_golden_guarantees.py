@@ -62,13 +62,14 @@ SETTINGS = {
         observed=SEEN,
     ),
     "affine": Setting(
-        ALL.with_values(constraint_smoothness=0.0, constraint_count=4, strong_convexity=0.0),
+        ALL.with_values(
+            constraint_smoothness=0.0, constraint_count=4, strong_convexity=0.0, half_spaces=4
+        ),
         2.2,
         True,
         0.0,
         -0.1,
         constraints_affine=True,
-        half_spaces=4,
         observed=SEEN,
     ),
     "little known": Setting(

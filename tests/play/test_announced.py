@@ -137,15 +137,7 @@ def test_certificates_check_every_step_into_announced_constraints():
         row.quantity: row
         for row in taut.simulate(slow, RAMPED, data(), seeds=SEEDS).certificate().rows
     }
-    assert rows["policy regret"].bound is None
-    assert "loss_lipschitz" in rows["policy regret"].reasons[0]
-    known = RAMPED.with_constants(
-        taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5, constraint_range=3.0)
-    )
-    rows = {
-        row.quantity: row
-        for row in taut.simulate(slow, known, data(), seeds=SEEDS).certificate().rows
-    }
+    assert "loss_lipschitz" in rows["policy regret"].guarantee.assumptions  # which is proven
     assert rows["policy regret"].holds
     assert rows["violation"].holds
 

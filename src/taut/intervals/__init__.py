@@ -1,5 +1,7 @@
-"""Interval arithmetic: enclosures of values, slopes and gradient norms over a box.
+"""Interval arithmetic: proven bounds on values, slopes and gradients of functions over a domain.
 
-Read `enclosure` first, then `of_jaxpr` and `of_cvxpy`, its two front ends, and `constants`, what
-theory needs of an enclosure.
+Read `enclosure` first: it says what is bounded. `arithmetic`, `curves` and `matrices` are the rules
+for single operations, on the intervals of `interval`. `of_jaxpr` applies them to functions written
+in JAX and `of_cvxpy` to CVXPY expressions. `constants` turns bounds into Lipschitz constants,
+ranges and curvature.
 """

@@ -41,12 +41,14 @@ __all__ = [
     "smallest",
     "sorted_sum",
     "spectral",
+    "stacked",
     "taken",
     "total",
 ]
 
-DECOMPOSED = 100_000_000
-"""Singular values are computed if entries times the shorter side of a matrix are at most this."""
+DECOMPOSED = {False: 10_000_000, True: 2_000_000_000}
+"""Singular values are computed if entries times the shorter side of a matrix are at most this,
+without and with gradients, which are worth more work."""
 
 Slopes = Interval | None
 
@@ -57,10 +59,14 @@ def both(function: Callable[..., Interval], *of: Enclosure) -> tuple[Interval, I
     return value, function(*(one.centre for one in of)) if any(one.moves for one in of) else value
 
 
-def at_corner(function: Callable[..., Interval], *of: Enclosure) -> Interval | None:
-    """An affine function of intervals, at the lower corner; None if an operand is not affine."""
-    corners = [one.corner for one in of]
-    return None if any(one is None for one in corners) else function(*corners)
+def _affine(
+    of: tuple[Enclosure, ...], function: Callable[..., Interval], slopes: Slopes, norm: Any
+) -> Enclosure:
+    """The result of an affine function of values."""
+    if all(one.affine for one in of):
+        corner = function(*(one.corner for one in of))
+        return result(of, *both(function, *of), slopes, norm, corner)
+    return result(of, *both(function, *(one.tight for one in of)), slopes, norm)
 
 
 def chained(*terms: tuple[Enclosure, Interval]) -> tuple[Slopes, Array]:
@@ -91,7 +97,7 @@ def linear(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
 
     slopes = None if u.slopes is None else image(u.slopes)
     norm = function(u.steep) if u.moves else math.inf
-    return result((u,), *both(image, u), slopes, norm, at_corner(image, u))
+    return _affine((u,), image, slopes, norm)
 
 
 def moved(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
@@ -134,15 +140,16 @@ def joined(parts: Sequence[Enclosure]) -> Enclosure:
         known = all(piece.known for piece in pieces)
         return Interval(low, low if known else np.concatenate([piece.high for piece in pieces]))
 
-    slopes = [u.gradient for u in flat]
-    known = [one for one in slopes if one is not None]
-    return result(
-        tuple(flat),
-        *both(join, *flat),
-        join(*known) if len(known) == len(flat) else None,
-        np.concatenate([u.steep for u in flat]),
-        at_corner(join, *flat),
-    )
+    given = [u.gradient for u in flat if u.gradient is not None]
+    slopes = join(*given) if len(given) == len(flat) else None
+    return _affine(tuple(flat), join, slopes, np.concatenate([u.steep for u in flat]))
+
+
+def stacked(*parts: Enclosure) -> Enclosure:
+    """Several values along a new last axis."""
+    shape = np.broadcast_shapes(*(u.shape for u in parts))
+    order = np.arange(len(parts) * math.prod(shape)).reshape(len(parts), *shape)
+    return taken(joined([broadcast(u, shape) for u in parts]), np.moveaxis(order, 0, -1))
 
 
 def last(u: Enclosure, axes: Any) -> Enclosure:
@@ -180,15 +187,12 @@ def total(u: Enclosure) -> Enclosure:
 def add(u: Enclosure, v: Enclosure) -> Enclosure:
     """u + v."""
     slopes = _sum([one.slopes for one in (u, v) if one.moves])
-    plus = Interval.__add__
-    return result((u, v), *both(plus, u, v), slopes, u.steep + v.steep, at_corner(plus, u, v))
+    return _affine((u, v), Interval.__add__, slopes, u.steep + v.steep)
 
 
 def neg(u: Enclosure) -> Enclosure:
     """-u."""
-    slopes = None if u.slopes is None else -u.slopes
-    minus = Interval.__neg__
-    return result((u,), *both(minus, u), slopes, u.norm, at_corner(minus, u))
+    return _affine((u,), Interval.__neg__, None if u.slopes is None else -u.slopes, u.norm)
 
 
 # -- Products
@@ -222,26 +226,30 @@ def _product(u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right:
 
     `with_left` multiplies slopes of u by values of v, and `with_right` values of u by slopes of v.
     """
-    if u.moves and v.moves:
+    bilinear = u.moves and v.moves
+    if bilinear:
         u, v = u.tight, v.tight
-    value, centre = both(times, u, v)
     ways = [(u.value, v.reference)]
-    if u.moves and v.moves and not u.space.gradients:
+    if bilinear and not u.space.gradients:
         ways.append((u.reference, v.value))
     options = []
-    lacking = any(one.moves and one.slopes is None for one in (u, v))
-    if not lacking and (u.moves or v.moves) and u.space.has_room(np.shape(value.low)):
+    if u.space.has_room(np.shape(times(u.value, v.value).low)):
         for a, b in ways:
-            terms = [with_right(a, v.slopes)] if v.moves else []
-            terms += [with_left(u.slopes, b)] if u.moves else []
-            options.append(reduce(Interval.__add__, terms))
-    slopes = min(options, key=lambda way: float(np.sum(way.high - way.low)), default=None)
+            right = [with_right(a, v.slopes) if v.slopes is not None else None] if v.moves else []
+            left = [with_left(u.slopes, b) if u.slopes is not None else None] if u.moves else []
+            options.append(_sum([*left, *right]))
+    slopes = min(
+        (way for way in options if way is not None),
+        key=lambda way: float(np.sum(way.high - way.low)),
+        default=None,
+    )
     steep = sum(
         times(Interval.of(left), Interval.of(right)).low
         for left, right in ((u.value.size, v.steep), (u.steep, v.reference.size))
     )
-    corner = None if u.moves and v.moves else at_corner(times, u, v)
-    return result((u, v), value, centre, slopes, steep, corner)
+    if bilinear:
+        return result((u, v), *both(times, u, v), slopes, steep)
+    return _affine((u, v), times, slopes, steep)
 
 
 # -- Maxima and selections
@@ -293,10 +301,7 @@ def running_largest(u: Enclosure, axis: int, reverse: bool = False) -> Enclosure
 
 def maximum(*parts: Enclosure) -> Enclosure:
     """The largest of several values, entry by entry."""
-    shape = np.broadcast_shapes(*(u.shape for u in parts))
-    rows = [broadcast(u, shape) for u in parts]
-    order = np.arange(len(rows) * math.prod(shape)).reshape(len(rows), *shape)
-    return largest(taken(joined(rows), np.moveaxis(order, 0, -1)))
+    return largest(stacked(*parts))
 
 
 def minimum(*parts: Enclosure) -> Enclosure:
@@ -339,15 +344,22 @@ def spectral(u: Enclosure) -> Array:
     if u.slopes is None:
         return bound
     size = u.slopes.size
+    by_row, by_column = (size.sum(axis).max(axis=-1, initial=0) for axis in (-1, -2))
+    bound = np.fmin(bound, np.sqrt(by_row * by_column))
     bound = np.fmin(bound, np.linalg.norm(size, axis=(-2, -1)))
-    bound = np.fmin(
-        bound, np.sqrt(size.sum(axis=-1).max(axis=-1, initial=0) * size.sum(axis=-2).max(axis=-1))
-    )
-    if 0 < size.size * min(size.shape[-2:]) <= DECOMPOSED:
+    if 0 < size.size * min(size.shape[-2:]) <= DECOMPOSED[u.space.gradients]:
         middle, room = (u.slopes.low + u.slopes.high) / 2, (u.slopes.high - u.slopes.low) / 2
-        ends = [np.linalg.norm(part, 2, axis=(-2, -1)) for part in (middle, room)]
-        bound = np.fmin(bound, ends[0] + ends[1])
+        both = _largest_singular(middle) + (0.0 if u.slopes.known else _largest_singular(room))
+        bound = np.fmin(bound, both)
     return np.asarray(bound)
+
+
+def _largest_singular(matrix: Array) -> Array:
+    """The largest singular value of each matrix of a stack."""
+    rows, columns = matrix.shape[-2:]
+    other = matrix.swapaxes(-1, -2)
+    gram = matrix @ other if rows <= columns else other @ matrix
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[..., -1], 0))
 
 
 def reduced(

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array
+from ..jax_internals import bind
+from ..jaxpr.walk import CALLS, evaluate
 from .enclosure import Enclosure, Space, Unknown, outward
 from .matrices import eigenvalues
-from .of_jaxpr import enclose
+from .of_jaxpr import CUSTOM, enclose, is_log_add_exp
 
 __all__ = ["Edges", "curvature", "least_upper", "lipschitz", "size", "variation"]
 
@@ -61,14 +64,36 @@ def curvature(
     a constant of smoothness. The gradient must have slopes: functions with kinks raise `Unknown`.
     """
 
+    def value(x: jax.Array, z: Any) -> jax.Array:
+        program = jax.make_jaxpr(function)(x, z)
+        operands = [x, *jax.tree.leaves(z)]
+        (result,) = evaluate(program, operands, _with_softplus, CALLS - {CUSTOM})
+        return result
+
     def gradient(x: jax.Array, z: Any) -> jax.Array:
-        return jax.numpy.ravel(jax.grad(function)(x, z))
+        return jnp.ravel(jax.grad(value)(x, z))
 
     slopes = enclose(gradient, space, low, high).gradient
     if slopes is None or not space.gradients:
         raise Unknown("second derivatives are not limited")
     values = eigenvalues(slopes)
     return float(values.low[0]), float(values.high[-1])
+
+
+@jax.custom_jvp
+def _softplus(x: jax.Array) -> jax.Array:
+    return jnp.logaddexp(x, 0.0)
+
+
+_softplus.defjvps(lambda tangent, value, x: tangent * jax.nn.sigmoid(x))
+
+
+def _with_softplus(equation: Any, operands: list[Any]) -> list[Any]:
+    """The results of an equation. `jnp.logaddexp` gets a derivative that has good bounds itself."""
+    if not is_log_add_exp(equation):
+        return bind(equation, operands)
+    x, y = operands
+    return [y + _softplus(x - y)]
 
 
 class Edges(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..engine import Array
-from .arithmetic import both, chained, moved, mul, neg, norm
+from .arithmetic import add, both, chained, log_sum_exp, moved, mul, neg, norm, stacked
 from .enclosure import Enclosure, Unknown, result
 from .interval import Interval
 
@@ -19,8 +19,8 @@ __all__ = [
     "absolute",
     "curved",
     "divide",
+    "log_add_exp",
     "power",
-    "reciprocal",
     "root",
     "square",
 ]
@@ -65,17 +65,17 @@ class Curve:
             if self.shape == "peak":
                 return Interval(np.minimum(*ends), middle)
             return Interval(middle, np.maximum(*ends))
-        first, last = (
-            self._chord(low, other, np.minimum),
-            self._chord(x.high, reference.high, np.maximum),
-        )
+        least = (self.left or self.derivative)(np.minimum(low, other))
+        first = self._chord(low, other, least)
+        most = self.derivative(np.maximum(x.high, reference.high))
+        last = self._chord(x.high, reference.high, most)
         return Interval(first, last) if self.shape == "convex" else Interval(last, first)
 
-    def _chord(self, a: Array, b: Array, end: Callable[[Array, Array], Array]) -> Array:
+    def _chord(self, a: Array, b: Array, derivative: Array) -> Array:
         """The slope between a and b; if they are near, the derivative at one end, a bound on it."""
         near = np.abs(a - b) <= NEAR * (1 + np.abs(a))
         chord = (self.function(a) - self.function(b)) / np.where(near, 1, a - b)
-        return np.where(near, self.derivative(end(a, b)), chord)
+        return np.where(near, derivative, chord)
 
 
 def curved(curve: Curve, u: Enclosure) -> Enclosure:
@@ -157,6 +157,16 @@ def reciprocal(u: Enclosure) -> Enclosure:
 def divide(u: Enclosure, v: Enclosure) -> Enclosure:
     """u / v, for v that cannot be 0."""
     return mul(u, reciprocal(v))
+
+
+def log_add_exp(u: Enclosure, v: Enclosure) -> Enclosure:
+    """log(exp(u) + exp(v))."""
+    found = log_sum_exp(stacked(u, v))
+    if u.moves and v.moves:
+        return found
+    one, other = (u, v) if u.moves else (v, u)
+    plus = curved(CURVES["softplus"], add(one, neg(other)))  # chords have better slopes
+    return replace(found, slopes=plus.slopes, norm=plus.norm)
 
 
 def power(u: Enclosure, exponent: float) -> Enclosure:

@@ -65,10 +65,6 @@ class Space:
         self.half = np.maximum(high - self.centre, self.centre - low)
         self.radius = min(float(np.linalg.norm(self.half)), offset + float(radius))
         self.exact = self.domain is not None and exact_in_numpy(self.domain)
-        # Whether changing the signs of x - c leads to another decision.
-        self.signs = (
-            self.domain is None or type(self.domain) in (Ball, L1Ball)
-        ) and np.array_equal(high - self.centre, self.centre - low)
         self.largest = 0.0
         """The largest number that occurred so far, on which rounding depends."""
 
@@ -95,7 +91,7 @@ class Space:
         if places is None:
             places = np.arange(self.size).reshape(self.shape)
         value = Interval(self.low[places], self.high[places])
-        corner = None if self.domain is None else Interval.of(value.low)
+        corner = Interval.of(value.low) if self.exact else None
         slopes = None
         if self.has_room(places.shape):
             # In this memory order the inner loops are over values, which are more than entries.
@@ -114,12 +110,15 @@ class Space:
         """The largest <direction, x - c> of any decision x, or an upper bound, for each row."""
         plus, minus = np.maximum(directions, 0), np.minimum(directions, 0)
         bound = plus @ (self.high - self.centre) + minus @ (self.low - self.centre)
-        if self.domain is None:
-            return bound
-        if self.exact:
-            centre = np.broadcast_to(self.centre, directions.shape)
-            return np.minimum(bound, -least_change(self.domain, -directions, centre))
-        return np.minimum(bound, np.linalg.norm(directions, axis=1) * self.radius)
+        return np.minimum(bound, self._beyond(directions))
+
+    def _beyond(self, directions: Array) -> Array:
+        """The same over the domain, without regard to the box."""
+        if self.domain is None or not self.exact:
+            return np.linalg.norm(directions, axis=1) * self.radius
+        return -least_change(
+            self.domain, -directions, np.broadcast_to(self.centre, directions.shape)
+        )
 
     def reach(self, slopes: Interval) -> Array:
         """An upper bound on <s, x - c> for all decisions x and all slopes s, (k, size) -> (k,)."""
@@ -132,7 +131,10 @@ class Space:
     def _sway(self, sizes: Array) -> Array:
         """An upper bound on <|x - c|, size>."""
         bound = np.minimum(np.linalg.norm(sizes, axis=1) * self.radius, sizes @ self.half)
-        return np.minimum(bound, self.support(sizes)) if self.signs else bound
+        if self.inside and type(self.domain) in (Ball, L1Ball):
+            # Changing signs of entries of x - c leads to another decision.
+            bound = np.minimum(bound, self._beyond(sizes))
+        return bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +147,8 @@ class Enclosure:
     centre: Interval
     """Bounds at the centre."""
     corner: Interval | None = None
-    """Bounds at the lower corner of the box; None if the function is not affine, or if they are not
-    needed, because the space is a box."""
+    """Bounds at the lower corner of the box; None if the function is not affine, or if they would
+    not be used, because linear functions over the domain have no exact bounds."""
     slopes: Interval | None = None
     """Bounds on slopes, (*shape, entry of the decision); None if there are none."""
     norm: Array | float = math.inf
@@ -232,9 +234,8 @@ class Enclosure:
         if valid:
             up, down = (space.reach(part).reshape(self.shape) for part in (rows, -rows))
             value = value.within(Interval(self.centre.low - down, self.centre.high + up))
-        if self.corner is not None and space.exact and not rows.known:
+        if self.corner is not None and space.domain is not None and not rows.known:
             # No entry of x - corner is below 0, so that the least slopes count, or the largest.
-            assert space.domain is not None
             corner = np.broadcast_to(space.low, rows.low.shape)
             down = least_change(space.domain, rows.low, corner).reshape(self.shape)
             up = -least_change(space.domain, -rows.high, corner).reshape(self.shape)
@@ -257,7 +258,6 @@ def result(
     space = of[0].space
     if not value.known:
         value, centre = _limited(value), _limited(centre)
-    space.note(value)
     if not any(one.moves for one in of):
         return Enclosure(space, value, value, value)
     shape = np.shape(value.low)

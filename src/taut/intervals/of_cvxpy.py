@@ -123,17 +123,15 @@ class Expressions:
         return self._known[id(expression)]
 
     def _of(self, expression: Any) -> Enclosure:
-        leaf = self._leaf(expression)
-        if leaf is not None:
-            found = leaf
-        elif type(expression).__name__ == "perspective":
-            found = self._perspective(expression)
-        else:
-            found = self._atom(expression)
+        found = self._leaf(expression)
+        if found is None:
+            perspective = type(expression).__name__ == "perspective"
+            found = (self._perspective if perspective else self._atom)(expression)
         if found.moves and found.slopes is None:
             raise Unknown("slopes are not limited")
         if not found.value.finite:
             raise Unknown("values are not limited")
+        self.space.note(found.value)
         return found
 
     def _atom(self, atom: Any) -> Enclosure:
@@ -267,7 +265,7 @@ def _huber(atom: Any, u: Enclosure) -> Enclosure:
 
 def _relative_entropy(atom: Any, x: Enclosure, y: Enclosure) -> Enclosure:
     """x log(x / y), and kl_div, which is x log(x / y) - x + y."""
-    x, y = broadcast(x, atom.shape), broadcast(y, atom.shape)
+    x, y = (broadcast(one.tight, atom.shape) for one in (x, y))
     if np.any(x.low <= 0) or np.any(y.low <= 0):
         raise Unknown("the logarithm of a number that may be 0 has no bound")
     kl = float(type(atom).__name__ == "kl_div")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..jax_internals import bind
-from ..jaxpr.walk import equations, evaluate
+from ..jaxpr.walk import CALLS, called, equations, evaluate
 from .arithmetic import (
     add,
     contract,
@@ -38,11 +38,14 @@ from .arithmetic import (
     taken,
     total,
 )
-from .curves import CURVES, curved, divide, power, root, square
+from .curves import CURVES, curved, divide, log_add_exp, power, root, square
 from .enclosure import Enclosure, Space, Unknown, outward, result
 from .interval import Interval
 
-__all__ = ["enclose", "work"]
+__all__ = ["CUSTOM", "MOVES", "enclose", "is_log_add_exp", "rearrangement", "work"]
+
+CUSTOM = "custom_jvp_call"
+"""The operation that calls a function with a derivative of its own."""
 
 Rule = Callable[..., Enclosure]
 
@@ -73,7 +76,7 @@ def enclose(
     edges = zip(jax.tree.leaves(low), jax.tree.leaves(low if high is None else high), strict=True)
     data = [Enclosure.fixed(space, *edge) for edge in edges]
     with np.errstate(all="ignore"):
-        (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space))
+        (output,) = _evaluated(space, program, [space.decision(), *data])
         found = _enclosure(space, output)
         if lipschitz is not None and found.moves:
             found = replace(found, norm=np.fmin(found.norm, lipschitz))
@@ -97,6 +100,36 @@ def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
     return jax.make_jaxpr(function)(x, like)
 
 
+def _evaluated(space: Space, program: Any, operands: Sequence[Any]) -> list[Any]:
+    return evaluate(program, operands, partial(_apply, space), CALLS - {CUSTOM})
+
+
+def is_log_add_exp(equation: Any) -> bool:
+    """Whether an equation calls the program of `jnp.logaddexp`, of which `softplus` is made.
+
+    Its single operations would have worse bounds: the largest of two numbers, and a correction that
+    falls where the former rises.
+    """
+    return equation.primitive.name == CUSTOM and _formula(called(equation)) == _log_add_exp()
+
+
+@cache
+def _log_add_exp() -> Any:
+    number = jax.ShapeDtypeStruct((), np.float32)
+    inner = equations(jax.make_jaxpr(jnp.logaddexp)(number, number))
+    return next((_formula(called(one)) for one in inner if one.primitive.name == CUSTOM), None)
+
+
+def _formula(program: Any) -> Any:
+    """The result of a program as nested tuples, each of an operation and what it is applied to."""
+
+    def rule(equation: Any, operands: list[Any]) -> list[Any]:
+        names = [one if isinstance(one, (int, tuple)) else "constant" for one in operands]
+        return [(equation.primitive.name, *names)] * len(equation.outvars)
+
+    return evaluate(program, list(range(len(program.jaxpr.invars))), rule)
+
+
 def _enclosure(space: Space, value: Any) -> Enclosure:
     return value if isinstance(value, Enclosure) else Enclosure.fixed(space, value)
 
@@ -106,8 +139,13 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     name, types = equation.primitive.name, [v.aval.dtype for v in equation.outvars]
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
         raise Unknown(f"the operation {name} has no bound")
+    if any(variable.aval.dtype.kind == "c" for variable in (*equation.invars, *equation.outvars)):
+        raise Unknown("complex numbers have no bound")
     of = [_enclosure(space, operand) for operand in operands]
-    if name in _MOVES:
+    if name == CUSTOM:
+        single = is_log_add_exp(equation)
+        return [log_add_exp(*of)] if single else _evaluated(space, called(equation), of)
+    if name in MOVES:
         return _moved(equation, of)
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
     if all(one.known for one in of) and (rule is None or integer):
@@ -115,6 +153,7 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     if rule is None or (integer and name not in _INTEGER):
         raise Unknown(f"the operation {name} has no bound")
     found = rule(*of, **equation.params)
+    space.note(found.value)
     if integer:
         least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
         if not (np.all(found.low >= least) and np.all(found.high <= most)):
@@ -136,7 +175,7 @@ def _computed(equation: Any, of: Sequence[Enclosure]) -> list[Array]:
 
 # -- Operations that move entries
 
-_MOVES: dict[str, tuple[int, ...]] = {
+MOVES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("broadcast_in_dim", "copy", "copy_p", "expand_dims", "reshape", "rev"), (0,)),
     **dict.fromkeys(("dynamic_slice", "gather", "slice", "split", "squeeze", "transpose"), (0,)),
     **dict.fromkeys(("concatenate", "pad", "stack"), ()),
@@ -150,8 +189,8 @@ all; the other operands are places."""
 
 def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     """Entries at other places. JAX itself says which, by moving their numbers instead."""
-    name, which = equation.primitive.name, _MOVES[equation.primitive.name]
-    simple = _rearrangement(equation, of[0])
+    name, which = equation.primitive.name, MOVES[equation.primitive.name]
+    simple = rearrangement(equation, of[0])
     if simple is not None:
         return [moved(of[0], simple)]
     parts, arrays, start = [], [], 0
@@ -174,7 +213,7 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     return [taken(joined(parts), at) for at in places]
 
 
-def _rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
+def rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
     """The frequent operations that move entries, as functions of arrays whose first axes are those
     of u; None for others."""
     name, params, count = equation.primitive.name, equation.params, len(u.shape)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
-from .numpy_rules import Operation, operation
+from .numpy_rules import Operation, is_ordinary, operation
 from .walk import evaluate
 
 __all__ = ["NumPyProgram", "in_numpy"]
@@ -80,6 +80,8 @@ def in_numpy(program: Any, lead: int) -> NumPyProgram | None:
         return slot
 
     def rule(equation: Any, operands: list[Any]) -> list[_Slot]:
+        if not all(is_ordinary(v.aval.dtype) for v in (*equation.invars, *equation.outvars)):
+            raise _NoRule
         places = tuple(
             placed(value, v.aval.dtype).number
             for value, v in zip(operands, equation.invars, strict=True)

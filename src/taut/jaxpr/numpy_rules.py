@@ -13,11 +13,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array
 
-__all__ = ["NAMES", "Operation", "operation"]
+__all__ = ["NAMES", "Operation", "is_ordinary", "operation"]
 
 Operation = Callable[..., Any]
 Maker = Callable[[Any, int], Operation | None]
@@ -40,8 +42,6 @@ def operation(equation: Any, lead: int, fixed: Sequence[bool]) -> Operation | No
     """
     name = equation.primitive.name
     places = _PLACES.get(name)
-    if not all(_ordinary(v.aval.dtype) for v in (*equation.invars, *equation.outvars)):
-        return None
     if places is not None and not all(fixed[places:]):
         return None
     if name in _ELEMENTWISE:
@@ -53,8 +53,10 @@ def operation(equation: Any, lead: int, fixed: Sequence[bool]) -> Operation | No
     return None if maker is None else maker(equation, lead)
 
 
-def _ordinary(dtype: Any) -> bool:
+def is_ordinary(dtype: Any) -> bool:
     """Whether numbers of this type are the same in NumPy and JAX, operation by operation."""
+    if jnp.issubdtype(dtype, jax.dtypes.extended):  # random keys
+        return False
     kind = np.dtype(dtype).kind
     return kind in "iub" or (kind == "f" and np.dtype(dtype).itemsize in (4, 8))
 

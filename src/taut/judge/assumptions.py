@@ -1,10 +1,10 @@
 """Assumptions: what a guarantee rests on, checked against the problem and the run as far as
 checking goes.
 
-Each one comes out as "given" (nothing could be checked), "verified exactly", "probed, not refuted"
-(it held wherever it was tried, which is not a proof) or "refuted", with the witness that refutes
-it. Constants are compared with what was observed in all rounds of the run, and with values at
-decisions all over the domain in a sample of the rounds.
+Each one comes out as "given" (nothing could be checked), "verified exactly" or "proven" (it is a
+fact, see `facts`), "probed, not refuted" (it held wherever it was tried, which is not a proof) or
+"refuted", with the witness that refutes it. Constants are compared with what was observed in all
+rounds of the run, and with values at decisions all over the domain in a sample of the rounds.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from ..problem.programs import programs_of
 from ..problem.sampling import generator, sample_decisions, sample_rounds
 from ..problem.streams import Stream
 from ..problem.transforms import Tightened
+from .facts.fact import PROVEN, VERIFIED, Fact, Facts
 from .observed import Extreme, Observations
 from .probes import largest_values, probe, walk_back
 
 __all__ = [
     "GIVEN",
     "PROBED",
+    "PROVEN",
     "REFUTED",
     "VERIFIED",
     "Assumption",
@@ -42,7 +44,7 @@ __all__ = [
     "rounds_of",
 ]
 
-GIVEN, VERIFIED, PROBED, REFUTED = "given", "verified exactly", "probed, not refuted", "refuted"
+GIVEN, PROBED, REFUTED = "given", "probed, not refuted", "refuted"
 SLACK = 1e-6
 """Relative room for rounding before a probe counts as a refutation,"""
 UNITS = 64
@@ -81,6 +83,7 @@ def check(
     seen: Observations,
     feasible: Domain | None = None,
     samples: int = 192,
+    facts: Facts | None = None,
 ) -> tuple[Assumption, ...]:
     """Check all that can be checked of `problem` over `stream`.
 
@@ -91,49 +94,73 @@ def check(
         seen: what was observed in all rounds of the run.
         feasible: the set that the learner takes for the feasible set, if it projects onto one.
         samples: number of decisions to try, besides those that were played.
+        facts: what is proven. Constants are those of the problem, strengthened by facts.
     """
+    facts = facts or Facts()
+    problem = problem.with_constants(facts.strengthened(problem.constants))
     where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
     points = sample_decisions(problem.domain, where, samples)
     points = np.concatenate([seen.violating, seen.played, points]).astype(
         default_float()
     )  # played ones first
     if stream is None:
-        return tuple(one for one in _without_data(problem, points, seen) if one is not None)
+        without = _without_data(problem, points, seen, facts)
+        return tuple(one for one in without if one is not None)
     data = _sampled(stream, when, points)
     order = generator(who).permutation(len(points))
     partner, found = points[order], probe(problem, points, order, data)
     rounds = None if not problem.constraints.takes_data else data
+    gaps = {"losses": facts.convex_losses, "constraints": facts.convex_constraints}
+    kinds = {"losses": "loss", "constraints": "excess"}
     checks = [
         _domain(problem, points),
-        _convex(problem, "losses", found["loss_gap"], found["loss_scale"], points, partner),
-        _convex(
-            problem, "constraints", found["excess_gap"], found["excess_scale"], points, partner
+        *(
+            _convex(
+                problem,
+                what,
+                found[f"{kind}_gap"],
+                found[f"{kind}_scale"],
+                points,
+                partner,
+                gaps[what],
+            )
+            for what, kind in kinds.items()
         ),
-        _largest("loss_lipschitz", problem, found["loss_slope"], points, seen),
-        _largest("constraint_lipschitz", problem, found["excess_slope"], points, seen),
-        _largest("constraint_range", problem, found["excess_reach"], points, seen),
-        _range(problem, found["loss"], points, seen),
+        _largest("loss_lipschitz", problem, found["loss_slope"], points, seen, facts),
+        _largest("constraint_lipschitz", problem, found["excess_slope"], points, seen, facts),
+        _largest("constraint_range", problem, found["excess_reach"], points, seen, facts),
+        _range(problem, found["loss"], points, seen, facts),
         _radius(problem, points),
         _count(problem, found["excess"]),
-        _strong(problem, found, points, partner),
-        _smooth(problem, found, points, partner),
+        _strong(problem, found, points, partner, facts),
+        _smooth(problem, found, points, partner, facts),
         _centre(problem, seen),
-        check_slater(problem, rounds),
-        _error_bound(problem, points, seen),
-        *_kinds(problem, found, points, partner),
+        check_slater(problem, rounds, facts=facts),
+        _error_bound(problem, points, seen, facts),
+        _half_spaces(problem, facts),
+        *_kinds(problem, found, points, partner, facts),
         None if feasible is None else _projection(problem, feasible, points),
     ]
     return tuple(assumption for assumption in checks if assumption is not None)
 
 
+def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
+    """The assumption about a constant whose value is a fact; None if it is none."""
+    fact = facts.proof(name, problem.constants)
+    if fact is None:
+        return None
+    text = f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}"
+    return Assumption(name, fact.kind, text)
+
+
 def _without_data(
-    problem: Problem, points: Array, seen: Observations
+    problem: Problem, points: Array, seen: Observations, facts: Facts
 ) -> Iterator[Assumption | None]:
     """What can be checked of a player, whose data are not kept."""
     yield _domain(problem, points)
     for name in ("loss_lipschitz", "constraint_lipschitz", "constraint_range"):
-        yield _largest(name, problem, None, points, seen)
-    yield _range(problem, None, points, seen)
+        yield _largest(name, problem, None, points, seen, facts)
+    yield _range(problem, None, points, seen, facts)
     yield _radius(problem, points)
     yield _centre(problem, seen)
     name = str(Assumes.FIXED_CONSTRAINTS)
@@ -141,8 +168,9 @@ def _without_data(
         yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
         return
     yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
-    yield check_slater(problem)
-    yield _error_bound(problem, points, seen)
+    yield check_slater(problem, facts=facts)
+    yield _error_bound(problem, points, seen, facts)
+    yield _half_spaces(problem, facts)
 
 
 def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
@@ -169,7 +197,13 @@ def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
 
 
 def _convex(
-    problem: Problem, what: str, gap: Array, scale: Array, points: Array, partner: Array
+    problem: Problem,
+    what: str,
+    gap: Array,
+    scale: Array,
+    points: Array,
+    partner: Array,
+    fact: Fact | None,
 ) -> Assumption:
     name = f"convex {what}"
     short = -gap - _slack(points) * (1e-3 * scale.max() + scale)
@@ -182,12 +216,19 @@ def _convex(
         )
         return Assumption(name, REFUTED, detail, {"x": x, "y": y})
     if problem.proof_of_convexity:
-        return Assumption(name, VERIFIED, f"proven by {problem.proof_of_convexity}")
+        return Assumption(name, PROVEN, f"by {problem.proof_of_convexity}")
+    if fact is not None:
+        return Assumption(name, fact.kind, fact.source)
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
 def _largest(
-    name: str, problem: Problem, sampled: Array | None, points: Array, seen: Observations
+    name: str,
+    problem: Problem,
+    sampled: Array | None,
+    points: Array,
+    seen: Observations,
+    facts: Facts,
 ) -> Assumption | None:
     stated = getattr(problem.constants, name)
     if stated is None:
@@ -198,9 +239,9 @@ def _largest(
     room = _slack(points) * stated + _unit(points) * (
         seen.constraint_size if name == "constraint_range" else 0.0
     )
-    refuted = _exceeded(name, stated, room, text, extreme)
-    if refuted is not None:
-        return refuted
+    known = _exceeded(name, stated, room, text, extreme) or _proven(name, problem, facts)
+    if known is not None:
+        return known
     if sampled is None:
         return _only_seen(name, text, seen, extreme)
     if sampled.max() > stated + room + 1e-12:
@@ -237,16 +278,17 @@ def _over_all(seen: Observations, extreme: Extreme) -> str:
 
 
 def _range(
-    problem: Problem, loss: Array | None, points: Array, seen: Observations
+    problem: Problem, loss: Array | None, points: Array, seen: Observations, facts: Facts
 ) -> Assumption | None:
     stated = problem.constants.loss_range
     if stated is None:
         return None
     text = f"F = {stated:.6g} ({problem.constants.source('loss_range')})"
     room = _slack(points) * stated + _unit(points) * seen.loss_size
-    refuted = _exceeded("loss_range", stated, room, text, seen.loss_range)
-    if refuted is not None:
-        return refuted
+    known = _exceeded("loss_range", stated, room, text, seen.loss_range)
+    known = known or _proven("loss_range", problem, facts)
+    if known is not None:
+        return known
     if loss is None:
         return _only_seen("loss_range", text, seen, seen.loss_range)
     spread = loss.max(axis=1) - loss.min(axis=1)
@@ -324,11 +366,14 @@ def _domain(problem: Problem, points: Array) -> Assumption:
 
 
 def _strong(
-    problem: Problem, probe: dict[str, Array], points: Array, partner: Array
+    problem: Problem, probe: dict[str, Array], points: Array, partner: Array, facts: Facts
 ) -> Assumption | None:
     modulus = problem.constants.strong_convexity
     if modulus == 0:
         return None
+    proven = _proven("strong_convexity", problem, facts)
+    if proven is not None:
+        return proven
     source = problem.constants.source("strong_convexity")
     short = (
         modulus / 2 * probe["length"] ** 2
@@ -355,11 +400,14 @@ def _strong(
 
 
 def _smooth(
-    problem: Problem, probe: dict[str, Array], points: Array, partner: Array
+    problem: Problem, probe: dict[str, Array], points: Array, partner: Array, facts: Facts
 ) -> Assumption | None:
     stated = problem.constants.constraint_smoothness
     if stated is None:
         return None
+    proven = _proven("constraint_smoothness", problem, facts)
+    if proven is not None:
+        return proven
     room = max(1e-9, _unit(points)) * float(probe["excess_slope"].max())
     over = probe["excess_bend"] - stated * probe["length"] * (1 + SLACK) - room
     source = problem.constants.source("constraint_smoothness")
@@ -388,7 +436,9 @@ def _centre(problem: Problem, seen: Observations) -> Assumption | None:
     return Assumption("centre feasible", VERIFIED, f"max g = {excess:.6g} at the domain's centre")
 
 
-def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> Assumption | None:
+def check_slater(
+    problem: Problem, data: Any = None, name: str = "slater", facts: Facts | None = None
+) -> Assumption | None:
     """Look for a decision with g_i <= -epsilon for all i, or for a proof that there is none.
 
     Arguments:
@@ -396,10 +446,14 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
         data: rounds in which the decision must have that much room, if constraints change: a
             sample, so finding one proves nothing about the other rounds.
         name: what to call the assumption.
+        facts: what is proven of the problem.
     """
     stated = problem.constants.slater
     if stated is None:
         return None
+    verified = None if facts is None else _proven("slater", problem, facts)
+    if verified is not None:
+        return verified
     constraints = problem.constraints
     if constraints.takes_data:
 
@@ -424,12 +478,31 @@ def check_slater(problem: Problem, data: Any = None, name: str = "slater") -> As
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
-def _error_bound(problem: Problem, points: Array, seen: Observations) -> Assumption | None:
+def _half_spaces(problem: Problem, facts: Facts) -> Assumption | None:
+    stated, smooth = problem.constants.half_spaces, facts.constraint_smoothness
+    if stated is None:
+        return None
+    proven = _proven("half_spaces", problem, facts)
+    if proven is not None:
+        return proven
+    seen, text = facts.half_spaces, f"M = {stated} ({problem.constants.source('half_spaces')})"
+    if seen is not None and smooth is not None and smooth.value == 0 and seen.value > stated:
+        detail = f"{text}, but the rounds have {seen.value} different half-spaces"
+        return Assumption("half_spaces", REFUTED, detail, {"M": int(seen.value)})
+    return Assumption("half_spaces", GIVEN, f"{text}: not checked")
+
+
+def _error_bound(
+    problem: Problem, points: Array, seen: Observations, facts: Facts
+) -> Assumption | None:
     """Distances to the feasible set are exact: the nearest feasible decision is a best fixed
     decision in hindsight."""
     stated = problem.constants.error_bound
     if stated is None or problem.constraints.takes_data:
         return None
+    proven = _proven("error_bound", problem, facts)
+    if proven is not None:
+        return proven
     from .hindsight import hindsight
 
     excess = largest_values(problem, points)
@@ -465,7 +538,7 @@ def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
 
 
 def _kinds(
-    problem: Problem, found: dict[str, Array], points: Array, partner: Array
+    problem: Problem, found: dict[str, Array], points: Array, partner: Array, facts: Facts
 ) -> Iterator[Assumption]:
     """Whether constraints are fixed and whether they are affine, for theorems that need it."""
     name = str(Assumes.FIXED_CONSTRAINTS)
@@ -474,7 +547,10 @@ def _kinds(
     else:
         yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
     bend, name = found["excess_bend"], str(Assumes.AFFINE_CONSTRAINTS)
-    if bend.max() > _slack(points) * found["excess_slope"].max():
+    smooth = facts.constraint_smoothness
+    if smooth is not None and smooth.value == 0:
+        yield Assumption(name, smooth.kind, smooth.source)
+    elif bend.max() > _slack(points) * found["excess_slope"].max():
         _, i, x = _worst(bend, points)
         detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
         yield Assumption(name, REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})

@@ -16,6 +16,7 @@ from ..problem.streams import Stream
 from ..runs.run import Run
 from .announced import AnnouncedRun
 from .assumptions import Assumption
+from .facts.fact import Facts
 from .observed import Observations
 from .views import RecordedRun
 
@@ -42,6 +43,8 @@ class Case:
     """Regret of each seed, by the name of its row; None where it could not be measured."""
     seen: Observations | None = None
     """What was observed in all rounds."""
+    facts: Facts | None = None
+    """What is proven of the problem that was played."""
     checks: tuple[Assumption, ...] = ()
     infeasible: Assumption | None = None
     """Set if no decision is feasible in all rounds, which every theorem assumes."""

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import arguments
 from ..learners import Guarantee
 from . import tables
 from .assumptions import Assumption
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXCEEDED", "HOLDS", "NOTHING_STANDS", "Certificate", "Row"]
 
-HOLDS, EXCEEDED, NOTHING_STANDS = "holds", "exceeded", "no guarantee stands"
+HOLDS, EXCEEDED, NOTHING_STANDS = "holds", "exceeded", tables.NOTHING_STANDS
 FORMULA = 1e-9
 """Relative error that the evaluation of a bound may have."""
 
@@ -42,8 +43,12 @@ class Row:
     """What every learner satisfies on these data; `None` if it is not known."""
     rounding: float = 0.0
     """How far rounding can have moved the measured value."""
+    noise: float = 0.0
+    """Measured values below this are nothing but rounding of single rounds, and printed as 0."""
     half_interval: float = math.inf
     """Half the 95 % confidence interval of the mean over seeds, for bounds on the expectation."""
+    mend: str = ""
+    """What would give a bound that says something, if this one does not."""
 
     @property
     def bound(self) -> float | None:
@@ -137,12 +142,30 @@ class Certificate:
         """The outcome in one sentence."""
         return tables.conclusion(self)
 
+    @property
+    def verdict(self) -> str:
+        """What was played, and the outcome."""
+        return tables.verdict(self)
+
+    def text(self, *, details: bool = False) -> str:
+        """The certificate as plain text, no wider than the terminal: verdict, table, assumptions on
+        which its bounds rest.
+
+        Arguments:
+            details: whether to add all other assumptions, and the learner with its parameters.
+        """
+        return tables.as_text(self, arguments.flag("details", details))
+
     def plot(self, *, ax: Any = None) -> Axes:
         """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on
         new Matplotlib axes."""
         from ..plots.of_judgement import plot_certificate
 
         return plot_certificate(self, ax)
+
+    def to_latex(self) -> str:
+        """The table for an article, with the verdict as its caption."""
+        return tables.as_latex(self)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON-able values."""

@@ -26,6 +26,7 @@ from .assumptions import GIVEN, REFUTED, Assumption
 from .binding import check_same
 from .case import Case
 from .certificate import Certificate
+from .facts.find import facts_of
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
 from .hindsight.not_certified import NotCertified
@@ -34,7 +35,7 @@ from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
-__all__ = ["certify", "with_checks", "with_comparator", "with_feasibility"]
+__all__ = ["certify", "with_checks", "with_comparator", "with_facts", "with_feasibility"]
 
 
 def certify(
@@ -89,6 +90,7 @@ def certify(
     case = with_tightening(case)
     case = with_reaction(case)
     if check:
+        case = with_facts(case)
         case = with_observations(case)
         case = with_checks(case, key)
     case = with_feasibility(case)
@@ -205,6 +207,11 @@ def with_tightening(case: Case) -> Case:
     return case.with_regret(PLAYED_REGRET, metrics.regret(case.run, best.loss))
 
 
+def with_facts(case: Case) -> Case:
+    """Prove what can be proven of the problem that was played and its data."""
+    return replace(case, facts=facts_of(case.played, case.source))
+
+
 def with_observations(case: Case) -> Case:
     """Play the run again and look at every round."""
     if case.source is None:
@@ -218,7 +225,7 @@ def with_checks(case: Case, key: jax.Array | None = None) -> Case:
     if case.seen is None:
         return case
     feasible = getattr(case.learner, "feasible", None)
-    checks = assumptions.check(case.played, case.source, key, case.seen, feasible)
+    checks = assumptions.check(case.played, case.source, key, case.seen, feasible, facts=case.facts)
     if case.scored is not case.played and case.source is not None:
         rounds = None
         if case.scored.constraints.takes_data:

@@ -19,6 +19,7 @@ from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
+from .facts.fact import Facts
 from .probes import largest_values
 
 __all__ = [
@@ -36,13 +37,19 @@ __all__ = [
 ]
 
 
-def setting_of(problem: Problem, first: Any = None, observed: Observed | None = None) -> Setting:
+def setting_of(
+    problem: Problem,
+    first: Any = None,
+    observed: Observed | None = None,
+    facts: Facts | None = None,
+) -> Setting:
     """Return what bounds need to know about a problem and a run.
 
     Arguments:
         problem: the problem that is played.
         first: the first decision; the centre of the domain if it is `None`.
         observed: what a finished run observed.
+        facts: what is proven of the problem; its constants are strengthened by them.
     """
     centre = centre_of(problem.domain)
     first = centre if first is None else np.asarray(first)
@@ -51,6 +58,8 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
     if fixed:
         excess = float(largest_values(problem, first[None])[0])
     constants = problem.constants
+    if facts is not None:
+        constants = facts.strengthened(constants)
     affine = fixed and constants.constraint_smoothness == 0
     diameter = float(problem.domain.diameter)
     if not np.all(first == centre):  # the comparator may be a diameter away
@@ -62,7 +71,7 @@ def setting_of(problem: Problem, first: Any = None, observed: Observed | None = 
         None if excess is None else max(excess, 0.0),
         initial_excess=excess,
         constraints_affine=affine,
-        half_spaces=constants.constraint_count if affine else None,
+        regularity=facts.regularity.value if facts and facts.regularity else None,
         observed=observed,
         size=centre.size,
         announced=problem.announced is not None,

@@ -18,7 +18,7 @@ from ..runs.run import Run
 from ..runs.totals import Totals
 from .case import Case
 from .certificate import Certificate
-from .certify import with_checks, with_comparator, with_feasibility
+from .certify import with_checks, with_comparator, with_facts, with_feasibility
 from .guarantees import coverage
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
@@ -54,6 +54,7 @@ def certify_player(
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
     if check:
+        case = with_facts(case)
         case = with_checks(case)
     case = with_feasibility(case)
     if case.seen is not None and case.seen.since > 1:  # bounds need what all rounds were like
@@ -130,7 +131,7 @@ def _with_observations(case: Case, player: Player) -> Case:
             "of the rounds before it, gradients, constraint values and losses were not kept."
         )
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
-    largest = {name: getattr(found, name) or nowhere for name in NAMES}
+    largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
     domain = player.problem.domain
     reach = float(np.linalg.norm(np.asarray(domain.centre))) + float(domain.radius)
     decisions = history.decision.reshape(-1, *player._shape)

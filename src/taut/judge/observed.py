@@ -34,6 +34,8 @@ differences show its range."""
 PLAYED, VIOLATING = 64, 12
 """Decisions that are kept for probes: spread over the rounds, and those with the largest constraint
 values."""
+FOLLOWED = 100_000
+"""Rounds up to which the length of every single step is kept."""
 NUMBERS = 2**18
 """Numbers that are computed at a time, at most."""
 
@@ -71,6 +73,8 @@ class Observations:
     """Decisions of the run with the largest positive constraint values, largest first."""
     since: int = 1
     """The first round that was looked at."""
+    slopes: Array | None = None
+    """|df_t(x_t)|, (seed, round); None if the rounds are more than `FOLLOWED`."""
 
     @property
     def observed(self) -> Observed:
@@ -80,6 +84,7 @@ class Observations:
             self.squared_slopes,
             self.first_squared_slope,
             self.constraint_slope,
+            self.slopes,
         )
 
 
@@ -110,6 +115,7 @@ def observe(
     best: dict[str, Extreme] = {}
     sums, first = np.zeros(run.seeds), np.zeros(run.seeds)
     sizes = dict.fromkeys(("constraint_slope", "loss_size", "constraint_size"), 0.0)
+    slopes: list[Array] = []
     played, violating, excess, start = [], [np.zeros((0, *problem.domain.shape))], np.zeros(0), 0
     for decisions, data in replayed(run, problem, stream):
         found = _looked_at(problem, decisions, data, references)
@@ -122,6 +128,8 @@ def observe(
                 )
         sizes = {name: max(size, float(found[name].max())) for name, size in sizes.items()}
         squares = found["loss_lipschitz"].astype(float) ** 2
+        if run.horizon <= FOLLOWED:
+            slopes.append(found["loss_lipschitz"].astype(float))
         sums += squares.sum(axis=1)
         met = squares[np.arange(run.seeds), np.argmax(squares > 0, axis=1)]
         first = np.where(first > 0, first, met)
@@ -148,6 +156,7 @@ def observe(
         constraint_slope=sizes["constraint_slope"],
         loss_size=sizes["loss_size"],
         constraint_size=sizes["constraint_size"],
+        slopes=np.concatenate(slopes, axis=1) if slopes else None,
     )
 
 

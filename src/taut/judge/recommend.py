@@ -162,12 +162,14 @@ def recommend(
     per_round: bool = False,
     weight: float = 1.0,
     feasible: Domain | None = None,
+    stream: Any = None,
 ) -> Recommendation:
     """The learner with the least bound on regret plus `weight` times violation among those whose
     assumptions hold.
 
     Arguments:
-        problem: the problem. Bounds are compared if its constants are known
+        problem: the problem. Bounds are compared if its constants are known: given, proven
+            (`problem.facts(stream)`) or estimated
             (`problem.with_constants(problem.estimate_constants(...))`); otherwise the default
             learner is recommended.
         horizon: number of rounds, if it is known; without it only learners that need none are
@@ -176,16 +178,19 @@ def recommend(
             sum.
         weight: what a unit of violation costs in units of loss.
         feasible: the feasible set as a domain, if it has an exact projection.
+        stream: data like those that will be played, from which constants of losses are proven.
     """
     require_jax()
     arguments.instance("problem", problem, Problem, "taut.Problem(...), whose constants are used")
     arguments.flag("per_round", per_round)
     weight = arguments.positive("weight", weight)
     length = REFERENCE if horizon is None else arguments.count("horizon", horizon)
+    stated = problem
+    problem = problem.with_constants(problem.facts(stream).strengthened(problem.constants))
     unknown = [name for name in NEEDED if getattr(problem.constants, name) is None]
     setting = setting_of(problem)
     if unknown:
-        return _without_constants(problem, setting, length, unknown)
+        return _without_constants(stated, setting, length, unknown)
     found = [
         _candidate(m, problem, setting, horizon, length, feasible, weight)
         for m in LEARNERS.values()
@@ -260,8 +265,8 @@ def _without_constants(
         "observed gradients",
         "measured (python -m benchmarks.frontier): less clipped violation than Clipped-OGD on "
         "all seven streams",
-        "for bounds before the run, let problem.estimate_constants(stream, key) sample the "
-        "constants",
+        "for bounds before the run, pass stream=..., from which constants are proven, or let "
+        "problem.estimate_constants(stream, key) sample them",
     )
     only = Candidate(card, learner, guarantees(learner, setting, horizon), "")
     return Recommendation(card.name, learner, reasons, horizon, (only,))

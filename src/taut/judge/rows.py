@@ -65,6 +65,10 @@ def certificate_of(case: Case) -> Certificate:
         for measured in _measured(case, promised, about_scored, limits)
         for row in _rows(measured, refuted, rounding[measured.quantity])
     )
+    rows = tuple(
+        replace(row, noise=row.rounding / (1 if "peak" in row.quantity else case.run.horizon))
+        for row in _mended(case, rows)
+    )
     return Certificate(
         repr(case.learner),
         case.run.horizon,
@@ -85,6 +89,19 @@ def _violating_rounds(case: Case, rounding: float) -> tuple[float, float] | None
     return float(np.mean(counts)), float(np.max(counts))
 
 
+def _mended(case: Case, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Say which constant would give bounds on violations that say something."""
+    known = case.played.constants.error_bound
+    fact = None if case.facts is None else case.facts.error_bound
+    if known is not None or fact is not None or case.played.constraints.takes_data:
+        return rows
+    mend = "state error_bound to get one"
+    return tuple(
+        replace(row, mend=mend) if row.trivial and "violation" in row.quantity else row
+        for row in rows
+    )
+
+
 def _promised(case: Case) -> tuple[Guarantee, ...]:
     """What theory promises for the problem that was played."""
     if case.uncovered:
@@ -100,7 +117,7 @@ def _promised(case: Case) -> tuple[Guarantee, ...]:
 def _setting(case: Case) -> Setting:
     """What bounds need to know about the problem that was played and about the run."""
     observed = None if case.seen is None else case.seen.observed
-    setting = setting_of(case.played, case.run.first, observed)
+    setting = setting_of(case.played, case.run.first, observed, case.facts)
     if case.run.first is None:  # the first decision may have been anywhere
         setting = replace(
             setting,

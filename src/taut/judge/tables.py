@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from ..display import Grid, rounded
+from ..display import Grid, latex, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,140 +20,244 @@ if TYPE_CHECKING:
     from .assumptions import Assumption
     from .certificate import Certificate, Row
 
-__all__ = ["as_dict", "as_html", "as_text", "conclusion", "rich_parts"]
+__all__ = [
+    "as_dict",
+    "as_html",
+    "as_latex",
+    "as_text",
+    "conclusion",
+    "rich_parts",
+    "sentences",
+    "verdict",
+]
 
-COLUMNS = (
-    "quantity",
-    "measured (mean)",
-    "measured (worst)",
-    "bound",
-    "measured / bound",
-    "theorem",
-)
+NOTHING_STANDS = "no guarantee stands"
+"""The outcome of a certificate without any bound that stands and says something."""
+
+COLUMNS = ("quantity", "mean", "worst", "bound", "share", "theorem")
+LABELS = {"violation": "clipped violation"}
+"""What the table calls a quantity, if not by its name."""
+READ_OUT = ("violation", "peak violation")
+"""The violations that the verdict mentions, beside regret; others only if none of these has a
+bound."""
+WIDEST = 100
+"""Text is at most so wide, and no wider than the terminal."""
+
+
+def verdict(certificate: Certificate) -> str:
+    """Say in one line what was played and whether the guarantees hold."""
+    name = certificate.learner.split("(")[0] or "run"
+    learner = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+    seeds = "1 seed" if certificate.seeds == 1 else f"{certificate.seeds} seeds"
+    return f"{learner}, {seeds} x {certificate.horizon:,} rounds. {conclusion(certificate)}"
 
 
 def conclusion(certificate: Certificate) -> str:
-    """Say in one sentence whether the guarantees hold, are exceeded, or do not stand."""
+    """Say whether the guarantees hold, are exceeded, or do not stand."""
     rows = certificate.rows
     exceeded = [row for row in rows if row.holds is False]
-    support = [row for row in rows if row.holds and not row.trivial]
     if exceeded:
-        verb = "is" if len(exceeded) == 1 else "are"
-        why = "so an assumption that was not refuted must be false"
-        return f"Exceeded: the measured {_listed(exceeded)} {verb} above the bound, {why}."
+        listed = ", ".join(f"{_label(row)} {_against(row, 'above')}" for row in exceeded)
+        return f"Exceeded: {listed}. An assumption that was not refuted must be false."
+    support = [row for row in rows if row.holds and not row.trivial]
     if not support:
-        return f"No guarantee stands: {_why_not(list(rows))}."
-    others = [row for row in rows if not row.holds or row.trivial]
-    if len(support) == 1:
-        text = f"Holds: {support[0].quantity} is within its bound"
-    else:
-        text = f"Holds: {_listed(support)} are within their bounds"
-    return f"{text}; {_why_not(others)}." if others else f"{text}."
+        reasons = sentences(certificate)
+        first = reasons[0][0].lower() + reasons[0][1:] if reasons else "nothing was measured."
+        return f"No guarantee stands: {first}"
+    told = [row for row in support if _is_read_out(row)]
+    listed = ", ".join(f"{_label(row)} {_against(row, 'of at most')}" for row in told or support)
+    return f"Holds: {listed}."
 
 
-def _why_not(rows: list[Row]) -> str:
-    """Say why rows are no support. Rows with the same reason are mentioned together."""
+def _is_read_out(row: Row) -> bool:
+    return "regret" in row.quantity or row.quantity.split(",")[0] in READ_OUT
+
+
+def sentences(certificate: Certificate) -> list[str]:
+    """Say why rows have no bound that says something. Rows with the same reason are mentioned
+    together."""
     groups: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in certificate.rows:
         if row.guarantee is None:
-            reason = "there is no bound on {}"
+            why = f": {row.reasons[0]}" if row.reasons else ""
+            groups.setdefault(f"No bound on {{}}{why}.", []).append(row)
         elif row.refuted_assumptions:
-            refuted = ", ".join(name.replace("_", " ") for name in row.refuted_assumptions)
-            reason = f"the bound on {{}} is void ({refuted} refuted)"
+            names = " and ".join(name.replace("_", " ") for name in row.refuted_assumptions)
+            verb = "is" if len(row.refuted_assumptions) == 1 else "are"
+            groups.setdefault(f"No bound on {{}}, because {names} {verb} refuted.", []).append(row)
         elif row.trivial:
-            reason = "the bound on {} is trivial"
-        else:
-            reason = (
-                "{} is not measured" if row.worst is None else "the seeds do not decide about {}"
-            )
-        groups.setdefault(reason, []).append(row)
-    return "; ".join(reason.format(_listed(group)) for reason, group in groups.items())
+            groups.setdefault(_trivial(row), []).append(row)
+        elif row.worst is None:
+            groups.setdefault("{} is not measured.", []).append(row)
+        elif row.holds is None:
+            groups.setdefault("The seeds do not decide about {}.", []).append(row)
+    made = (text.format(_listed(rows)) for text, rows in groups.items())
+    return [text[0].upper() + text[1:] for text in made]
+
+
+def _trivial(row: Row) -> str:
+    """Why the bound of a row says nothing, and what would give a better one."""
+    mend = f"; {row.mend}" if row.mend else ""
+    return (
+        f"No useful bound on {{}}: {row.theorem} gives {_short(row.bound)}, and no method can "
+        f"exceed {_short(row.limit)}{mend}."
+    )
+
+
+def _label(row: Row) -> str:
+    name, *rest = row.quantity.split(",")
+    return ",".join([LABELS.get(name, name), *rest])
+
+
+def _against(row: Row, words: str) -> str:
+    """The measured value and its bound: of the mean, for a bound on an expectation."""
+    value = row.mean if row.expected else row.worst
+    return f"{_short(_clean(value, row), 2)} {words} {_short(row.bound)}"
 
 
 def _listed(rows: list[Row]) -> str:
-    names = [row.quantity for row in rows]
+    names = [_label(row) for row in rows]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def remark(row: Row) -> str:
-    """Where the bound of a row comes from, or why there is none."""
-    if row.guarantee is None:
-        return "no bound" + (f": {row.reasons[0]}" if row.reasons else "")
-    if row.refuted_assumptions:
-        return (
-            f"void: {', '.join(name.replace('_', ' ') for name in row.refuted_assumptions)} "
-            f"refuted ({row.theorem})"
-        )
-    if row.trivial:
-        return f"trivial (at most {_number(row.limit)} for every learner): {row.theorem}"
-    return row.theorem
+def useful(row: Row) -> bool:
+    """Whether a row has a bound that stands and says something."""
+    return row.bound is not None and not row.trivial
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The entries of a row, as text."""
-    ratio = "" if row.ratio is None else f"{row.ratio:.3g}"
-    if row.holds is False:
-        ratio = f"{ratio}  EXCEEDED".strip()
-    mean = _number(row.mean)
+    """The entries of a row, as text. A bound that says nothing is left out."""
+    mean = _number(_clean(row.mean, row))
     if row.expected and math.isfinite(row.half_interval):
         mean += f" \u00b1 {row.half_interval:.2g}"
-    return row.quantity, mean, _number(row.worst), _number(row.bound), ratio, remark(row)
+    measured = (_label(row), mean, _number(_clean(row.worst, row)))
+    if not useful(row):
+        return (*measured, "", "", "")
+    value = row.mean if row.expected else row.worst
+    ratio = row.ratio if _clean(value, row) else 0.0
+    share = "" if ratio is None else f"{max(ratio, 0.0):.2g}"
+    if row.holds is False:
+        share = f"{share} EXCEEDED".strip()
+    return (*measured, _number(row.bound), share, row.theorem)
 
 
-def rich_parts(certificate: Certificate) -> Iterator[Any]:
-    """Yield what a rich console prints: two tables, witnesses, notes and the conclusion."""
-    from rich.table import Table
+def _clean(value: float | None, row: Row) -> float | None:
+    """A measured value, or 0 if it is nothing but rounding."""
+    return 0.0 if value is not None and abs(value) <= row.noise else value
 
-    values = Table(title=_title(certificate), title_justify="left")
-    for name in COLUMNS:
-        values.add_column(name, justify="left" if name in ("quantity", "theorem") else "right")
+
+def rests_on(certificate: Certificate) -> tuple[Assumption, ...]:
+    """The assumptions on which a bound in the table rests, and those that are refuted."""
+    names = {
+        name
+        for row in certificate.rows
+        if useful(row) and row.guarantee
+        for name in row.guarantee.assumptions
+    }
+    return tuple(one for one in certificate.assumptions if one.refuted or one.name in names)
+
+
+def rich_parts(certificate: Certificate, details: bool = False) -> Iterator[Any]:
+    """Yield what a rich console prints: the verdict, the table, what has no bound, assumptions, and
+    with `details` all other assumptions, notes and the learner."""
+    from rich.text import Text
+
+    yield Text(verdict(certificate))
+    names = (
+        [name for name in COLUMNS if name != "theorem"]
+        if not any(map(useful, certificate.rows))
+        else list(COLUMNS)
+    )
+    grid = _table(names)
     for row in certificate.rows:
-        values.add_row(*cells(row))
-    yield values
-    if certificate.assumptions:
-        checks = Table(title="assumptions", title_justify="left")
-        for name in ("assumption", "status", "detail"):
-            checks.add_column(name)
-        for assumption in certificate.assumptions:
-            checks.add_row(*_check(assumption), style="bold red" if assumption.refuted else None)
+        grid.add_row(*cells(row)[: len(names)])
+    yield grid
+    stands = certificate.outcome != NOTHING_STANDS
+    for sentence in sentences(certificate)[0 if stands else 1 :]:
+        yield Text(sentence)
+    shown = certificate.assumptions if details else rests_on(certificate)
+    if shown:
+        checks = _table(["assumption", "status", "detail"], left=3)
+        for assumption in shown:
+            style = "bold red" if assumption.refuted else None
+            checks.add_row(*map(Text, _check(assumption)), style=style)
         yield checks
     for assumption in certificate.refuted:
-        name = assumption.name.replace("_", " ")
-        yield (
-            f"refuted: {name}: {assumption.detail}; witness "
-            f"{json.dumps(_plain(assumption.witness))}"
+        witness = json.dumps(_plain(assumption.witness))
+        yield Text(f"Witness against {assumption.name.replace('_', ' ')}: {witness}")
+    yield from map(Text, _violating(certificate))
+    yield from map(Text, certificate.notes)
+    if details:
+        yield Text(rounded(certificate.learner))
+    elif len(shown) < len(certificate.assumptions):
+        rest = len(certificate.assumptions) - len(shown)
+        yield Text(f"{rest} more assumptions were checked: certificate.text(details=True).")
+
+
+def _table(names: list[str], left: int = 1) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for k, name in enumerate(names):
+        table.add_column(
+            name,
+            justify="left" if k < left or name == "theorem" else "right",
+            overflow="fold",
+            no_wrap=name in ("mean", "worst", "bound", "share"),
         )
-    yield from _violating(certificate)
-    yield from certificate.notes
-    yield conclusion(certificate)
+    return table
 
 
-def as_text(certificate: Certificate) -> str:
-    """The certificate as plain text."""
+def as_text(certificate: Certificate, details: bool = False) -> str:
+    """The certificate as plain text, as wide as the terminal but at most 100 columns."""
     from rich.console import Console
 
-    console = Console(width=120, color_system=None)
+    width = min(WIDEST, shutil.get_terminal_size((80, 24)).columns)
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
-        console.print(certificate)
-    return capture.get()
+        for part in rich_parts(certificate, details):
+            console.print(part)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
 def as_html(certificate: Certificate) -> str:
-    """The certificate for a notebook."""
+    """The certificate for a notebook; assumptions and notes are folded."""
+    names = ("assumption", "status", "detail")
     checks = tuple(_check(assumption) for assumption in certificate.assumptions)
-    parts = [
-        f"<p><strong>{html.escape(conclusion(certificate))}</strong></p>",
-        f"<p>{html.escape(_title(certificate))}</p>",
-        Grid(
-            COLUMNS, tuple(cells(row) for row in certificate.rows), left=("quantity", "theorem")
-        ).html(),
-        *(f"<p>{html.escape(note)}</p>" for note in (*_violating(certificate), *certificate.notes)),
+    rows = tuple(cells(row) for row in certificate.rows)
+    said = [
+        *sentences(certificate),
+        *_violating(certificate),
+        *(f"Refuted: {one.name.replace('_', ' ')}: {one.detail}" for one in certificate.refuted),
     ]
+    parts = [
+        f"<p><strong>{html.escape(verdict(certificate))}</strong></p>",
+        Grid(COLUMNS, rows, left=("quantity", "theorem")).html(),
+        *(f"<p>{html.escape(text)}</p>" for text in said),
+    ]
+    folded = [f"<p>{html.escape(note)}</p>" for note in certificate.notes]
     if checks:
-        names = ("assumption", "status", "detail")
-        table = Grid(names, checks, left=names).html()
-        parts.append(f"<details><summary>{len(checks)} assumptions</summary>{table}</details>")
-    return f"<div>{''.join(parts)}</div>"
+        folded.insert(0, Grid(names, checks, left=names).html())
+    folded.append(f"<p>{html.escape(rounded(certificate.learner))}</p>")
+    title = f"<summary>{len(checks)} assumptions, and notes</summary>"
+    return f"<div>{''.join(parts)}<details>{title}{''.join(folded)}</details></div>"
+
+
+def as_latex(certificate: Certificate) -> str:
+    """The table for an article, with the verdict as its caption (needs the package booktabs)."""
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{latex(verdict(certificate))}}}",
+        r"\begin{tabular}{lrrrl}",
+        r"\toprule",
+        r"quantity & mean & worst & bound & theorem \\",
+        r"\midrule",
+    ]
+    for row in certificate.rows:
+        name, mean, worst, bound, _, theorem = map(latex, cells(row))
+        lines.append(rf"{name} & {mean} & {worst} & {bound} & {theorem} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
 def as_dict(certificate: Certificate) -> dict[str, Any]:
@@ -163,6 +269,7 @@ def as_dict(certificate: Certificate) -> dict[str, Any]:
         "outcome": certificate.outcome,
         "holds": certificate.holds,
         "conclusion": conclusion(certificate),
+        "verdict": verdict(certificate),
         "rows": [
             {
                 "quantity": row.quantity,
@@ -217,11 +324,6 @@ def _mean_and_worst(pair: tuple[float, float] | None) -> dict[str, float] | None
     return None if pair is None else {"mean": pair[0], "worst": pair[1]}
 
 
-def _title(certificate: Certificate) -> str:
-    seeds = "1 seed" if certificate.seeds == 1 else f"{certificate.seeds} seeds"
-    return f"{rounded(certificate.learner)}: {seeds}, {certificate.horizon:,} rounds"
-
-
 def _check(assumption: Assumption) -> tuple[str, ...]:
     status = assumption.status.upper() if assumption.refuted else assumption.status
     return assumption.name.replace("_", " "), status, assumption.detail
@@ -229,6 +331,14 @@ def _check(assumption: Assumption) -> tuple[str, ...]:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
+
+
+def _short(value: float | None, digits: int = 3) -> str:
+    """So many significant digits, and all digits before the point."""
+    if value is None:
+        return ""
+    whole = 10 ** (digits - 1) <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
 def _plain(witness: Any) -> Any:

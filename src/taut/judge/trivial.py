@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,14 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..intervals.enclosure import Space, Unknown
-from ..intervals.of_jaxpr import enclose, work
+from ..intervals.of_jaxpr import enclose
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints
 from ..problem.domains import Box, Domain, L1Ball, Simplex
 from ..problem.domains.support import centre_of, linear_minimisers
 from ..problem.problem import Problem
 from ..problem.streams import Stream
+from .facts.groups import groups
 from .probes import values_at
 
 __all__ = ["Limits", "trivial_limits"]
@@ -34,8 +35,6 @@ __all__ = ["Limits", "trivial_limits"]
 WORK = 5_000_000
 """Slopes that are computed, at most; beyond that several rounds share one bound, for all data
 between their extremes."""
-AT_A_TIME = 2_000_000
-"""Slopes that are computed at a time."""
 VERTICES = 256
 """Vertices at which constraints are evaluated, at most."""
 
@@ -127,7 +126,7 @@ def _loss_sums(
         np.zeros(source.seeds),
         np.zeros(source.seeds),
     )
-    for low, high, rounds in _groups(loss, space, source, horizon):
+    for low, high, rounds in groups(loss, space, source, horizon, WORK):
         rows = jax.vmap(jax.vmap(loss, (None, 0)), (None, 0))
         values = enclose(rows, space, low, high, lipschitz).value
         above, below = (
@@ -157,7 +156,7 @@ def _constraint_sums(
         raise Unknown("the data are not there")
     sums: Any = 0.0
     violation, squares, peak = np.zeros(source.seeds), np.zeros(source.seeds), 0.0
-    for low, high_data, rounds in _groups(constraints.values, space, source, horizon):
+    for low, high_data, rounds in groups(constraints.values, space, source, horizon, WORK):
         function = jax.vmap(jax.vmap(constraints.values, (None, 0)), (None, 0))
         high = enclose(function, space, low, high_data, lipschitz).high
         high = np.broadcast_to(high, (source.seeds, len(rounds), high.shape[-1]))
@@ -205,26 +204,3 @@ def _vertices(domain: Domain) -> Array | None:
     else:
         return None
     return linear_minimisers(domain, corners).reshape(-1, *shape)
-
-
-def _groups(
-    function: Any, space: Space, source: Stream, horizon: int
-) -> Iterator[tuple[Any, Any, Array]]:
-    """Data of all rounds as intervals, (seed, group, ...), with the number of rounds in each
-    group."""
-    one = jax.tree.map(lambda a: np.asarray(a)[0, 0], source.block(0, 1))
-    each = max(1, work(function, space, one))
-    length = max(1, math.ceil(each * horizon * source.seeds / WORK))  # rounds per group
-    step = length * max(1, AT_A_TIME // (each * source.seeds))
-    for start in range(0, horizon, step):
-        stop = min(start + step, horizon)
-        data = jax.tree.map(np.asarray, source.block(start, stop - start))
-        if length == 1:
-            yield data, data, np.ones(stop - start)
-            continue
-        starts = np.arange(0, stop - start, length)
-        yield (
-            jax.tree.map(lambda a, at=starts: np.minimum.reduceat(a, at, axis=1), data),
-            jax.tree.map(lambda a, at=starts: np.maximum.reduceat(a, at, axis=1), data),
-            np.diff(np.append(starts, stop - start)).astype(float),
-        )

@@ -365,8 +365,9 @@ class Averaged(Learner):
         held = int(self.block)
         blocks = -(-horizon // held)
         here = setting if held == 1 else replace(setting, observed=None)
+        rows = here.constants.with_values(half_spaces=None)  # estimated rows are others
         promised = list(
-            inner.guarantees(replace(here, constraints_fixed=False, half_spaces=None), blocks)
+            inner.guarantees(replace(here, constraints_fixed=False, constants=rows), blocks)
         )
         for one in promised:
             if one.quantity == "regret":

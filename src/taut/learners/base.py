@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import arguments, files
-from ..engine import register_dataclass
+from ..engine import Array, register_dataclass
 from ..jaxpr.maxima import entry_of_largest
 from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
@@ -174,7 +174,6 @@ class Assumes(StrEnum):
     CONSTRAINT_NORM = "operator norm of the constraints"
     """The learner's parameter for the largest singular value of the constraints' Jacobian is at
     least the true one."""
-    HALF_SPACES = "constraints among finitely many half-spaces"
     STOCHASTIC = "independent, identically distributed rounds"
     LINEAR = "linear losses and constraints"
     IDLE = "a decision that earns and uses nothing"
@@ -269,6 +268,8 @@ class Observed:
     always is."""
     constraint_slope: float | None = None
     """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
+    slopes: Array | None = None
+    """|df_t(x_t)| itself, (seed, round), unless the rounds are very many."""
 
 
 @dataclass(frozen=True)
@@ -286,9 +287,9 @@ class Setting:
     """max_i g_i(x_1), if it is known."""
     constraints_affine: bool = False
     """Whether every constraint is known to be affine in the decision."""
-    half_spaces: int | None = None
-    """M, if every round's constraints are positive multiples of some of M fixed affine
-    functions."""
+    regularity: float | None = None
+    """kappa, if every decision that exceeds no half-space of the constraints by more than delta is
+    at most delta / kappa from a decision that satisfies all of them."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
     size: int = 1

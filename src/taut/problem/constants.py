@@ -23,6 +23,7 @@ SYMBOLS = {
     "constraint_count": "m",
     "slater": "epsilon",
     "error_bound": "kappa",
+    "half_spaces": "M",
 }
 
 
@@ -46,6 +47,7 @@ class Constants:
         constraint_count: m.
         slater: epsilon > 0 such that some decision has g_i <= -epsilon for all i.
         error_bound: kappa > 0 such that max_i [g_i(x)]_+ >= kappa * distance(x, feasible set).
+        half_spaces: M, if all linear models of constraints are among M half-spaces.
         gap: how far a smooth approximation from above lies over the constraint it stands for.
         estimated: names of the entries that come from sampling: lower bounds on the truth, not
             proofs.
@@ -64,6 +66,7 @@ class Constants:
     constraint_count: int | None = None
     slater: float | None = None
     error_bound: float | None = None
+    half_spaces: int | None = None
     gap: float = 0.0
     estimated: frozenset[str] = frozenset()
     exact: frozenset[str] = frozenset()
@@ -118,10 +121,9 @@ class Constants:
                     f"{name}: got {marked!r}; expected names among {', '.join(SYMBOLS)}"
                 )
             object.__setattr__(self, name, frozenset(marked))
-        if self.constraint_count is not None:
-            object.__setattr__(
-                self, "constraint_count", arguments.count("constraint_count", self.constraint_count)
-            )
+        for name in ("constraint_count", "half_spaces"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, arguments.count(name, getattr(self, name)))
 
     def need(self, *names: str) -> tuple[Any, ...]:
         """The named entries, or an error that says which are missing and how to get them."""

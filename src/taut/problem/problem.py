@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,9 @@ from .rounds import FullInformation
 from .streams import Stream, as_stream, required_arguments
 from .tables import check_order, plain
 from .tracing import traced
+
+if TYPE_CHECKING:
+    from ..judge.facts.fact import Facts
 
 __all__ = ["Problem"]
 
@@ -307,6 +310,24 @@ class Problem(Displayed):
             arguments.count("samples", samples, most=10**7),
         )
         return self.constants.merged(known)
+
+    def facts(
+        self, stream: Any = None, *, horizon: int | None = None, seeds: int | None = None
+    ) -> Facts:
+        """Prove what can be proven of the problem before a run: print the result to see it.
+
+        Facts are Lipschitz constants, ranges, convexity, a Slater point, an error bound and the
+        number of half-spaces that the constraints consist of. Certificates and `taut.recommend` use
+        them. They come from the traced program and the domain; those of losses, and of constraints
+        that change, also need the data.
+        """
+        from ..judge.facts.find import facts_of
+
+        notice_precision()
+        if stream is None:
+            return facts_of(self)
+        problem = self.for_data(stream)
+        return facts_of(problem, as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds))
 
     def with_constants(self, constants: Constants) -> Problem:
         """Return the same problem with other constants."""

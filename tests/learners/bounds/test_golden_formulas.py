@@ -96,7 +96,7 @@ def described(name):
             said = re.match(r"\w+", str(error))
             rows.append(f"{type(error).__name__} {said[0] if said else ''}")
         else:
-            rows.append([float(one) for one in np.ravel(found)])
+            rows.append([float(one) for one in np.ravel(found) if one is not None])
     return rows
 
 

@@ -463,3 +463,55 @@ def test_all_cuts_kept_in_the_plane():
         < total
         <= bounds.all_cuts_violation(horizon=T, dimension=2, diameter=2.0, constraint_lipschitz=1.0)
     )
+
+
+def corner_run(steps, start):
+    """Distances and violations of half-space steps on |x|_1 <= 1 that push outwards as they can."""
+
+    def row(x):
+        return np.where(x >= 0, 1.0, -1.0)
+
+    x, violations = np.array(start), []
+    for t, length in enumerate(steps):
+        violations.append(max(np.abs(x).sum() - 1, 0.0))
+        push = np.array([1.0, 0.7 if t % 3 else -0.7])
+        y = x + length * push / np.linalg.norm(push)
+        s = row(x)
+        over = np.abs(x).sum() - 1 + s @ (y - x)
+        x = y - max(over, 0) * s / (s @ s)
+        x = x / max(1.0, np.linalg.norm(x))
+    return np.array(violations)
+
+
+@pytest.mark.parametrize("start", [(0.0, 0.0), (1.0, 0.0)])
+def test_observed_steps_are_followed_round_by_round(start):
+    rng = np.random.default_rng(3)
+    each = rng.uniform(0.0, 0.3, size=(2, 60))
+    lengths = bounds.StepLengths.observed(each).beyond((1 - np.abs(start).sum()) / math.sqrt(2))
+    known = dict(lengths=lengths, constraint_lipschitz=math.sqrt(2), error_bound=1.0)
+    peak, total, squares = (
+        formula(**known)
+        for formula in (
+            bounds.half_space_distance,
+            bounds.half_space_distance_violation,
+            bounds.half_space_distance_squared,
+        )
+    )
+    for steps in each:
+        seen = corner_run(steps, start)
+        assert seen.max() <= peak
+        assert seen.sum() <= total
+        assert (seen**2).sum() <= squares
+    # The sums are never worse than those of formulas that know the longest step and the sums.
+    rough = {**known, "lengths": lengths._replace(each=None)}
+    assert peak <= bounds.half_space_distance(**rough)
+    assert total <= bounds.half_space_distance_violation(**rough)
+    assert squares <= bounds.half_space_distance_squared(**rough)
+
+
+def test_steps_within_the_room_of_the_first_decision_cannot_violate():
+    each = np.full((1, 4), 0.25)
+    assert bounds.StepLengths.observed(each).beyond(0.6).each.tolist() == [[0.0, 0.0, 0.25, 0.25]]
+    assert bounds.StepLengths.observed(each).beyond(0.0).total == 1.0
+    unknown = bounds.StepLengths(0.25, 1.0, 0.25)
+    assert unknown.beyond(5.0) == unknown

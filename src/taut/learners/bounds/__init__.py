@@ -86,6 +86,7 @@ from .half_space import (
 from .kept_cuts import (
     all_cuts_violation,
     kept_cuts_exact_violation,
+    kept_cuts_sweeps,
     kept_cuts_sweeps_violation,
     kept_cuts_violation,
     kept_rows_violation,
@@ -194,6 +195,7 @@ __all__ = [
     "jenatton_strong_excess",
     "jenatton_strong_regret",
     "kept_cuts_exact_violation",
+    "kept_cuts_sweeps",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",

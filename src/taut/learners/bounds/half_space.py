@@ -24,7 +24,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from ... import arguments
+from ...engine import Array
 from .step_sums import Steps, diameter_of
 from .theorem import OutsideTheorem
 
@@ -52,6 +55,8 @@ class StepLengths(NamedTuple):
     """Of the sum of a_t; `None` if there is no bound."""
     squares: float | None
     """Of the sum of a_t^2."""
+    each: Array | None = None
+    """a_t itself, (seed, round), if it was observed."""
 
     def sums(self) -> tuple[float, float]:
         """The two sums, or the reason why they are not known."""
@@ -60,6 +65,24 @@ class StepLengths(NamedTuple):
                 "the lengths of the steps depend on the gradients, which are known after the run"
             )
         return self.total, self.squares
+
+    @classmethod
+    def observed(cls, each: Array) -> StepLengths:
+        """The lengths of the steps of a run, (seed, round): the largest of the seeds' sums."""
+        sums, squares = each.sum(axis=1), np.square(each).sum(axis=1)
+        return cls(float(each.max()), float(sums.max()), float(squares.max()), each)
+
+    def beyond(self, room: float) -> StepLengths:
+        """The steps without those that cannot leave the feasible set, because all steps up to them
+        are together at most `room` long; all steps if they were not observed.
+
+        While x_1, ..., x_t are feasible, |x_{t+1} - x_1| <= a_1 + ... + a_t, and by convexity
+        g(x_{t+1}) <= g(x_1) + G_g |x_{t+1} - x_1|: the room is -g(x_1) / G_g.
+        """
+        if self.each is None or room <= 0:
+            return self
+        free = np.cumsum(self.each, axis=1) <= room
+        return self.observed(np.where(free, 0.0, self.each))
 
 
 def power_step_lengths(
@@ -223,11 +246,13 @@ def half_space_distance(
     """G_g times the largest distance to the feasible set: a bound on the peak violation (H3).
 
     d_t <= q^(t-1) d_1 + (1 - q^(t-1)) a / (1 - q), a the longest step: at most the larger of d_1
-    and a / (1 - q).
+    and a / (1 - q). If the steps were observed, d_{t+1} = q d_t + a_t is followed round by round.
     """
     gain = half_space_contraction(
         constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
     )
+    if lengths.each is not None:
+        return constraint_lipschitz * _followed(lengths.each, gain, initial_distance).largest
     return constraint_lipschitz * max(initial_distance, lengths.longest / gain)
 
 
@@ -243,6 +268,8 @@ def half_space_distance_violation(
     gain = half_space_contraction(
         constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
     )
+    if lengths.each is not None:
+        return constraint_lipschitz * _followed(lengths.each, gain, initial_distance).total
     return constraint_lipschitz * (initial_distance + lengths.sums()[0]) / gain
 
 
@@ -258,4 +285,26 @@ def half_space_distance_squared(
     gain = half_space_contraction(
         constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
     )
+    if lengths.each is not None:
+        return constraint_lipschitz**2 * _followed(lengths.each, gain, initial_distance).squares
     return (constraint_lipschitz / gain) ** 2 * (initial_distance**2 + lengths.sums()[1])
+
+
+class _Distances(NamedTuple):
+    """Of the distances d_1, ..., d_T of the seed in which they are largest."""
+
+    largest: float
+    total: float
+    squares: float
+
+
+def _followed(each: Array, gain: float, first: float) -> _Distances:
+    """Follow d_{t+1} = (1 - gain) d_t + a_t for every seed, from d_1 = `first`."""
+    distance = np.full(len(each), float(first))
+    largest, total, squares = distance.copy(), distance.copy(), distance**2
+    for step in each[:, :-1].T:
+        distance = (1 - gain) * distance + step
+        np.maximum(largest, distance, out=largest)
+        total += distance
+        squares += distance**2
+    return _Distances(float(largest.max()), float(total.max()), float(squares.max()))

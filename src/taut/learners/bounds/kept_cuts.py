@@ -17,6 +17,7 @@ from .half_space import half_space_contraction
 __all__ = [
     "all_cuts_violation",
     "kept_cuts_exact_violation",
+    "kept_cuts_sweeps",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
@@ -35,6 +36,21 @@ def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschi
     times, and v_t <= G_g D since the row holds at x.
     """
     return (arguments.count("half_spaces", half_spaces) + BASEL) * constraint_lipschitz * diameter
+
+
+def kept_cuts_sweeps(*, horizon: int, half_spaces: int, regularity: float) -> float:
+    r"""The number of sweeps after which every kept cut holds within D / (t + 1)^2, t <= T, at most.
+
+    kappa = `regularity`: a point of the domain that exceeds no cut by more than delta is at most
+    delta / kappa from the intersection of all cuts and the domain. If a ball of radius rho around a
+    decision u lies in all half-spaces, kappa = rho / max_x |x - u|: the point (rho x + delta u) /
+    (rho + delta) satisfies all cuts. The squared distance e^2 from the intersection falls in a
+    sweep by the sum of at most M + 1 squared moves, and the largest excess is at most the sum of
+    the moves: e shrinks by gamma, gamma^2 = 1 - kappa^2 / (M + 1), from at most D.
+    """
+    count = arguments.count("half_spaces", half_spaces)
+    share = min(arguments.positive("regularity", regularity), 1.0) ** 2 / (count + 1)
+    return 4 * math.log(arguments.count("horizon", horizon) + 1) / -math.log1p(-share)
 
 
 def kept_cuts_exact_violation(

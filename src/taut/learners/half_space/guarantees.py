@@ -9,10 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...engine import Array
 from .. import bounds
 from ..base import BASE, Assumes, Guarantee, OutsideTheorem, Setting
 from ..bounds.half_space import StepLengths
 from ..schedules import AdaGradNorm
+from .cuts import MOST as MOST_SWEEPS
 
 if TYPE_CHECKING:
     from .method import HalfSpace
@@ -50,7 +54,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
-    found += _kept_cuts(learner, setting)
+    found += _kept_cuts(learner, setting, horizon)
     for one in found:
         yield one
         if one.quantity == "violation":
@@ -148,6 +152,8 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
         }
         regret = partial(bounds.adaptive_half_space_regret, diameter=setting.diameter, **numbers)
         lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
+        if seen.slopes is not None:
+            lengths = partial(StepLengths.observed, _adaptive_steps(scale, weight, seen.slopes))
         root = (weight * seen.loss_slope**2 + seen.squared_slopes) ** 0.5
         last = scale / root if root > 0 else math.inf  # without gradients there is no regret
         return _Rule("half-space, H2 observed", regret, ("radius",), lengths, (), lambda **_: last)
@@ -172,6 +178,13 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
             scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf
         ),
     )
+
+
+def _adaptive_steps(scale: float, weight: float, slopes: Array) -> Array:
+    """The length of every step, a_t = scale |p_t| / sqrt(w max_s |p_s|^2 + sum_s |p_s|^2)."""
+    squares = slopes**2
+    sums = weight * np.maximum.accumulate(squares, axis=1) + np.cumsum(squares, axis=1)
+    return scale * slopes / np.sqrt(np.where(sums > 0, sums, 1))
 
 
 def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
@@ -284,7 +297,7 @@ def _all(
 def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
     """H3, for fixed constraints with an error bound or a Slater point."""
     kappa, rests = _kappa(setting)
-    start = setting.initial_violation
+    start, excess = setting.initial_violation, setting.initial_excess or 0.0
     if kappa is None or start is None:
         return
     slope, need_slope = _slope(setting)
@@ -293,10 +306,15 @@ def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[
 
     def value(formula: Callable[..., float], **known: float) -> float:
         lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
-        if slope.get("constraint_lipschitz") == 0:
+        steepest = slope.get("constraint_lipschitz", known.get("constraint_lipschitz", 0.0))
+        if steepest == 0:
             return 0.0
         return formula(
-            lengths=lengths, error_bound=kappa, initial_distance=start / kappa, **slope, **known
+            lengths=lengths.beyond(-excess / steepest),
+            error_bound=kappa,
+            initial_distance=start / kappa,
+            **slope,
+            **known,
         )
 
     source = f"{rule.source.split(',')[0]}, H3"
@@ -401,25 +419,36 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         yield one.become("squared violation")
 
 
-def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
-    """H6, where all constraints are among M half-spaces."""
-    source, number = "half-space, H6 memory", setting.half_spaces
-    if number is None:
+def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """H6, where all constraints are among M half-spaces and the sweeps are proven to end."""
+    source, number = "half-space, H6 memory", setting.constants.half_spaces
+    if number is None or float(learner.margin) > 0:
         return
     if learner.sweeps is not None or learner.memory < number or (learner.joint and number > 1):
         why = f"expected memory of at least {number}, sweeps=None and joint=False"
         yield Guarantee.none("violation", source, why)
         return
-    if float(learner.margin) > 0:
-        return
     slope, needs = _slope(setting)
-    assumed: list[str] = [*BASE, Assumes.HALF_SPACES]
-    if setting.constraints_affine:
-        assumed += [Assumes.AFFINE_CONSTRAINTS, "constraint_smoothness"]
-    formula = partial(
-        bounds.kept_cuts_violation, half_spaces=number, diameter=setting.diameter, **slope
-    )
-    yield setting.evaluate("violation", formula, source, needs, tuple(assumed))
+    known = setting.regularity
+    if known is None and number > 1:  # the projection on one half-space is exact
+        needs = tuple(dict.fromkeys((*needs, "slater", "constraint_lipschitz")))
+
+    def value(*, half_spaces: int, slater: float = 0.0, **given: float) -> float:
+        steepest = (given | slope)["constraint_lipschitz"]
+        if half_spaces > 1:
+            regularity = known or slater / (given["constraint_lipschitz"] * setting.diameter)
+            sweeps = bounds.kept_cuts_sweeps(
+                horizon=horizon, half_spaces=half_spaces, regularity=regularity
+            )
+            if sweeps > MOST_SWEEPS:
+                raise OutsideTheorem(
+                    f"up to {sweeps:.3g} sweeps may be needed in a round; {MOST_SWEEPS} are made"
+                )
+        return bounds.kept_cuts_violation(
+            half_spaces=half_spaces, diameter=setting.diameter, constraint_lipschitz=steepest
+        )
+
+    yield setting.evaluate("violation", value, source, (*needs, "half_spaces"), BASE)
 
 
 def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
