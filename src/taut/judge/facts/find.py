@@ -61,6 +61,7 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
         pieces = _pieces(problem.loss, problem, stream)
         if pieces.convex:
             found["convex_losses"] = _convex(pieces)
+        found.setdefault("loss_lipschitz", _steepest(pieces))
         return found
     except Unknown:
         pass
@@ -92,6 +93,7 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
     try:
         pieces = _pieces(problem.constraints.values, problem, stream)
         found |= _of_pieces(problem, stream, pieces)
+        found.setdefault("constraint_lipschitz", _steepest(pieces))
     except Unknown:
         found |= _of_curvature(problem, stream, where)
     point = slater_point(problem, stream)
@@ -118,6 +120,10 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
 def _convex(pieces: Pieces) -> Fact:
     what = "maxima of affine functions" if pieces.sign else "affine functions"
     return Fact(1, PROVEN, f"{what} by the traced program")
+
+
+def _steepest(pieces: Pieces) -> Fact:
+    return Fact((1 + 1e-9) * pieces.steepest, PROVEN, "the steepest affine piece of all rounds")
 
 
 def _pieces(function: Any, problem: Problem, stream: Stream | None, ties: bool = False) -> Pieces:

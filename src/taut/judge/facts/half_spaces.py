@@ -21,6 +21,7 @@ from ...engine import Array, default_float
 from ...intervals.enclosure import Unknown
 from ...intervals.of_jaxpr import MOVES, rearrangement
 from ...jax_internals import bind
+from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, evaluate
 from .derivatives import has_usual_derivative
 
@@ -56,6 +57,11 @@ class Pieces:
     def size(self) -> int:
         """The number of entries of a decision."""
         return int(self.slopes.shape[-1])
+
+    @property
+    def steepest(self) -> float:
+        """The largest norm of a slope. A gradient is a mean of slopes, so none is larger."""
+        return float(np.linalg.norm(self.slopes, axis=-1).max(initial=0))
 
     @property
     def convex(self) -> bool:
@@ -125,7 +131,7 @@ def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
     if name in CALLS and (not moves or has_usual_derivative(equation)):
         return evaluate(called(equation), operands, lambda e, of: _apply(e, of, ties), PLAIN_CALLS)
     if not moves:
-        return [np.asarray(value) for value in bind(equation, operands)]
+        return _computed(equation, operands)
     if name in MOVES:
         return _moved(equation, operands)
     rule = _RULES.get(name)
@@ -134,6 +140,20 @@ def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
     if name in ("abs", "max", "min"):
         return [rule(*operands, ties=ties)]
     return [rule(*operands, **equation.params)]
+
+
+def _computed(equation: Any, operands: list[Any]) -> list[Array]:
+    """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
+    longer."""
+    variables = (*equation.invars, *equation.outvars)
+    made = None
+    if all(is_ordinary(variable.aval.dtype) for variable in variables):
+        made = operation(equation, 0, [True] * len(operands))
+    if made is None:
+        return [np.asarray(value) for value in bind(equation, operands)]
+    types = [variable.aval.dtype for variable in equation.invars]
+    result = made(*(np.asarray(one, dtype) for one, dtype in zip(operands, types, strict=True)))
+    return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
 def _each(function: Callable[[Array], Array], stacked: Array) -> Array:
