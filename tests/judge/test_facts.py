@@ -362,6 +362,9 @@ def test_data_are_not_taken_for_fixed_numbers():
     signed = COSTS.copy()
     signed[17, 0] = -0.2
     assert game.facts(signed).convex_constraints is None
+    negated = taut.Problem(linear, lambda x, c: -c[0] * -jnp.abs(x).sum() - 1, BOX)
+    assert negated.facts(COSTS).convex_constraints is not None
+    assert negated.facts(signed).convex_constraints is None
     whole = np.random.default_rng(0).integers(-3, 4, size=(30, 2))
     counted = taut.Problem(linear, lambda x, k: (k & 1) @ x - 0.5, BOX).facts(whole)
     odd = {tuple(row & 1) for row in whole} - {(0, 0)}
