@@ -413,14 +413,27 @@ def test_facts_of_honest_programs_agree_with_samples(name):
     assert facts.slater is not None
 
 
-def test_the_scale_of_constraints_does_not_matter():
-    plain = problem(toy, BALL).facts()
-    for scale in (1e-12, 1e12):
-        scaled = problem(lambda x, scale=scale: scale * toy(x), BALL).facts()
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_scale_of_constraints_and_losses_does_not_matter(scale):
+    def bent(x, c):
+        return c @ x + 0.1 * jnp.sum(x**2)
+
+    def rows(x):
+        return jnp.stack([toy(x), jnp.logaddexp(x[0], x[1]) - 1])
+
+    def square(x):
+        return jnp.sum(x**2) - 0.5
+
+    for constraint in (toy, rows, square):
+        plain = taut.Problem(bent, constraint, BALL).facts(COSTS)
+        scaled = taut.Problem(
+            lambda x, c: scale * bent(x, c), lambda x, g=constraint: scale * g(x), BALL
+        ).facts(COSTS)
         assert scaled.half_spaces == plain.half_spaces
-        for name in ("slater", "error_bound", "constraint_lipschitz"):
-            expected = scale * getattr(plain, name).value
-            assert getattr(scaled, name).value == pytest.approx(expected, rel=1e-5)
+        for name, fact in plain.to_dict().items():
+            if name.startswith(("loss_", "strong", "constraint_", "error")) or name == "slater":
+                expected = scale * fact["value"]
+                assert getattr(scaled, name).value == pytest.approx(expected, rel=1e-5)
 
 
 def test_data_are_not_taken_for_fixed_numbers():
