@@ -110,3 +110,11 @@ def test_every_public_name_is_listed_and_there():
     for name in taut.__all__:
         assert getattr(taut, name) is not None
     assert BALL is FOUR.domain
+
+
+def test_lines_are_no_wider_than_the_terminal(monkeypatch):
+    summary = Summary("title", [("label", "word " * 40)], notes=["word " * 40])
+    for width in (60, 80, 100, 300):
+        monkeypatch.setenv("COLUMNS", str(width))
+        longest = max(map(len, summary.text().splitlines()))
+        assert min(width, 100) - 5 <= longest <= min(width, 100)

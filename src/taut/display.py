@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
+import shutil
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,12 +26,14 @@ __all__ = [
     "numbers",
     "rounded",
     "spreadsheet",
+    "terminal_width",
 ]
 
 WIDEST = 60
 """Longer cells of a table are cut in text, so that a row fits a terminal."""
 LINE = 100
-"""Facts and remarks that are longer continue on the next line."""
+"""Facts and remarks that are longer, or longer than the terminal is wide, continue on the next
+line."""
 LINES = 4
 """Facts and remarks take at most so many lines; a large array would fill the screen."""
 
@@ -213,7 +216,7 @@ def rows(entries: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 def _wrapped(text: str, first: str, others: str) -> list[str]:
     wrapped = textwrap.wrap(
         text,
-        LINE,
+        terminal_width(LINE),
         initial_indent=first,
         subsequent_indent=others,
         break_on_hyphens=False,
@@ -221,6 +224,11 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
         placeholder=" ...",
     )
     return wrapped or [first.rstrip()]
+
+
+def terminal_width(most: int) -> int:
+    """Return the number of columns of the terminal, or `most` if it is wider or there is none."""
+    return min(most, shutil.get_terminal_size((most, 24)).columns)
 
 
 def _cut(text: str) -> str:

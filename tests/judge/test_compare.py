@@ -157,6 +157,18 @@ def test_outputs(found, tmp_path):
     )
 
 
+def test_tables_are_no_wider_than_the_terminal_and_names_stay_in_one_piece(found, monkeypatch):
+    for width in (80, 100, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = str(found).splitlines()
+        assert max(map(len, lines)) <= min(width, 140)
+        rows = [line for line in lines if line.startswith("│ clipped-ogd │")]
+        assert len(rows) == sum(line.startswith("┃ learner ") for line in lines)
+        assert "…" not in str(found)
+        cells = [cell for row in rows for cell in row.strip("│").split("│")[1:]]
+        assert len(cells) == len(found.values["clipped-ogd"])
+
+
 def test_labels_learners_and_cards():
     learner = taut.ClippedOGD(0.01, 4.0)
     data = TOY.stream(2, 30)

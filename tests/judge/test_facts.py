@@ -14,7 +14,7 @@ import taut
 from taut.intervals.enclosure import Unknown
 from taut.judge.assumptions import PROVEN, VERIFIED
 from taut.judge.facts.half_spaces import pieces_of
-from taut.judge.facts.polyhedra import hoffman
+from taut.judge.facts.polyhedra import hoffman, vertices
 
 BOX = taut.Box(-1.0, 1.0, shape=2)
 BALL = taut.Ball(1.0, shape=2)
@@ -148,6 +148,50 @@ def test_a_domain_that_is_a_constraint_itself_counts_for_the_error_bound():
         assert max(excess, 0) >= kappa * distance * (1 - 1e-6)
     ball = problem(lambda x: x[0] - 0.99, BALL, domain_binds=True).facts()
     assert "Hoffman" not in ball.error_bound.source  # of the ball no rows are known
+
+
+CUT = {
+    "ball": (BALL, lambda x: x[0] + 0.5, [-0.2, 0.979], lambda y: [cp.norm(y) <= 1, y[0] <= -0.5]),
+    "simplex": (
+        taut.Simplex(shape=3),
+        lambda x: x[0] - 0.8,
+        [1.0, 0.0, 0.0],
+        lambda y: [y >= 0, cp.sum(y) == 1, y[0] <= 0.8],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_the_edge_of_a_domain_that_cuts_the_feasible_set_counts(name):
+    """The nearest feasible decision is one of the domain, farther away than the polyhedron."""
+    domain, constraint, x, feasible = CUT[name]
+    kappa = problem(constraint, domain).facts().error_bound.value
+    y = cp.Variable(len(x))
+    plan = cp.Problem(cp.Minimize(cp.norm(y - np.array(x))), feasible(y))
+    plan.solve(solver=cp.CLARABEL)
+    assert float(constraint(jnp.asarray(x))) >= kappa * plan.value * (1 - 1e-6)
+
+
+def test_vertices_of_polyhedra():
+    square = np.concatenate([np.eye(2), -np.eye(2)])
+    assert len(vertices(square, -np.ones(4))) == 4
+    assert vertices(square[:3], -np.ones(3)) is None  # without an end
+    assert vertices(square, np.array([-1.0, -1, 2, 2])) is None  # empty
+    slab = np.array([[1.0, 1.0], [-1.0, -1.0], [2.0, 2.0]])
+    assert vertices(slab, -np.ones(3)) is None
+    line = vertices(np.array([[2.0], [-1.0]]), np.array([-1.0, -3.0]))
+    np.testing.assert_allclose(np.sort(line.ravel()), [-3.0, 0.5])
+
+
+def test_an_error_bound_from_a_slater_point_names_convexity_unless_it_is_proven():
+    bent = problem(lambda x: jnp.minimum(0.01, x[0] - 0.5)).facts()
+    assert bent.error_bound.source.endswith("if the constraints are convex")
+    assert bent.convex_constraints is None
+    for honest in (lambda x: jnp.sum(x**2) - 0.5, lambda x: x[0] - 0.5):
+        assert "convex" not in problem(honest).facts().error_bound.source
+    x, c = cp.Variable(2), cp.Parameter(2)
+    model = taut.from_cvxpy(c @ x, [cp.norm(x) + cp.max(x) <= 0.6], domain=BOX)
+    assert "convex" not in model.facts().error_bound.source
 
 
 # -- A Slater point, Lipschitz constants, curvature
@@ -304,6 +348,30 @@ def test_no_attack_produces_a_false_fact(name):
         assert facts.constraint_lipschitz is None
 
 
+JUMPS = {
+    "floor": lambda x: jnp.floor(3 * x).sum(),
+    "rounded": lambda x: jnp.round(3 * x).sum(),
+    "sign": lambda x: jnp.sign(x - 0.2).sum(),
+    "integers": lambda x: (3 * x).astype(int).sum(),
+    "comparison": lambda x: -3.0 * (x > 0.2).sum(),
+    "choice": lambda x: jnp.where(x[0] > 0.5, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_jump_is_not_taken_for_its_derivative(name):
+    """JAX's derivative of a jump is 0, so that the second derivative is that of the square."""
+
+    def bent(x):
+        return jnp.sum(x**2) + JUMPS[name](x) - 2
+
+    facts = taut.Problem(lambda x, c: bent(x - c), bent, BOX).facts(COSTS)
+    for field in ("losses", "constraints"):
+        assert getattr(facts, f"convex_{field}") is None
+    assert facts.strong_convexity is facts.constraint_smoothness is None
+    assert facts.loss_lipschitz is facts.constraint_lipschitz is None
+
+
 def check_facts(game, facts, data=None):
     """Compare every fact about constraints with values and gradients at many decisions."""
     points = jnp.asarray(np.random.default_rng(7).uniform(-1, 1, size=(300, 2)))
@@ -345,14 +413,27 @@ def test_facts_of_honest_programs_agree_with_samples(name):
     assert facts.slater is not None
 
 
-def test_the_scale_of_constraints_does_not_matter():
-    plain = problem(toy, BALL).facts()
-    for scale in (1e-12, 1e12):
-        scaled = problem(lambda x, scale=scale: scale * toy(x), BALL).facts()
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_the_scale_of_constraints_and_losses_does_not_matter(scale):
+    def bent(x, c):
+        return c @ x + 0.1 * jnp.sum(x**2)
+
+    def rows(x):
+        return jnp.stack([toy(x), jnp.logaddexp(x[0], x[1]) - 1])
+
+    def square(x):
+        return jnp.sum(x**2) - 0.5
+
+    for constraint in (toy, rows, square):
+        plain = taut.Problem(bent, constraint, BALL).facts(COSTS)
+        scaled = taut.Problem(
+            lambda x, c: scale * bent(x, c), lambda x, g=constraint: scale * g(x), BALL
+        ).facts(COSTS)
         assert scaled.half_spaces == plain.half_spaces
-        for name in ("slater", "error_bound", "constraint_lipschitz"):
-            expected = scale * getattr(plain, name).value
-            assert getattr(scaled, name).value == pytest.approx(expected, rel=1e-5)
+        for name, fact in plain.to_dict().items():
+            if name.startswith(("loss_", "strong", "constraint_", "error")) or name == "slater":
+                expected = scale * fact["value"]
+                assert getattr(scaled, name).value == pytest.approx(expected, rel=1e-5)
 
 
 def test_data_are_not_taken_for_fixed_numbers():
@@ -387,3 +468,22 @@ def test_facts_print_themselves_and_become_a_dict():
     assert "M = 4, proven" in str(facts)
     assert "verified exactly: max g <= -" in str(facts)
     assert facts.to_dict()["half_spaces"]["value"] == 4
+    assert "cuts                  8, proven" in str(facts)
+
+
+def test_facts_refuse_data_that_do_not_fit():
+    game = problem(toy, BALL)
+    with pytest.raises(ValueError, match="seeds="):
+        game.facts(np.stack([COSTS, COSTS]))
+    assert game.facts(np.stack([COSTS, COSTS]), seeds=2).loss_lipschitz is not None
+    with pytest.raises(ValueError, match=r"^stream: loss\(x, z\) raised TypeError"):
+        game.facts(np.ones((5, 3)))
+
+
+def test_facts_of_functions_of_the_previous_decision_wait_for_a_run():
+    def moving(x, c, previous):
+        return c @ x + jnp.abs(x - previous).sum()
+
+    facts = taut.Problem(moving, toy, BALL, previous=True).facts(COSTS)
+    assert facts.loss_lipschitz is None
+    assert facts.half_spaces.value == 4

@@ -28,7 +28,7 @@ def test_recommendations_follow_the_assumptions():
     assert taut.recommend(toy()).name == "half-space-anytime"
     strong = toy(strong_convexity=1.0)
     assert taut.recommend(strong, 100_000).name == "half-space-strong"
-    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2))
+    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2), weight=10.0)
     assert exact.name == "projected-ogd"
     careful = taut.recommend(toy(), 10_000, per_round=True)
     assert any("every round matters" in reason for reason in careful.reasons)
@@ -140,10 +140,11 @@ def test_bounds_that_every_learner_satisfies_are_named():
     )
     (reason,) = [
         one
-        for one in taut.recommend(problem, horizon=4).reasons
-        if one.startswith("trivial at T = 4")
+        for one in taut.recommend(problem, horizon=3).reasons
+        if one.startswith("trivial at T = 3")
     ]
-    assert "violation (at most 1.657)" in reason  # 4 (sqrt 2 - 1)
+    assert "peak violation (at most 0.4142)" in reason  # sqrt 2 - 1
+    assert "squared violation (at most 0.5147)" in reason  # 3 (sqrt 2 - 1)^2
     later = [
         one for one in taut.recommend(problem, horizon=10**6).reasons if one.startswith("trivial")
     ]

@@ -304,3 +304,22 @@ def test_the_certificate_gives_no_advice_that_leads_in_a_circle():
         assert row.bound is None
         assert "with announced constraints there is none" in " ".join(row.reasons)
         assert "taut.steady" not in " ".join(row.reasons)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_rounding_does_not_refute_that_announced_constraints_hold(scale):
+    data = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
+    game = taut.Problem(
+        lambda x, c: c @ x,
+        lambda x: jnp.abs(x).sum() - 1,
+        taut.Box(-1.0, 1.0, shape=2),
+        announced=lambda x, c: scale * (c @ x - 0.1 * c[0] ** 2),
+    )
+    run = taut.simulate(game, data)
+    (held,) = (
+        one
+        for one in run.certificate(best=0.0).assumptions
+        if one.name == "announced constraints hold in all rounds"
+    )
+    assert 0 < run.totals.peak[..., -1].max() < 1e-6 * scale
+    assert held.status == "verified exactly"

@@ -62,6 +62,7 @@ def curvature(
 
     The lower one, if it is above 0, is a modulus of strong convexity, and the larger absolute value
     a constant of smoothness. The gradient must have slopes: functions with kinks raise `Unknown`.
+    So do functions that may jump, because JAX's derivative of a jump is 0.
     """
 
     def value(x: jax.Array, z: Any) -> jax.Array:
@@ -73,6 +74,8 @@ def curvature(
     def gradient(x: jax.Array, z: Any) -> jax.Array:
         return jnp.ravel(jax.grad(value)(x, z))
 
+    if not np.all(np.isfinite(enclose(value, space, low, high).steep)):
+        raise Unknown("slopes are not limited")
     slopes = enclose(gradient, space, low, high).gradient
     if slopes is None or not space.gradients:
         raise Unknown("second derivatives are not limited")

@@ -98,7 +98,8 @@ class Space:
             units = np.equal.outer(np.arange(self.size), places).astype(float)
             slopes = Interval.of(np.moveaxis(units, 0, -1))
         centre = Interval.of(self.centre[places])
-        return Enclosure(self, value, centre, corner, slopes, 1.0, True)
+        noise = ROUNDING * float(np.max(value.size, initial=0))
+        return Enclosure(self, value, centre, corner, slopes, 1.0, True, noise=noise)
 
     def note(self, value: Interval) -> None:
         """Remember the largest number of an interval."""
@@ -157,6 +158,9 @@ class Enclosure:
     """Whether the value depends on the decision."""
     squares: Enclosure | None = None
     """A value whose sum of squares over the last axis this is."""
+    noise: float | None = None
+    """How far rounding can have moved an end of the interval; None if it is known of the largest
+    number of all only."""
 
     @classmethod
     def fixed(cls, space: Space, low: Any, high: Any = None) -> Enclosure:
@@ -164,7 +168,7 @@ class Enclosure:
         value = Interval.of(_double(low), None if high is None else _double(high))
         if not value.known and value.low.dtype.kind in "iu":
             value = value.map(lambda part: part.astype(float))
-        return cls(space, value, value, value)
+        return cls(space, value, value, value, noise=0.0)
 
     @property
     def low(self) -> Array:
@@ -277,7 +281,7 @@ def outward(one: Enclosure) -> Enclosure:
     """
     if not one.value.finite:
         raise Unknown("values are not limited")
-    room = ROUNDING * one.space.largest
+    room = ROUNDING * one.space.largest if one.noise is None else one.noise
     value, centre = (Interval(i.low - room, i.high + room) for i in (one.value, one.centre))
     slopes = one.slopes
     if slopes is not None:

@@ -24,7 +24,7 @@ def eigenvalues(matrix: Interval) -> Interval:
     """Bounds on the eigenvalues of symmetric matrices, in ascending order."""
     low, high = ((edge + edge.T) / 2 for edge in (matrix.low, matrix.high))
     values, reach = np.linalg.eigvalsh((low + high) / 2), np.linalg.norm((high - low) / 2, 2)
-    room = reach + SPARE * (1 + np.abs(values).max())
+    room = reach + SPARE * np.abs(values).max()
     return Interval(values - room, values + room)
 
 
@@ -53,7 +53,7 @@ def singular(u: Enclosure, count: int | None = None) -> Enclosure:
 
     def value(one: Interval) -> Interval:
         numbers = np.linalg.svd((one.low + one.high) / 2, compute_uv=False)[:count]
-        reach = np.linalg.norm((one.high - one.low) / 2, 2) + SPARE * (1 + numbers[0])
+        reach = np.linalg.norm((one.high - one.low) / 2, 2) + SPARE * numbers[0]
         return Interval(np.maximum(numbers - reach, 0), numbers + reach)
 
     return _reduced(u, *both(value, u), Interval.of(np.ones(count)))

@@ -39,7 +39,7 @@ from .arithmetic import (
     total,
 )
 from .curves import CURVES, curved, divide, log_add_exp, power, root, square
-from .enclosure import Enclosure, Space, Unknown, outward, result
+from .enclosure import ROUNDING, Enclosure, Space, Unknown, outward, result
 from .interval import Interval
 
 __all__ = ["CUSTOM", "MOVES", "enclose", "is_log_add_exp", "rearrangement", "work"]
@@ -143,10 +143,12 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         raise Unknown("complex numbers have no bound")
     of = [_enclosure(space, operand) for operand in operands]
     if name == CUSTOM:
-        single = is_log_add_exp(equation)
-        return [log_add_exp(*of)] if single else _evaluated(space, called(equation), of)
+        if not is_log_add_exp(equation):
+            return _evaluated(space, called(equation), of)
+        found = log_add_exp(*of)
+        return [replace(found, noise=_noise("add", of, found, {}))]
     if name in MOVES:
-        return _moved(equation, of)
+        return [replace(one, noise=_noise("add", of, one, {})) for one in _moved(equation, of)]
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
     if all(one.known for one in of) and (rule is None or integer):
         return [Enclosure.fixed(space, value) for value in _computed(equation, of)]
@@ -158,7 +160,44 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
         if not (np.all(found.low >= least) and np.all(found.high <= most)):
             raise Unknown(f"integers may be too large for {types[0]}")
-    return [found]
+    return [replace(found, noise=_noise(name, of, found, equation.params))]
+
+
+def _noise(
+    name: str, of: Sequence[Enclosure], found: Enclosure, params: dict[str, Any]
+) -> float | None:
+    """How far rounding can have moved the bounds of a result: what it did to operands, times the
+    largest slope, and in the operation itself. None if no slope is known here."""
+    if name == "select_n":
+        of = of[1:]
+    if any(one.noise is None for one in of):
+        return None
+    noises = [one.noise or 0.0 for one in of]
+    if name in _ADDING:
+        noise = sum(noises)
+    elif name in ("mul", "dot_general"):
+        terms = 1
+        if name == "dot_general":
+            terms = math.prod(of[0].shape[k] for k in params["dimension_numbers"][0][0])
+        noise = terms * (noises[0] * _largest(of[1]) + noises[1] * _largest(of[0]))
+    elif name in ("reduce_sum", "cumsum"):
+        noise = noises[0] * max(1, math.prod(of[0].shape) // max(1, math.prod(found.shape)))
+        noise *= of[0].shape[params["axis"]] if name == "cumsum" else 1
+    elif name in CURVES:
+        noise = noises[0] * float(np.max(CURVES[name].slopes(of[0].value, of[0].value).size))
+    elif name in ("square", "integer_pow") and params.get("y", 2) > 0:
+        order = params.get("y", 2)
+        noise = noises[0] * order * _largest(of[0]) ** (order - 1)
+    elif name == "div" and of[1].known:
+        noise = noises[0] / float(np.min(of[1].value.least_size))
+    else:
+        return None
+    noise += ROUNDING * _largest(found)
+    return noise if math.isfinite(noise) else None
+
+
+def _largest(one: Enclosure) -> float:
+    return float(np.max(one.value.size, initial=0))
 
 
 def _computed(equation: Any, of: Sequence[Enclosure]) -> list[Array]:
@@ -342,6 +381,9 @@ _INTEGER = frozenset(
 _INTEGER |= {"integer_pow", "min", "mul", "neg", "reduce_max", "reduce_min", "reduce_sum"}
 _INTEGER |= {"select_n", "sign", "sort", "sub"}
 """Operations that are the same for integers as for real numbers, unless numbers are too large."""
+_ADDING = frozenset(("abs", "add", "add_any", "clamp", "convert_element_type", "max", "min", "neg"))
+_ADDING |= {"reduce_max", "reduce_min", "select_n", "sort", "stop_gradient", "sub"}
+"""Operations whose results move by no more than all operands together."""
 _PLAIN: dict[str, Rule] = {
     **{name: partial(curved, curve) for name, curve in CURVES.items()},
     "add": add,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import latex, spreadsheet
+from ..display import latex, spreadsheet, terminal_width
 from ..engine import Array
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Interval", "compare"]
 
 
+WIDEST = 140
+"""Text is at most so wide, and no wider than the terminal."""
+FRAME = 3
+"""Marks and spaces around a cell."""
 SHARE = 1e-2
 """The tolerance on the mean violation per round, as a share of the size of the constraints."""
 BOUGHT = ("mean loss", "regret", "policy regret")
@@ -181,7 +185,11 @@ class Comparison:
         return "\n".join([*lines, *end])
 
     def table(self) -> Table:
-        """Return the table that printing shows; a star marks the winner of a column."""
+        """Return the table with all columns; a star marks the winner of a column. Printing divides
+        it where it is wider than the terminal."""
+        return self._table(self._columns())
+
+    def _table(self, names: Sequence[str]) -> Table:
         from rich.markup import escape
         from rich.table import Table
 
@@ -191,18 +199,29 @@ class Comparison:
         )
         table = Table(title=title, title_justify="left")
         table.add_column("learner", overflow="fold")
-        names = self._columns()
         for name in names:
-            table.add_column("\n".join(name.split(" ", 1)), justify="right", no_wrap=True)
+            table.add_column(_two_lines(name), justify="right", no_wrap=True)
         for label in self.values:
-            table.add_row(
-                escape(label),
-                *(
-                    f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
-                    for name in names
-                ),
-            )
+            table.add_row(escape(label), *(self._starred(label, name) for name in names))
         return table
+
+    def _starred(self, label: str, name: str) -> str:
+        return f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
+
+    def _that_fit(self, width: int) -> list[list[str]]:
+        """Return the columns in groups; the table of each is no wider than this, if possible."""
+        labels = FRAME + max(len("learner"), *map(len, self.values)) + 1
+        groups: list[list[str]] = []
+        room = 0
+        for name in self._columns():
+            cells = [self._starred(label, name) for label in self.values]
+            wide = FRAME + max(map(len, [*_two_lines(name).splitlines(), *cells]))
+            if not groups or wide > room:
+                groups.append([])
+                room = width - labels
+            groups[-1].append(name)
+            room -= wide
+        return groups
 
     def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
         """Draw regret, clipped violation and excess over the rounds, with bands over the seeds and
@@ -230,7 +249,10 @@ class Comparison:
     def __rich_console__(self, console: Any, options: Any) -> Any:
         from rich.markup import escape
 
-        yield self.table()
+        for names in self._that_fit(options.max_width):
+            table = self._table(names)
+            table.title = table.title if names[0] == self._columns()[0] else None
+            yield table
         yield from map(escape, self._below("* "))
         yield from self.notes
 
@@ -264,7 +286,7 @@ class Comparison:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(width=140, color_system=None)
+        console = Console(width=terminal_width(WIDEST), color_system=None)
         with console.capture() as capture:
             console.print(self)
         return capture.get()
@@ -458,6 +480,10 @@ def _tex_numbers(text: str) -> str:
     return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace(
         "±", r"\pm"
     )
+
+
+def _two_lines(name: str) -> str:
+    return "\n".join(name.split(" ", 1))
 
 
 def _html(text: str) -> str:

@@ -319,15 +319,21 @@ class Problem(Displayed):
         Facts are Lipschitz constants, ranges, convexity, a Slater point, an error bound and the
         number of half-spaces that the constraints consist of. Certificates and `taut.recommend` use
         them. They come from the traced program and the domain; those of losses, and of constraints
-        that change, also need the data.
+        that change, also need the data, `horizon` and `seeds` as in `taut.simulate`. If they depend
+        on the previous decision (`previous=True`), they are proven for a certificate only.
         """
         from ..judge.facts.find import facts_of
+        from .compatibility import count_constraints, first_decision, round_shapes
 
         notice_precision()
         if stream is None:
             return facts_of(self)
         problem = self.for_data(stream)
-        return facts_of(problem, as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds))
+        source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+        if not source.reacts:
+            x = first_decision(problem, None)
+            count_constraints(problem, x, problem.given(round_shapes(source, x, None), x), "stream")
+        return facts_of(problem, None if problem.previous else source)
 
     def with_constants(self, constants: Constants) -> Problem:
         """Return the same problem with other constants."""

@@ -11,7 +11,7 @@ import numpy as np
 from ... import storage
 from ...display import latex as tex
 from ...display import markdown as cell
-from ...display import markdown_code
+from ...display import markdown_code, terminal_width
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from .. import results as stored
@@ -25,6 +25,8 @@ __all__ = ["figure", "latex", "markdown", "text", "write_docs"]
 
 GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
 """The settings to which nearly every method applies; the first table is about them."""
+WIDEST = 120
+"""Text is at most so wide, and no wider than the terminal."""
 TOLERANCE = 1e-3
 """The mean violation per round, in units of G_g D, up to which a learner can have the best
 regret."""
@@ -48,7 +50,7 @@ def text(folder: Path) -> str:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(width=120, color_system=None)
+    console = Console(width=terminal_width(WIDEST), color_system=None)
     with console.capture() as capture:
         for title, boards in groups(boards_of(stored.read_all(folder))):
             table = Table(

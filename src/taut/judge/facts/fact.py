@@ -121,6 +121,7 @@ class Facts(Displayed):
             if not isinstance(fact, Fact):
                 continue
             symbol = SYMBOLS.get(field.name)
-            text = f"{symbol} = {number(fact.value)}, " if symbol else ""
+            text = f"{symbol} = {number(fact.value)}, " if symbol else f"{number(fact.value)}, "
+            text = "" if field.name.startswith("convex") else text
             lines.append((field.name.replace("_", " "), f"{text}{fact.kind}: {fact.source}"))
         return Summary("Facts" if lines else "Facts: none could be proven", lines)

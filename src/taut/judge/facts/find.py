@@ -8,15 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...engine import Array
+from ...engine import Array, default_float
 from ...intervals.enclosure import Space, Unknown
 from ...problem.domains import Ball, Box, Domain
-from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy
+from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, project_rows
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .fact import PROVEN, VERIFIED, Fact, Facts
 from .half_spaces import MOST, ROOM, Pieces, distinct, pieces_of
-from .polyhedra import hoffman
+from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
 from .slater import SlaterPoint, slater_point
 
@@ -26,6 +26,8 @@ NUMBERS = 1_000_000
 """Numbers of a stream up to which the affine pieces of all rounds are looked at."""
 CURVED_ROWS = 4
 """Constraints up to which second derivatives are bounded."""
+OUTSIDE = 64
+"""Units of rounding by which a vertex of the feasible set may lie outside the domain."""
 INTERVALS = "by interval arithmetic"
 
 
@@ -111,6 +113,8 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
             f"the room {point.room:.6g} at x = {shown} over the largest distance from it, "
             f"{point.distance:.6g}"
         )
+        if "convex_constraints" not in found and not problem.proof_of_convexity:
+            why += ", if the constraints are convex"
         kappa = Fact(point.room / point.distance, PROVEN, why)
         known = found.get("error_bound")
         found["error_bound"] = kappa if known is None or kappa.value > known.value else known
@@ -200,8 +204,8 @@ def _count_with_ties(problem: Problem, stream: Stream | None) -> int | None:
 def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     """The error bound of a polyhedron of few rows.
 
-    The rows of a box belong to the polyhedron. Of another domain it is assumed that it contains
-    the feasible set, so it must not be a constraint itself.
+    The rows of a box belong to the polyhedron. Another domain must contain the polyhedron: its
+    boundary would be a part of that of the feasible set otherwise.
     """
     domain, size = problem.domain, pieces.size
     boxed = type(domain) is Box
@@ -216,12 +220,26 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     rows: Array = np.unique(np.column_stack([slopes, offsets])[moving], axis=0)
     sides = np.concatenate([np.eye(size), -np.eye(size)]) if boxed else np.zeros((0, size))
     levels = np.concatenate([high, -low]) if boxed else np.zeros(0)
+    if not boxed and not _contains(domain, rows):
+        return {}
     try:
         kappa = hoffman(rows[:, :-1], rows[:, -1], sides, levels, low, high, _ball(domain))
     except Unknown:
         return {}
     why = f"Hoffman's constant of the polyhedron's {len(rows)} rows"
     return {"error_bound": Fact(kappa, PROVEN, why)}
+
+
+def _contains(domain: Domain, rows: Array) -> bool:
+    """Whether the polyhedron of these rows, (slope, offset), lies in the domain: it is bounded, and
+    all its vertices are decisions, up to rounding."""
+    points = vertices(rows[:, :-1], rows[:, -1])
+    if points is None:
+        return False
+    inside = project_rows(domain, points)
+    away = np.linalg.norm(points - inside, axis=1)
+    unit = OUTSIDE * float(np.finfo(default_float()).eps)
+    return bool(np.all(away <= unit * (np.linalg.norm(points, axis=1) + float(domain.radius))))
 
 
 def _ball(domain: Domain) -> tuple[Array, float] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from ...engine import Array
 from ...intervals.enclosure import Unknown
 
-__all__ = ["hoffman"]
+__all__ = ["hoffman", "vertices"]
 
 SUBSETS = 5_000
 """Sets of rows that are looked at, at most."""
@@ -75,6 +75,29 @@ def hoffman(
         if (vertices is None or vertices[:, chosen].all(axis=1).any())
         and not _points_outwards(rows, ends, chosen, ball)
     )
+
+
+def vertices(slopes: Array, offsets: Array) -> Array | None:
+    """All vertices of the polyhedron {x : slopes x + offsets <= 0}, in doubt more, (vertex, entry);
+    None if it is not bounded, as far as is known, or empty."""
+    count, size = slopes.shape
+    if count <= size or _binomial(count, size) > SUBSETS or _binomial(count, size - 1) > SUBSETS:
+        return None
+    length = np.linalg.norm(slopes, axis=1)
+    units, ends = slopes / length[:, None], offsets / length
+    # An unbounded polyhedron contains a ray that lies in all but one of `size` rows.
+    edges = np.array(list(itertools.combinations(range(count), size - 1)), int)
+    rays = np.linalg.svd(units[edges])[2][:, -1]
+    along = rays @ units.T
+    if np.any(np.all(along <= ROOM, axis=1) | np.all(along >= -ROOM, axis=1)):
+        return None
+    chosen = np.array(list(itertools.combinations(range(count), size)))
+    singular = np.linalg.svd(units[chosen], compute_uv=False)
+    chosen = chosen[singular[:, -1] > INDEPENDENT * singular[:, 0]]
+    points = np.linalg.solve(units[chosen], -ends[chosen][..., None])[..., 0]
+    room = ROOM * (np.linalg.norm(points, axis=1, keepdims=True) + np.abs(ends))
+    points = points[np.all(points @ units.T + ends <= room, axis=1)]
+    return points if len(points) else None
 
 
 def _points_outwards(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ...engine import default_float
 from ...intervals.constants import curvature, lipschitz, size, variation
 from ...intervals.enclosure import Space, Unknown
 from ...intervals.of_jaxpr import enclose
+from ...problem.evaluation import loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .derivatives import has_usual_derivatives
@@ -70,10 +71,7 @@ def constraint_curvature(
 
 
 def _loss(problem: Problem) -> Callable[[jax.Array, Any], jax.Array]:
-    def loss(x: jax.Array, z: Any) -> jax.Array:
-        return jnp.asarray(problem.loss(x, z), x.dtype)
-
-    return loss
+    return partial(loss_of_round, problem.loss)
 
 
 def _honest(function: Callable[..., Any], problem: Problem, data: Any) -> None:
