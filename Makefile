@@ -13,7 +13,7 @@ arena: .venv/ready
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
 test: lint chromium
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check .

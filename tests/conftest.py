@@ -22,6 +22,7 @@ import pytest
 
 import taut
 from taut.problem import programs
+from taut.testing import side_by_side
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -39,9 +40,33 @@ def key():
     return jax.random.key(0)
 
 
+# Whether seeds side by side equal seeds alone is a question about code that XLA optimises, which
+# the flags above switch off. tests/testing/test_side_by_side.py plays all games of that check in a
+# process of its own; here one of them is enough.
+side_by_side.GAMES = side_by_side.GAMES[5:6]
+
+SLOW = (
+    "tests/golden",
+    "tests/play/test_passes.py",
+    "tests/sweeps/test_sweeps_on_dask.py",
+    "tests/test_drills.py",
+    "tests/test_experiments.py",
+    "tests/testing",
+    "tests/test_site.py",
+    "tests/models",
+)
+"""Files that take minutes. They come first, so that no worker is left with one of them at the
+end."""
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave the check of seeds side by side to tests/testing/test_side_by_side.py: it is about
-    code that XLA optimises, and the flags above switch that off in this process."""
-    slow = [item for item in items if item.name.endswith("check_seeds_side_by_side]")]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if not item.name.endswith("check_seeds_side_by_side]")]
+    """Begin with what is slow, and leave the check of seeds side by side out of conformance."""
+
+    def left_out(item):
+        return item.name.endswith("check_seeds_side_by_side]")
+
+    config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
+    items[:] = sorted(
+        (item for item in items if not left_out(item)),
+        key=lambda item: not item.nodeid.startswith(SLOW),
+    )

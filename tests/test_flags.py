@@ -1,6 +1,7 @@
 """Arguments that are True or False: a text such as "no" has a truth value too, and is refused by
 name everywhere."""
 
+import dataclasses
 import inspect
 
 import cvxpy as cp
@@ -45,6 +46,7 @@ def swept(**options):
 CALLS = {
     "taut.Card": lambda **o: taut.Card("a", taut.ClippedOGD, **o),
     "taut.Cell": lambda **o: taut.Cell(LEARNER, PROBLEM, COSTS, **o),
+    "taut.Certificate.text": lambda **o: certified().text(**o),
     "taut.Comparison.plot": lambda **o: taut.compare([LEARNER], PROBLEM, COSTS).plot(**o),
     "taut.Constants.with_values": lambda **o: taut.Constants().with_values(**o),
     "taut.Doubling": lambda **o: taut.Doubling(taut.Doubling.of(tuned).epochs, 1, **o),
@@ -59,6 +61,7 @@ CALLS = {
     ),
     "taut.Player": lambda **o: taut.Player(LEARNER, PROBLEM, **o),
     "taut.Problem": lambda **o: taut.Problem(PROBLEM.loss, lambda x: x, BALL, **o),
+    "taut.Run": lambda **o: dataclasses.replace(taut.simulate(LEARNER, PROBLEM, COSTS), **o),
     "taut.SaddlePoint": lambda **o: taut.SaddlePoint(0.1, 0.1, 0.1, **o),
     "taut.SaddlePoint.mahdavi": lambda **o: taut.SaddlePoint.mahdavi(PROBLEM.constants, 10, **o),
     "taut.SaddlePoint.jenatton": lambda **o: taut.SaddlePoint.jenatton(PROBLEM.constants, **o),

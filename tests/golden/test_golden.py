@@ -8,7 +8,6 @@ that it concerns again (python -m tests.golden.write --only TEXT) and say in the
 import os
 
 import jax
-import pytest
 from tests.golden import games, stored_numbers
 
 import taut
@@ -17,10 +16,10 @@ from subprocesses import ROOT, run_optimised
 CACHE = os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache"
 
 
-@pytest.mark.parametrize("part", ["1/2", "2/2"])
-def test_every_seed_gives_the_numbers_of_the_same_seed_alone(part):
+def test_every_seed_gives_the_numbers_of_the_same_seed_alone():
+    """Every third learner, which takes a minute; python -m tests.golden.check plays them all."""
     output = run_optimised(
-        "-m", "tests.golden.check", "--part", part, "--cache", str(CACHE), check=False
+        "-m", "tests.golden.check", "--part", "1/3", "--cache", str(CACHE), check=False
     )
     assert output.endswith(", 0 seeds differ\n"), output
 

@@ -289,6 +289,7 @@ def test_a_card_that_excludes_all_problems_is_refused():
 def test_every_check_refuses_a_broken_learner():
     """The list above, and the tests below it, cover all checks of a method with a rate."""
     elsewhere = {checks.check_growth_matches_bounds, checks.check_is_pytree}
+    elsewhere |= {checks.check_seeds_side_by_side}  # tests/testing/test_side_by_side.py
     assert {check for check, _, sentence in BROKEN if sentence} | elsewhere == set(checks_for(GOOD))
 
 

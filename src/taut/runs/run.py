@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import Array
 from ..learners import Learner
@@ -76,6 +77,9 @@ class Run(Displayed):
     key: jax.Array | None = field(default=None, repr=False, compare=False)
     """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was
     drawn."""
+
+    def __post_init__(self) -> None:
+        arguments.flag("reacts", self.reacts)
 
     @property
     def swept(self) -> bool:

@@ -54,6 +54,9 @@ _FAMILY = {
     "theorem-2": "strong",
     "proposition-4": "ogd",
     "proposition-5": "a-ogd",
+    "clipped-worst": "ogd",
+    "squares-4": "ogd",
+    "squares-5": "a-ogd",
 }
 
 
