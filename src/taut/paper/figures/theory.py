@@ -58,6 +58,11 @@ _FAMILY = {
     "squares-4": "ogd",
     "squares-5": "a-ogd",
 }
+_VARIANTS = {
+    "paper-step": ", paper's step",
+    "worst-case": ", worst case",
+    "clipped-worst": ", worst case",
+}
 
 
 @styled
@@ -254,8 +259,5 @@ def _name(data: xarray.Dataset, case: str) -> str:
     result = str(data["result"].sel(case=case).item()).split(",")[0]
     beta = float(data["beta"].sel(case=case))
     if np.isfinite(beta):
-        result += {"paper-step": ", paper's step", "worst-case": ", worst case"}.get(
-            _prefix(case), ""
-        )
-        return f"{result}, \u03b2 = {fraction(beta)}"
-    return result + (", inside" if case.endswith("inside") else "")
+        return f"{result}{_VARIANTS.get(_prefix(case), '')}, \u03b2 = {fraction(beta)}"
+    return result + (", inside" if case.endswith("inside") else _VARIANTS.get(_prefix(case), ""))
