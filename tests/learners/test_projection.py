@@ -10,6 +10,7 @@ import pytest
 
 import taut
 from learners import half_space_reference as reference
+from taut.learners.half_space import projection
 from taut.learners.half_space.projection import exact_projection
 from taut.learners.schedules import AdaGradNorm
 
@@ -231,12 +232,16 @@ def test_a_learner_drops_the_cut_that_is_contradicted_and_says_so():
     np.testing.assert_allclose(run.final[0][0], 0.4, rtol=0, atol=1e-9)
 
 
-def test_more_corners_of_the_domain_than_places_for_them():
-    """With 34 half-spaces around the domain and 33 places the working set is replaced by one."""
-    size = 60
-    normals = np.vstack([np.ones(size) / sqrt(size), np.eye(size)[0]])
-    star = np.full(size, -0.9)
-    offsets = normals @ star + 1e-3
-    result = projected(taut.Box(-1.0, 1.0, shape=size), np.linspace(0.5, 1, size), normals, offsets)
+@pytest.mark.parametrize(("places", "excess"), [(128, 1e-12), (1, 0.01)])
+def test_corners_of_the_domain_with_enough_places_and_with_too_few(places, excess, monkeypatch):
+    """Where no place is left, one half-space stands for the working set: the method is then slow,
+    and may end early, but leads nearer to the comparator all the same."""
+    monkeypatch.setattr(projection, "DOMAIN_CUTS", places)
+    normals = np.random.default_rng(0).normal(size=(6, 8))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    star, y = np.array([0.5, 0.3, 0.2, 0, 0, 0, 0, 0]), np.eye(8)[7]
+    result = projected(taut.Simplex(8), y, normals, normals @ star)
     z = np.asarray(result.point)
-    assert np.max(normals @ z - offsets) <= 1e-12 * sqrt(size)
+    assert np.max(normals @ (z - star)) <= excess
+    assert np.linalg.norm(z - star) <= np.linalg.norm(y - star) - 0.7
+    assert (int(result.steps) < 50) == (places > 1)
