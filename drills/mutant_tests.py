@@ -66,6 +66,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "learners/test_half_space.py",
     ),
     "learners/half_space/cuts.py": ("learners/test_cuts.py", WIDTHS, "learners/test_half_space.py"),
+    "learners/half_space/projection.py": ("learners/test_projection.py", WIDTHS),
     "learners/half_space/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
     "learners/half_space/guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),
     **{

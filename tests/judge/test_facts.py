@@ -2,7 +2,9 @@
 make it prove what is false."""
 
 import itertools
+import sys
 from dataclasses import replace
+from math import sqrt
 
 import cvxpy as cp
 import jax
@@ -15,6 +17,7 @@ from taut.intervals.enclosure import Unknown
 from taut.judge.assumptions import PROVEN, VERIFIED
 from taut.judge.facts.half_spaces import pieces_of
 from taut.judge.facts.polyhedra import hoffman, vertices
+from taut.learners import Assumes
 
 BOX = taut.Box(-1.0, 1.0, shape=2)
 BALL = taut.Ball(1.0, shape=2)
@@ -273,22 +276,26 @@ def test_rows_that_come_back_have_a_bound_that_does_not_grow():
         assert found["half_spaces"] == status
 
 
-def test_no_bound_where_sweeps_may_not_end():
-    """The two rows meet at so small an angle that 10,000 sweeps do not suffice."""
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_bound_for_rows_that_come_back_needs_exact_projections(hold, monkeypatch):
+    """The two rows meet at so small an angle that 10,000 sweeps would not do."""
     wedge = taut.Problem(
-        lambda x, z: z * x[0], lambda x: jnp.stack([x[1] - 3e-3 * x[0], -x[1] - 3e-3 * x[0]]), BALL
+        lambda x, z: z * x[0],
+        lambda x: jnp.stack([x[1] - 3e-3 * x[0], -x[1] - 3e-3 * x[0]]),
+        BALL,
+        domain_binds=True,
     )
-    learner = taut.HalfSpace(0.5, 2.0, memory=8, sweeps=None)
-    setting = taut.Setting(wedge.facts().strengthened(wedge.constants), 2.0)
-    assert setting.constants.half_spaces == 2
-    known = [setting, replace(setting, regularity=1.5e-3)]
-    for one in known:
-        found = [g for g in learner.guarantees(one, 3000) if "H6" in g.source]
-        assert [g.bound for g in found] == [None, None]
-    assert "sweeps may be needed" in found[0].reason
-    easy = replace(setting, regularity=0.3)
-    found = [g for g in learner.guarantees(easy, 3000) if "H6" in g.source]
-    assert found[0].bound == pytest.approx((2 + 0.645) * 2, rel=1e-3)
+    run = taut.simulate(taut.HalfSpace(0.5, 2.0, memory=8), wedge, np.ones(300))
+    assert run.cuts_hold.tolist() == [True]
+    again = replace(run, cuts_hold=np.array([hold]))
+    monkeypatch.setattr(sys.modules[taut.certify.__module__], "check_same", lambda *_: again)
+    certificate = run.certificate()
+    row = {r.quantity: r for r in certificate.rows}["violation"]
+    assert ("H6" in row.theorem and row.bound is not None) == hold
+    if hold:
+        assert row.bound == pytest.approx((2 + 0.645) * sqrt(1 + 9e-6) * 2, rel=1e-3)
+        told = {one.name: one.status for one in certificate.assumptions}
+        assert told[str(Assumes.EXACT_PROJECTIONS)] == VERIFIED
 
 
 # -- Attacks: none of them may produce a fact that is false

@@ -30,10 +30,11 @@ def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
         return y + 3e-8  # an error of projection, of less than 8 units of rounding
 
     with jax.disable_jit():
-        y, _ = sweep(
+        y, _, left = sweep(
             domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9
         )
     assert len(swept) == 1
+    assert not left
     assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6
 
 
@@ -63,8 +64,9 @@ def test_steps_from_gradients_by_hand():
 def test_a_kept_cut_that_moves_a_decision_is_active_in_that_round():
     cuts = Cuts(jnp.eye(2), jnp.asarray([0.5, 5.0]), jnp.asarray([2, 3], jnp.int32))
     start, t, tolerance = jnp.asarray([2.0, 0.0]), jnp.asarray(7), jnp.asarray(0.0)
-    y, cuts = sweep(lambda y: y, start, cuts, None, t, tolerance, 9)
+    y, cuts, left = sweep(lambda y: y, start, cuts, None, t, tolerance, 9)
     np.testing.assert_allclose(y, [0.5, 0.0])
+    assert not left
     assert cuts.active.tolist() == [7, 3]
     # The next cut takes the slot of the one that has been inactive longer.
     worth = jnp.asarray(True)

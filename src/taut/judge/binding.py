@@ -50,8 +50,9 @@ class Difference(NamedTuple):
     recorded: float
 
 
-def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> None:
-    """Raise ValueError if these problems and data are not those of the run.
+def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Run:
+    """Raise ValueError if problems and data are not those of the run; return the run as it was
+    played again.
 
     Arguments:
         run: of one learner.
@@ -64,22 +65,26 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> No
             f"stream: got data of {source.seeds} seed(s); expected those of the run, which has "
             f"{run.seeds}"
         )
-    difference = _difference(run, played, scored, source)
+    again: list[Run] = []
+    difference = _difference(run, played, scored, source, again)
     if difference is not None:
         raise ValueError(
             f"run: {difference.what} are not those of the run: {difference.here:.6g} with this "
             f"problem and these data, {difference.recorded:.6g} in the run; expected the problem, "
             "the data and the learner that were played, unchanged"
         )
+    return again[-1]
 
 
-def _difference(run: Run, played: Problem, scored: Problem, source: Stream) -> Difference | None:
-    """Return the first difference that rounding does not explain, or None."""
+def _difference(
+    run: Run, played: Problem, scored: Problem, source: Stream, again: list[Run]
+) -> Difference | None:
+    """Return the first difference that rounding does not explain, or None; put the runs that were
+    played into `again`."""
     tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
     own = run.played is played and run.problem is scored and run.stream is source
     remembered = own and run.sample is None  # a run from a file got its problem afterwards
     elsewhere = None if remembered else _elsewhere(run, played, scored, source, tolerance)
-    again = []
     for quick in (False,) if remembered else (True, False):
         again.append(played_again(run, played, scored, source, quick=quick))
         counts = [one.totals.excess.shape[-1] for one in (again[-1], run)]
@@ -95,9 +100,9 @@ def _difference(run: Run, played: Problem, scored: Problem, source: Stream) -> D
     unit = float(np.finfo(run.final.dtype).eps)
     nearby = tuple(_changed(run.learner, 1 + k * unit) for k in UNITS)
     several = played_again(run, played, scored, source, learners=nearby)
-    again += [several[i] for i in range(len(nearby))]
     sizes = _sizes(run, played, scored, source)
-    return _first_difference(run, last, tolerance, sizes, _spread(again))
+    spread = _spread([*again, *(several[i] for i in range(len(nearby)))])
+    return _first_difference(run, last, tolerance, sizes, spread)
 
 
 def _elsewhere(

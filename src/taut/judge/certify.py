@@ -22,7 +22,7 @@ from ..runs import metrics
 from ..runs.run import Run
 from . import assumptions
 from .announced import AnnouncedRun
-from .assumptions import GIVEN, REFUTED, Assumption
+from .assumptions import GIVEN, REFUTED, VERIFIED, Assumption
 from .binding import check_same
 from .case import Case
 from .certificate import Certificate
@@ -35,7 +35,14 @@ from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
-__all__ = ["certify", "with_checks", "with_comparator", "with_facts", "with_feasibility"]
+__all__ = [
+    "certify",
+    "with_checks",
+    "with_comparator",
+    "with_facts",
+    "with_feasibility",
+    "with_projections",
+]
 
 
 def certify(
@@ -83,7 +90,8 @@ def certify(
     notice_precision()
     case = _opened(run, problem, score, stream, seeds, data)
     if case.source is not None:
-        check_same(run, case.played, case.scored, case.source)
+        again = check_same(run, case.played, case.scored, case.source)
+        case = with_projections(case, again.cuts_hold)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
@@ -187,6 +195,24 @@ def with_announced(case: Case) -> Case:
             "constraints; expected the best fixed decision"
         )
     return replace(case, announced=announced)
+
+
+def with_projections(case: Case, hold: Any) -> Case:
+    """Add whether all projections on kept cuts were exact, for each seed; `None` for a learner
+    without cuts."""
+    if hold is None:
+        return case
+    name, failed = str(Assumes.EXACT_PROJECTIONS), np.flatnonzero(~np.asarray(hold))
+    if failed.size == 0:
+        told = Assumption(name, VERIFIED, "all kept cuts held after every round")
+    else:
+        told = Assumption(
+            name,
+            REFUTED,
+            "a kept cut did not hold after a round, or was dropped because others contradict it",
+            {"seeds": failed},
+        )
+    return replace(case, checks=(*case.checks, told))
 
 
 def with_reaction(case: Case) -> Case:

@@ -71,7 +71,6 @@ def setting_of(
         None if excess is None else max(excess, 0.0),
         initial_excess=excess,
         constraints_affine=affine,
-        regularity=facts.regularity.value if facts and facts.regularity else None,
         observed=observed,
         size=centre.size,
         announced=problem.announced is not None,

@@ -18,7 +18,13 @@ from ..runs.run import Run
 from ..runs.totals import Totals
 from .case import Case
 from .certificate import Certificate
-from .certify import with_checks, with_comparator, with_facts, with_feasibility
+from .certify import (
+    with_checks,
+    with_comparator,
+    with_facts,
+    with_feasibility,
+    with_projections,
+)
 from .guarantees import coverage
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
@@ -53,6 +59,7 @@ def certify_player(
     case = _opened(player, stream, rounds)
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
+    case = with_projections(case, player.cuts_hold)
     if check:
         case = with_facts(case)
         case = with_checks(case)

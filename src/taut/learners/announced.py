@@ -42,7 +42,7 @@ def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
     def project(flat: jax.Array) -> jax.Array:
         return round.project(flat.reshape(x.shape)).reshape(-1)
 
-    y, _ = sweep(project, start, None, rows, first_round(), jnp.zeros((), x.dtype), SWEEPS)
+    y, _, _ = sweep(project, start, None, rows, first_round(), jnp.zeros((), x.dtype), SWEEPS)
     moved = jnp.where(jnp.max(values) > 0, y.reshape(x.shape), x)
     return (
         _moved_back(moved, round, round.data.previous)

@@ -184,6 +184,8 @@ class Assumes(StrEnum):
     learner's sigma."""
     ANNOUNCED_HOLD = "announced constraints hold in all rounds"
     ANNOUNCED_TOWARDS = "enforcing announced constraints does not lead away from the comparator"
+    EXACT_PROJECTIONS = "exact projections on the kept cuts"
+    """After every round all kept cuts held, and none was dropped: the learner's state says so."""
     STANDING_STILL = "the previous decision satisfies the announced constraints"
 
 
@@ -287,9 +289,6 @@ class Setting:
     """max_i g_i(x_1), if it is known."""
     constraints_affine: bool = False
     """Whether every constraint is known to be affine in the decision."""
-    regularity: float | None = None
-    """kappa, if every decision that exceeds no half-space of the constraints by more than delta is
-    at most delta / kappa from a decision that satisfies all of them."""
     observed: Observed | None = None
     """What a finished run observed; `None` before a run."""
     size: int = 1

@@ -239,6 +239,9 @@ class Simulation:
         """Assemble the run."""
         scored = self.score or self.problem
         entries: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
+        hold = getattr(carry.state.learner, "cuts_hold", None)
+        if hold is not None:
+            entries["cuts_hold"] = np.asarray(hold)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,

@@ -227,6 +227,15 @@ class Player(Displayed):
 
         return certify_player(self, **options)
 
+    @property
+    def cuts_hold(self) -> bool | None:
+        """Whether all projections of a half-space learner on its cuts were exact so far; `None` for
+        other learners."""
+        with self._lock:
+            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+        hold = getattr(state, "cuts_hold", None)
+        return None if hold is None else bool(hold)
+
     def state(self) -> dict[str, Any]:
         """Return round, decision and totals as numbers and lists, which fit into JSON. Files are
         written by `save`."""

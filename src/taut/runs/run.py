@@ -66,6 +66,9 @@ class Run(Displayed):
     """What the learner saw of a round; `None` for full information."""
     reacts: bool = False
     """Whether the data came from an adversary, which sees the decisions."""
+    cuts_hold: Array | None = field(default=None, repr=False, compare=False)
+    """For each seed, whether all projections of a half-space learner on its cuts were exact. This
+    is not saved; playing the run again tells it."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
     """Values of the problem at a few decisions, in a run that was loaded from a file. A certificate
     compares them with those of the problem that it is given."""
@@ -94,7 +97,7 @@ class Run(Displayed):
             )
         picked: dict[str, Any] = {
             name: getattr(self, name)[index]
-            for name in (*RECORDS, "final")
+            for name in (*RECORDS, "final", "cuts_hold")
             if getattr(self, name) is not None
         }
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)

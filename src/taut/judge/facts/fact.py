@@ -71,10 +71,6 @@ class Facts(Displayed):
     """How many different half-spaces gradients can reveal: more than M if there are kinks, because
     JAX returns a mean of slopes there. This is what `taut.Constants(half_spaces=...)` means."""
 
-    regularity: Fact | None = None
-    """A ball around a decision lies in all half-spaces: its radius over the largest distance from
-    that decision. Sweeps over cuts end the sooner the larger it is."""
-
     def strengthened(self, given: Constants) -> Constants:
         """The constants, with each one that is unknown, estimated or weaker than a fact replaced by
         the fact."""

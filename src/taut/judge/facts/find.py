@@ -18,7 +18,7 @@ from .fact import PROVEN, VERIFIED, Fact, Facts
 from .half_spaces import MOST, ROOM, Pieces, distinct, pieces_of
 from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
-from .slater import SlaterPoint, slater_point
+from .slater import slater_point
 
 __all__ = ["facts_of"]
 
@@ -91,7 +91,6 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
         found["constraint_range"] = Fact(ranges.range, PROVEN, where)
     except Unknown:
         pass
-    pieces: Pieces | None = None
     try:
         pieces = _pieces(problem.constraints.values, problem, stream)
         found |= _of_pieces(problem, stream, pieces)
@@ -101,8 +100,6 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
     point = slater_point(problem, stream)
     if point is None:
         return found
-    if pieces is not None and "half_spaces" in found:
-        found["regularity"] = _regularity(problem, pieces, point)
     shown = np.array2string(np.asarray(point.point), precision=4, threshold=6)
     rounds = "" if stream is None else f" in all {stream.horizon:,} rounds"
     room = f"max g <= {-point.room:.6g} at x = {shown}{rounds}"
@@ -170,22 +167,6 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     if stream is None:
         found |= _hoffman(problem, pieces)
     return found
-
-
-def _regularity(problem: Problem, pieces: Pieces, point: SlaterPoint) -> Fact | None:
-    """The radius of a ball that lies in all half-spaces, over the largest distance from its
-    centre."""
-    slopes, offsets = pieces.slopes.reshape(-1, pieces.size), pieces.offsets.ravel()
-    length = np.linalg.norm(slopes, axis=1)
-    moving, best = length > 0, 0.0
-    for x in (point.point, centre_of(problem.domain)):
-        flat = x.astype(float).ravel()
-        radius = -((slopes @ flat + offsets)[moving] / length[moving]).max()
-        away = float(np.linalg.norm(flat - centre_of(problem.domain).astype(float).ravel()))
-        distance = min(float(problem.domain.diameter), away + float(problem.domain.radius))
-        best = max(best, (1 - 1e-9) * radius / distance)
-    why = "a ball inside all half-spaces, over the distance from its centre"
-    return Fact(best, PROVEN, why) if best > 0 else None
 
 
 def _count_with_ties(problem: Problem, stream: Stream | None) -> int | None:

@@ -86,7 +86,6 @@ from .half_space import (
 from .kept_cuts import (
     all_cuts_violation,
     kept_cuts_exact_violation,
-    kept_cuts_sweeps,
     kept_cuts_sweeps_violation,
     kept_cuts_violation,
     kept_rows_violation,
@@ -195,7 +194,6 @@ __all__ = [
     "jenatton_strong_excess",
     "jenatton_strong_regret",
     "kept_cuts_exact_violation",
-    "kept_cuts_sweeps",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",

@@ -17,7 +17,6 @@ from .half_space import half_space_contraction
 __all__ = [
     "all_cuts_violation",
     "kept_cuts_exact_violation",
-    "kept_cuts_sweeps",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
@@ -28,29 +27,14 @@ BASEL = math.pi**2 / 6 - 1
 
 
 def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschitz: float) -> float:
-    r"""Clipped violation if sweeps go on until every kept cut holds within D / (t + 1)^2: (M +
-    0.65) G_g D (H6).
+    r"""Clipped violation if after every round all kept cuts hold within D / (t + 1)^2: (M + 0.65)
+    G_g D (H6).
 
     If the revealed row was stored before, v_t <= G_g D / t^2; these sum to at most 0.65 G_g D,
     because no cut is stored before round 1. Otherwise it is stored now, which happens at most M
     times, and v_t <= G_g D since the row holds at x.
     """
     return (arguments.count("half_spaces", half_spaces) + BASEL) * constraint_lipschitz * diameter
-
-
-def kept_cuts_sweeps(*, horizon: int, half_spaces: int, regularity: float) -> float:
-    r"""The number of sweeps after which every kept cut holds within D / (t + 1)^2, t <= T, at most.
-
-    kappa = `regularity`: a point of the domain that exceeds no cut by more than delta is at most
-    delta / kappa from the intersection of all cuts and the domain. If a ball of radius rho around a
-    decision u lies in all half-spaces, kappa = rho / max_x |x - u|: the point (rho x + delta u) /
-    (rho + delta) satisfies all cuts. The squared distance e^2 from the intersection falls in a
-    sweep by the sum of at most M + 1 squared moves, and the largest excess is at most the sum of
-    the moves: e shrinks by gamma, gamma^2 = 1 - kappa^2 / (M + 1), from at most D.
-    """
-    count = arguments.count("half_spaces", half_spaces)
-    share = min(arguments.positive("regularity", regularity), 1.0) ** 2 / (count + 1)
-    return 4 * math.log(arguments.count("horizon", horizon) + 1) / -math.log1p(-share)
 
 
 def kept_cuts_exact_violation(

@@ -18,13 +18,12 @@ from jax import lax
 
 from ...jaxpr.maxima import place_of_largest
 from ...problem.domains.arrays import finfo
+from .projection import exact_projection
 
-__all__ = ["Cuts", "Rows", "first_largest", "no_cuts", "remember", "sweep"]
+__all__ = ["Cuts", "Rows", "exceeded", "finished", "first_largest", "no_cuts", "remember", "sweep"]
 
 PARALLEL = 2e-12
 """Two unit normals are parallel if |a - b|^2 = 2 (1 - cosine) is below this: cosine > 1 - 1e-12."""
-MOST = 10_000
-"""Number of sweeps at most where none is given."""
 
 
 class Cuts(NamedTuple):
@@ -86,10 +85,10 @@ def sweep(
     rows: Rows | None,
     t: jax.Array,
     tolerance: jax.Array,
-    most: int | None,
-) -> tuple[jax.Array, Cuts | None]:
-    """Project on one cut after the other and then on the domain, until all of them hold; return y
-    and the cuts.
+    most: int,
+) -> tuple[jax.Array, Cuts | None, jax.Array]:
+    """Project on one cut after the other and then on the domain; return y, the cuts, and whether a
+    cut is still exceeded.
 
     Arguments:
         project: the projection onto the domain, of flat points.
@@ -98,35 +97,85 @@ def sweep(
         rows: this round's cuts, if there are several.
         t: the round.
         tolerance: after the first sweep, a cut holds if it is exceeded by no more than this.
-        most: number of sweeps at most; `None` for as many as it takes.
+        most: number of sweeps at most.
     """
-    limit = MOST if most is None else most
-    rounding = 8 * finfo(y.dtype).eps
 
-    def exceeded(y: jax.Array) -> tuple[jax.Array | None, jax.Array]:
-        """By how much each kept cut is exceeded, and the largest excess of all cuts."""
-        kept = None if cuts is None else _excess(cuts, y)
-        found = [] if kept is None else [jnp.max(kept)]
-        if rows is not None:
-            found.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
-        return kept, found[0] if len(found) == 1 else jnp.maximum(*found)
+    def each(y: jax.Array) -> jax.Array | None:
+        return None if cuts is None else _excess(cuts, y)
 
     def once(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         swept, y, active, excess, _ = carry
         if rows is not None:
             y = _over_rows(rows, y)
-            excess = None if cuts is None else _excess(cuts, y)
+            excess = each(y)
         if cuts is not None:
             y, active = _over_cuts(cuts, y, excess, active, t)
         y = project(y)
-        excess, worst = exceeded(y)
-        return swept + 1, y, active, excess, worst > tolerance + rounding * jnp.max(jnp.abs(y))
+        return swept + 1, y, active, each(y), exceeded(y, cuts, rows, tolerance)
 
-    excess, worst = exceeded(y)
     active = None if cuts is None else cuts.active
-    start = (jnp.zeros((), jnp.int32), y, active, excess, worst > rounding * jnp.max(jnp.abs(y)))
-    _, y, active, _, _ = lax.while_loop(lambda carry: (carry[0] < limit) & carry[4], once, start)
-    return y, None if cuts is None or active is None else cuts._replace(active=active)
+    start = (jnp.zeros((), jnp.int32), y, active, each(y), exceeded(y, cuts, rows))
+    _, y, active, _, left = lax.while_loop(lambda carry: (carry[0] < most) & carry[4], once, start)
+    return y, None if cuts is None or active is None else cuts._replace(active=active), left
+
+
+def finished(
+    project: Callable[[jax.Array], jax.Array],
+    y: jax.Array,
+    cuts: Cuts | None,
+    rows: Rows | None,
+    t: jax.Array,
+    tolerance: jax.Array,
+    diameter: jax.Array,
+    ages: jax.Array | None,
+    first: jax.Array | None = None,
+) -> tuple[jax.Array, Cuts | None, jax.Array]:
+    """Project exactly; return the point, the cuts without those that the others contradict, and
+    whether all cuts hold.
+
+    Arguments:
+        project: the projection onto the domain, of flat points.
+        y: a flat point.
+        cuts: the kept cuts.
+        rows: this round's cuts.
+        t: the round.
+        tolerance: a cut holds if it is exceeded by no more than this.
+        diameter: of the domain.
+        ages: the round in which each kept cut was active before this one; that of a cut of this
+            round is `t`.
+        first: a mask of the row that is projected on first, if the order matters.
+    """
+    parts = [] if cuts is None or ages is None else [(cuts.normals.T, cuts.offsets, ages)]
+    if rows is not None:
+        parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
+    normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
+    if first is not None:
+        first = jnp.concatenate([jnp.zeros(normals.shape[0] - first.shape[0], bool), first])
+    result = exact_projection(project, y, normals, offsets, rounds, t, diameter, first)
+    point = result.point
+    hold = ~exceeded(point, cuts, rows, tolerance)
+    if cuts is None:
+        return point, None, hold
+    count = cuts.offsets.shape[0]
+    moved, expired = result.multipliers[:count] > 0, result.expired[:count]
+    active = jnp.where(expired, 0, jnp.where(moved, t, cuts.active))
+    kept = Cuts(
+        jnp.where(expired[None], 0, cuts.normals), jnp.where(expired, 0, cuts.offsets), active
+    )
+    return point, kept, hold & ~jnp.any(expired)
+
+
+def exceeded(
+    y: jax.Array, cuts: Cuts | None, rows: Rows | None, tolerance: jax.Array | float = 0.0
+) -> jax.Array:
+    """Whether a cut or a row is exceeded by more than the tolerance and rounding."""
+    worst = []
+    if cuts is not None:
+        worst.append(jnp.max(_excess(cuts, y)))
+    if rows is not None:
+        worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
+    largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
+    return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
 
 
 def _excess(cuts: Cuts, y: jax.Array) -> jax.Array:

@@ -16,7 +16,6 @@ from .. import bounds
 from ..base import BASE, Assumes, Guarantee, OutsideTheorem, Setting
 from ..bounds.half_space import StepLengths
 from ..schedules import AdaGradNorm
-from .cuts import MOST as MOST_SWEEPS
 
 if TYPE_CHECKING:
     from .method import HalfSpace
@@ -54,7 +53,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
-    found += _kept_cuts(learner, setting, horizon)
+    found += _kept_cuts(learner, setting)
     for one in found:
         yield one
         if one.quantity == "violation":
@@ -419,36 +418,25 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         yield one.become("squared violation")
 
 
-def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-    """H6, where all constraints are among M half-spaces and the sweeps are proven to end."""
+def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
+    """H6, where all constraints are among M half-spaces and every projection is exact."""
     source, number = "half-space, H6 memory", setting.constants.half_spaces
     if number is None or float(learner.margin) > 0:
         return
-    if learner.sweeps is not None or learner.memory < number or (learner.joint and number > 1):
-        why = f"expected memory of at least {number}, sweeps=None and joint=False"
+    if learner.memory < number or (learner.joint and number > 1):
+        why = f"expected memory of at least {number} and joint=False"
         yield Guarantee.none("violation", source, why)
         return
     slope, needs = _slope(setting)
-    known = setting.regularity
-    if known is None and number > 1:  # the projection on one half-space is exact
-        needs = tuple(dict.fromkeys((*needs, "slater", "constraint_lipschitz")))
-
-    def value(*, half_spaces: int, slater: float = 0.0, **given: float) -> float:
-        steepest = (given | slope)["constraint_lipschitz"]
-        if half_spaces > 1:
-            regularity = known or slater / (given["constraint_lipschitz"] * setting.diameter)
-            sweeps = bounds.kept_cuts_sweeps(
-                horizon=horizon, half_spaces=half_spaces, regularity=regularity
-            )
-            if sweeps > MOST_SWEEPS:
-                raise OutsideTheorem(
-                    f"up to {sweeps:.3g} sweeps may be needed in a round; {MOST_SWEEPS} are made"
-                )
-        return bounds.kept_cuts_violation(
-            half_spaces=half_spaces, diameter=setting.diameter, constraint_lipschitz=steepest
-        )
-
-    yield setting.evaluate("violation", value, source, (*needs, "half_spaces"), BASE)
+    yield setting.evaluate(
+        "violation",
+        lambda *, half_spaces, **known: bounds.kept_cuts_violation(
+            half_spaces=half_spaces, diameter=setting.diameter, **known, **slope
+        ),
+        source,
+        (*needs, "half_spaces"),
+        (*BASE, Assumes.EXACT_PROJECTIONS),
+    )
 
 
 def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:

@@ -3,26 +3,28 @@ r"""Half-space learners: a gradient step, then projections onto linear models of
     y       = x_t - eta_t p_t,                              p_t = df_t(x_t)
     H_t   = {u : v_t + s_t.(u - x_t) + rho <= 0},
         v_t = max_i g_{t,i}(x_t), s_t its gradient, rho the margin
-    x_{t+1} = Pi_B( sweeps over kept cuts ( Pi_{H_t}(y) ) )
+    x_{t+1} = Pi_B( projections on kept cuts ( Pi_{H_t}(y) ) )
 
 By convexity H_t contains every decision that is feasible in round t (with margin rho), so each
 projection brings the decision closer to all comparators at once: regret is that of gradient
 descent, for constraints that change as an adversary likes, from one value and one gradient of the
 constraints. Gradients are divided by their norm, so multiplying constraints by a constant changes
 nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on again: a
-constraint that comes back is not violated twice. Guarantees are in `half_space_guarantees.py`,
-formulas in `bounds`.
+constraint that comes back is not violated twice. Two sweeps over the kept cuts are enough in most
+rounds; where they are not, the exact projection ends the round (`projection.py`). Guarantees are in
+`guarantees.py`, formulas in `bounds`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ... import arguments
 from ...problem.constants import Constants
@@ -45,7 +47,7 @@ from ..schedules import (
     check_positive,
 )
 from . import guarantees as half_space_guarantees
-from .cuts import Cuts, Rows, first_largest, no_cuts, remember, sweep
+from .cuts import Cuts, Rows, exceeded, finished, first_largest, no_cuts, remember, sweep
 from .joint_projection import project_jointly
 
 __all__ = ["HalfSpace", "HalfSpaceState"]
@@ -66,6 +68,9 @@ class HalfSpaceState(NamedTuple):
     """What an adaptive step keeps of the loss gradients."""
     cuts: Cuts | None
     """The kept cuts; `None` without memory."""
+    cuts_hold: jax.Array
+    """Whether all cuts held after every round so far, within D / (t + 1)^2, and none was dropped
+    because others contradict it."""
 
 
 class _Models(NamedTuple):
@@ -85,8 +90,8 @@ class HalfSpace(StepsFromDecision, Learner):
     Guarantee: with the adaptive step, regret <= (D^2 / (2 R) + R) sqrt(S_T) for every T, where S_T
     is the sum of the squared loss gradients that were observed plus the start-up term; the squared
     violation is O(sqrt T) up to logarithms; and if all constraints are among M half-spaces (M <=
-    memory, `sweeps=None`), the clipped violation is at most (M + 1) G_g D, whatever T is. Nothing
-    needs to be known but the domain. See `docs/theory.md`, "Beyond the paper".
+    memory), the clipped violation is at most (M + 1) G_g D, whatever T is. Nothing needs to be
+    known but the domain. See `docs/theory.md`, "Beyond the paper".
 
     Arguments:
         eta: the step: a number, a schedule, or `AdaGradNorm(radius, start_up)`.
@@ -94,8 +99,8 @@ class HalfSpace(StepsFromDecision, Learner):
             1)^2.
         margin: rho, added to every constraint.
         memory: number of kept cuts. Keep none if values are noisy or if the comparator moves.
-        sweeps: number of sweeps over the kept cuts in a round at most; `None` for as many as it
-            takes.
+        sweeps: number of sweeps over the cuts in a round at most; where a cut is still exceeded,
+            the exact projection follows. `None` projects exactly at once.
         joint: whether the last projection is onto the domain and H_t together, which smooth
             constraints need on domains other than a ball.
         rows: "largest" uses the largest constraint only (one Jacobian product per round), "all"
@@ -252,12 +257,12 @@ class HalfSpace(StepsFromDecision, Learner):
         """Play x1 first, with an empty memory."""
         slopes = self.eta.begin(x1.dtype) if isinstance(self.eta, AdaGradNorm) else None
         cuts = no_cuts(self.memory, x1.size, x1.dtype) if self.memory else None
-        return HalfSpaceState(x1, first_round(), slopes, cuts)
+        return HalfSpaceState(x1, first_round(), slopes, cuts, jnp.ones((), bool))
 
     def step(self, state: HalfSpaceState, round: Round) -> HalfSpaceState:
-        """Step, project on the current half-space, store it, sweep over the kept ones, stay in the
+        """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
-        x, t, _, cuts = state
+        x, t, _, cuts, hold = state
         eta, slopes = self._eta(state, round)
         start, shape = x.reshape(-1), x.shape
 
@@ -266,25 +271,58 @@ class HalfSpace(StepsFromDecision, Learner):
 
         y = (x - eta * round.gradient(x)).reshape(-1)
         models = self._models(x, round)
-        normal, distance = _most_violated(models)
+        first = _most_violated(models)
+        weights = first.astype(x.dtype)
+        normal = jnp.sum(weights[:, None] * models.normals, axis=0)
+        distance = jnp.sum(weights * models.distances)
         excess = distance + jnp.sum(normal * (y - start))
         rows = self._rows(models, start)
         if self.joint and cuts is None and rows is None:
             y = project_jointly(
                 project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
-            return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
-        y = project(y - jnp.maximum(excess, 0) * normal)
+            return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts, hold)
+        offset = jnp.sum(normal * start) - distance
         if cuts is not None:
             worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
-            cuts = remember(cuts, normal, jnp.sum(normal * start) - distance, worth, t)
-        if cuts is not None or rows is not None:
-            y, cuts = sweep(project, y, cuts, rows, t, self._tolerance(t, x.dtype), self.sweeps)
+            cuts = remember(cuts, normal, offset, worth, t)
+        if self.sweeps is None:
+            current = rows or Rows(normal[None], offset[None])
+            y, cuts, holds = self._onto_cuts(project, project(y), cuts, current, t, first)
+        else:
+            y = project(y - jnp.maximum(excess, 0) * normal)
+            y, cuts, holds = self._onto_cuts(project, y, cuts, rows, t)
         if self.joint:
             y = project_jointly(
                 project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
-        return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts)
+        return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts, hold & holds)
+
+    def _onto_cuts(
+        self,
+        project: Callable[[jax.Array], jax.Array],
+        y: jax.Array,
+        cuts: Cuts | None,
+        rows: Rows | None,
+        t: jax.Array,
+        first: jax.Array | None = None,
+    ) -> tuple[jax.Array, Cuts | None, jax.Array]:
+        """Sweep over the cuts, and project exactly where one is still exceeded; return whether all
+        of them hold, too."""
+        hold = jnp.ones((), bool)
+        if cuts is None and rows is None:
+            return y, cuts, hold
+        tolerance, ages = self._tolerance(t, y.dtype), None if cuts is None else cuts.active
+        if self.sweeps is None:
+            left = exceeded(y, cuts, rows)
+        else:
+            y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
+        across = jnp.asarray(self.diameter, y.dtype)
+
+        def exactly() -> tuple[jax.Array, Cuts | None, jax.Array]:
+            return finished(project, y, cuts, rows, t, tolerance, across, ages, first)
+
+        return lax.cond(left, exactly, lambda: (y, cuts, hold))
 
     def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
         """Move the decision into the half-spaces of the announced constraints, see
@@ -347,13 +385,12 @@ class HalfSpace(StepsFromDecision, Learner):
         return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
 
 
-def _most_violated(models: _Models) -> tuple[jax.Array, jax.Array]:
-    """The normal and the distance of the half-space whose boundary x_t exceeds most."""
+def _most_violated(models: _Models) -> jax.Array:
+    """A mask of the half-space whose boundary x_t exceeds most."""
     if models.distances.shape[0] == 1:
-        return models.normals[0], models.distances[0]
+        return jnp.ones((1,), bool)
     flat = jnp.all(models.normals == 0, axis=1)  # a gradient of zero is no half-space
-    first = first_largest(jnp.where(flat, -jnp.inf, models.distances)).astype(models.normals.dtype)
-    return jnp.sum(first[:, None] * models.normals, axis=0), jnp.sum(first * models.distances)
+    return first_largest(jnp.where(flat, -jnp.inf, models.distances))
 
 
 def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
