@@ -70,6 +70,14 @@ def test_tables_are_tidy_and_small():
         run.to_dataframe("all")
 
 
+def test_multipliers_have_the_names_of_their_constraints():
+    run = taut.simulate(LEARNER, NAMED, targets(), record=("multipliers",))
+    names = ["multiplier[sum]", "multiplier[box[0]]", "multiplier[box[1]]"]
+    assert list(run.to_dataframe("multipliers").columns) == names
+    unnamed = taut.simulate(LEARNER, FOUR, targets(), record=("multipliers",))
+    assert unnamed.to_dataframe("multipliers").columns[-1] == "multiplier[3]"
+
+
 def test_a_sweep_has_one_more_level():
     run = taut.simulate([LEARNER, taut.ClippedOGD(0.1, 20.0)], FOUR, targets())
     frame = run.to_dataframe()

@@ -67,8 +67,12 @@ def _kept(run: Run, what: str) -> dict[str, Array]:
         )
     lead = 3 if run.swept else 2
     shape = values.shape[lead:]
-    names = run.coordinate_names if what == "decisions" else None
-    labels = coordinates(run, names, shape, "x" if what == "decisions" else "multiplier")
+    if what == "decisions":
+        labels = coordinates(run, run.coordinate_names, shape, "x")
+    else:  # the learner may see other constraints than those that are scored
+        labels = coordinates(run, None, shape, "multiplier")
+        if run.constraint_names is not None and shape == (len(run.constraint_names),):
+            labels = [f"multiplier[{name}]" for name in run.constraint_names]
     flat = values.reshape(*values.shape[:lead], -1)
     return {label: flat[..., i] for i, label in enumerate(labels)}
 
