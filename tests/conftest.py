@@ -1,6 +1,7 @@
 """Hostile numerics for every test: 64 bits, no silent rank promotion, warnings are errors
 (pyproject)."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -33,6 +34,9 @@ taut.engine.cache(os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache")
 # needs. A program that is dropped and compiled again could differ in its rounding from the one
 # before.
 programs.LIMIT = 10_000
+
+# All these programs stay alive, and Python would look through them again and again.
+gc.set_threshold(100_000, 20, 50)
 
 
 @pytest.fixture

@@ -263,7 +263,8 @@ def test_mistakes_in_results_from_elsewhere_are_named(tmp_path, changes, text, e
     assert not (tmp_path / "results").exists()
 
 
-def test_names_of_submitted_results_are_texts_in_every_table(folder, tmp_path):
+def test_names_of_submitted_results_are_texts_in_every_table(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # so that no name is broken
     folder = shutil.copytree(folder, tmp_path / "results")
     name = "$\\input{x}$ `a`|[/b]\n% <b>"
     for stream in {one.stream for one in results.read_all(folder).values()}:
