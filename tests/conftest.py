@@ -64,10 +64,15 @@ end."""
 
 
 def pytest_collection_modifyitems(config, items):
-    """Begin with what is slow, and leave the check of seeds side by side out of conformance."""
+    """Begin with what is slow, and leave the check of seeds side by side out of conformance.
+
+    The check of determinism compiles all programs a second time. Every third learner gets it here;
+    `taut.testing.check_learner` has it for all.
+    """
 
     def left_out(item):
-        return item.name.endswith("check_seeds_side_by_side]")
+        twice = item.name.endswith("check_is_deterministic]") and sum(map(ord, item.name)) % 3
+        return twice or item.name.endswith("check_seeds_side_by_side]")
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
     items[:] = sorted(
