@@ -91,6 +91,15 @@ def test_gradients_reveal_the_counted_half_spaces_also_at_kinks():
     assert len(revealed) == counted == 6
 
 
+@pytest.mark.parametrize(("angle", "counted"), [(0.0, 2), (1e-7, None), (1e-5, 2)])
+def test_rows_that_are_nearly_parallel_are_not_counted(angle, counted):
+    """They would share a slot of the memory, and only one of them would be kept. Rows with the same
+    normal may share it: the tighter one implies the other."""
+    game = problem(lambda x: jnp.stack([x[0] - 0.5, x[0] + angle * x[1] - 0.4]), BALL)
+    fact = game.facts().half_spaces
+    assert (fact and fact.value) == counted
+
+
 def test_half_spaces_of_changing_rows_are_those_of_the_run():
     rng = np.random.default_rng(3)
     which = rng.integers(0, 5, size=60)

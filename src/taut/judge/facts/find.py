@@ -15,7 +15,7 @@ from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, 
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .fact import PROVEN, VERIFIED, Fact, Facts
-from .half_spaces import MOST, ROOM, Pieces, distinct, pieces_of
+from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_of
 from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
 from .slater import slater_point
@@ -159,7 +159,9 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     if not 0 < len(normals) <= MOST:
         return found
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
-    found["half_spaces"] = Fact(len(normals), PROVEN, f"half-spaces of the traced program{seen}")
+    if not nearly_parallel(normals):
+        why = f"half-spaces of the traced program{seen}"
+        found["half_spaces"] = Fact(len(normals), PROVEN, why)
     if stream is None:
         found |= _hoffman(problem, pieces)
     return found

@@ -25,7 +25,7 @@ from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, evaluate
 from .derivatives import has_usual_derivative
 
-__all__ = ["Pieces", "distinct", "pieces_of"]
+__all__ = ["Pieces", "distinct", "nearly_parallel", "pieces_of"]
 
 MOST = 256
 """Pieces of an entry, at most."""
@@ -33,6 +33,8 @@ ROOM = 4_000_000
 """Numbers in an array of pieces, at most."""
 SAME = 1e-12
 """Half-spaces whose unit normals and offsets differ by less than this, relatively, are the same."""
+APART = 1.5e-6
+"""Kept cuts whose unit normals differ by less than this share a slot."""
 PLAIN_CALLS = CALLS - {"custom_jvp_call", "custom_vjp_call"}
 """Calls that have no derivative of their own."""
 
@@ -110,6 +112,13 @@ def distinct(slopes: Array, offsets: Array) -> tuple[Array, Array]:
     _, first = np.unique(np.round(rows / scale / SAME), axis=0, return_index=True)
     kept = rows[np.sort(first)]
     return kept[:, :-1], kept[:, -1]
+
+
+def nearly_parallel(normals: Array) -> bool:
+    """Whether two unit normals differ by so little that their cuts share a slot, although they are
+    not the same."""
+    distances = (np.linalg.norm(normals[k + 1 :] - one, axis=1) for k, one in enumerate(normals))
+    return any(np.any((10 * SAME < each) & (each < APART)) for each in distances)
 
 
 # -- Rules
