@@ -118,7 +118,7 @@ def nearly_parallel(normals: Array) -> bool:
     """Whether two unit normals differ by so little that their cuts share a slot, although they are
     not the same."""
     distances = (np.linalg.norm(normals[k + 1 :] - one, axis=1) for k, one in enumerate(normals))
-    return any(np.any((10 * SAME < each) & (each < APART)) for each in distances)
+    return any(np.any((each > 10 * SAME) & (each < APART)) for each in distances)
 
 
 # -- Rules
