@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import bounds, engine, metrics
 from .engine import VERSION as __version__
+from .fleet.fleet import Fleet
 from .judge.certificate import Certificate
 from .judge.certify import certify
 from .judge.compare import Comparison, compare
@@ -83,6 +84,7 @@ __all__ = [
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "Fleet",
     "FullInformation",
     "Growth",
     "Guarantee",

@@ -69,7 +69,7 @@ def test_extremes_are_those_of_all_rounds_by_hand(calm):
         assert values[extreme.round - 1] == pytest.approx(values.max(), rel=1e-12)
         np.testing.assert_allclose(extreme.decision, x[extreme.round - 1], atol=1e-13)
     assert found.constraint_lipschitz.value == pytest.approx(2**0.5)
-    assert found.squared_slopes == pytest.approx(600)
+    assert found.clipping.squares == pytest.approx(600)
     assert (found.since, found.rounds) == (1, 600)
 
 

@@ -149,8 +149,7 @@ def _with_observations(case: Case, player: Player) -> Case:
         rounds=rounds,
         seeds=1,
         **largest,
-        squared_slopes=found.squared_slopes,
-        first_squared_slope=found.first_squared_slope,
+        clipping=found.clipping,
         constraint_slope=found.constraint_slope,
         loss_size=float(np.abs(losses).max(initial=0))
         + max(largest["loss_lipschitz"].value, 0.0) * reach,

@@ -16,6 +16,7 @@ from .. import arguments, files
 from ..display import Displayed, Summary
 from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Learner
+from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..play.announced import check_announced, count_announced
@@ -139,7 +140,11 @@ class Player(Displayed):
         self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(
-            self._shape, start, self._history.recent, self._history.decision_of
+            self._shape,
+            start,
+            self._history.recent,
+            self._history.decision_of,
+            clip_of(learner),
         )
         self._data = DataTypes(self._dtype)
         # Whether arrays are played as they are. Models written in CVXPY arrange them.

@@ -1,0 +1,84 @@
+"""One member of a fleet: what it has seen, and a player that goes on where it stands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .. import files
+from ..engine import Array
+from ..learners import Learner
+from ..player import file as player_file
+from ..player.copies import revived
+from ..player.extremes import NAMES, Extreme, Extremes
+from ..player.player import Player
+from ..problem.problem import Problem
+from ..runs.totals import Totals
+
+__all__ = ["extremes", "player_of"]
+
+
+def extremes(member: Any, shape: tuple[int, ...]) -> Extremes:
+    """Return what a member has seen."""
+    seen, largest = member.seen, {}
+    for i, name in enumerate(NAMES):
+        value = float(seen.values[i])
+        at = int(seen.rounds[i]), np.asarray(seen.decisions[i], float).reshape(shape)
+        largest[name] = Extreme(value, None, *at) if math.isfinite(value) else None
+    return Extremes(
+        1,
+        int(member.game.t) - 1,
+        **largest,
+        constraint_slope=max(float(seen.values[len(NAMES)]), 0.0),
+        squared_slopes=_squares(seen)[0],
+        first_squared_slope=_squares(seen)[1],
+    )
+
+
+def player_of(
+    learner: Learner,
+    problem: Problem,
+    counts: tuple[int, int],
+    member: Any,
+    data: Any,
+    first: Array,
+) -> Player:
+    """Return a player in the state of a member.
+
+    Arguments:
+        learner, problem: those of the fleet.
+        counts: the number of constraints that the learner sees, and that of announced ones.
+        member: its state, with arrays of NumPy and the numbers of random keys.
+        data: the description of the data of earlier rounds.
+        first: the first decision.
+    """
+    rounds, seen = int(member.game.t) - 1, member.seen
+    totals = Totals.of_chunk(member.game.totals)
+    names = problem.constraint_names
+    header = player_file.header(learner, problem, None, counts, first.dtype, data, names)
+    none = np.zeros((1, first.size))
+    parts = {
+        "state": files.flat((member.game.learner, member.game.previous)),
+        "totals": {
+            "rounds": np.asarray(rounds),
+            **{each.name: np.asarray(getattr(totals, each.name), float) for each in fields(Totals)},
+        },
+        "extremes": {
+            "about": np.array([1, rounds, 0]),
+            "values": np.asarray(seen.values, float),
+            "rounds": np.append(seen.rounds, 0).astype(int),
+            "decisions": np.concatenate([np.asarray(seen.decisions, float), none]),
+            "squares": np.array(_squares(seen)),
+            "first": np.asarray(first, float).ravel(),
+        },
+    }
+    return revived(learner, problem, header, player_file.as_arrays(parts))
+
+
+def _squares(seen: Any) -> tuple[float, float]:
+    """Return the sum of the squared slopes, and the first of them that is not zero."""
+    error = 0.0 if seen.squares.error is None else float(seen.squares.error)
+    return float(seen.squares.value) + error, float(seen.first_square)
