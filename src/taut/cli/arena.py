@@ -204,12 +204,13 @@ def report(
     json_out: _Json = False,
 ) -> None:
     """Write one page with all results, which needs no network; or print a table for a paper."""
-    from ..arena.report import tables, write_page
+    from ..arena.report import tables, write_page, write_tables
 
     if latex:
         typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
         return
-    written = [str(write_page(folder, out))]
+    page = write_page(folder, out)
+    written = [str(page), *map(str, write_tables(folder, page))]
     if docs is not None:
         written += [str(path) for path in tables.write_docs(folder, docs)]
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
