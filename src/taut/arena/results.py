@@ -25,6 +25,7 @@ __all__ = [
     "QUANTITIES",
     "Result",
     "add_from_csv",
+    "check_names",
     "index",
     "read",
     "read_all",
@@ -308,6 +309,19 @@ def read_reasons(folder: Path) -> dict[tuple[str, str], str]:
         ) from error
 
 
+def check_names(learner: str, origin: str) -> None:
+    """Refuse the names of learners and the origin of taut's own results."""
+    from .entries import known_card
+
+    if known_card(learner) is None and origin not in ("", "taut"):
+        return
+    what, got = ("origin", origin) if known_card(learner) is None else ("learner", learner)
+    raise ValueError(
+        f"{what}: got {got!r}; expected a name that taut does not use, so that results are not "
+        "confused"
+    )
+
+
 def add_from_csv(
     folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any
 ) -> Result:
@@ -317,16 +331,10 @@ def add_from_csv(
     The file needs the columns seed, regret and violation. Names of learners and of the origin must
     not be those of taut's own results.
     """
-    from ..learners import LEARNERS
     from .entries import stream_of
 
     known = stream_of(stream)
-    if learner in LEARNERS or origin == "taut" or not origin:
-        what, got = ("learner", learner) if learner in LEARNERS else ("origin", origin)
-        raise ValueError(
-            f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
-            "not confused"
-        )
+    check_names(learner, origin)
     if not known.horizons((facts["horizon"],)):
         raise ValueError(
             f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to "

@@ -391,7 +391,7 @@ function draw() {
   const length = (boardOf(stream.name)[0] || { seen: { T: stream.T } }).seen.T;
   at("about").textContent = `${stream.title[0].toUpperCase()}${stream.title.slice(1)}. ${length.toLocaleString("en")} rounds. Scored: regret against ${stream.comparator}` +
     `${stream.fixed ? ` (shown as well: against ${stream.fixed})` : ""}, and the ${stream.violation === "excess" ? "signed" : "clipped"} violation. ` +
-    `${stream.beaten ? "Every learner beats this comparator, so that only the violation separates them. " : ""}${facts ? facts + ". " : ""}Source: ${stream.source}. Version ${stream.stream_version} of the stream.`;
+    `${stream.beaten ? "Every learner beats this comparator, so that only the violation separates them. " : ""}${facts ? facts + ". " : ""}Source: ${stream.source}. Version ${stream.stream_version} of the stream${stream.frozen ? `, as in ${D.suite}` : `, which is not in ${D.suite}`}.`;
   const best = pareto(stream);
   curves(stream);
   drawLines(stream, best);
@@ -423,7 +423,7 @@ for (const f of D.families.filter(f => Object.values(D.learners).some(l => l.fam
   item.append(f.title);
 }
 const played = D.run.date ? ` Played on ${D.run.date} (${D.run.machine}, Python ${D.run.python}, JAX ${D.run.jax}).` : "";
-at("summary").textContent = `taut ${D.version}.${played} ` + (D.broken.length ? `BOUNDS EXCEEDED: ${D.broken.join("; ")}` : "No bound was exceeded.") +
+at("summary").textContent = `Suite "${D.suite}", taut ${D.version}.${played} ` + (D.broken.length ? `BOUNDS EXCEEDED: ${D.broken.join("; ")}` : "No bound was exceeded.") +
   ` The targets are ${D.targets[0]} values of r and of v from ${D.targets[1]} to ${D.targets[2]}. "Best of the grid" multiplies one number that a learner is told by ${D.factors.map(number).join(", ")} and keeps the best result afterwards. Nobody can do that in advance, so these results are ranked separately.`;
 rowsOf("provenance", ["stream", "family", "what is decided", "scored against", "source", "version"], D.streams.map(s => [s.name, s.family, s.title, s.comparator, s.source, String(s.stream_version)]));
 rowsOf("methods", ["method", "family", "reference", "bounds", "work per round besides the loss gradient"], Object.entries(D.learners).map(([n, l]) => [n, familyOf(n).title, l.reference, l.bounds, l.cost]));

@@ -17,7 +17,7 @@ from ... import storage
 from ...engine import VERSION
 from ...judge.over_seeds import Interval
 from .. import results as stored
-from .. import statistics
+from .. import statistics, suite
 from ..entries import FACTORS, THEORY, known_card
 from ..families import FAMILIES, OTHERS, family_of
 from ..results import Result
@@ -53,6 +53,7 @@ def payload(folder: Path) -> dict[str, Any]:
     names = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
     return {
         "version": VERSION,
+        "suite": suite.NAME,
         "run": stored.read_machine(folder),
         "seeds": max(one.seeds for one in results.values()),
         "targets": [len(statistics.TARGETS), *map(float, statistics.TARGETS[[0, -1]])],
@@ -138,7 +139,12 @@ def write_tables(folder: Path, page: Path) -> list[Path]:
     writer.writerows(rows)
     paths = [page.with_suffix(".csv"), page.with_suffix(".json")]
     storage.write_atomically(paths[0], text.getvalue().encode())
-    content = {"version": VERSION, "run": stored.read_machine(folder), "rows": rows}
+    content = {
+        "suite": suite.NAME,
+        "version": VERSION,
+        "run": stored.read_machine(folder),
+        "rows": rows,
+    }
     storage.write_atomically(paths[1], json.dumps(content, indent=1, allow_nan=False).encode())
     return paths
 
@@ -238,6 +244,7 @@ def _stream(one: Board) -> dict[str, Any]:
         "regret": stream.scored_regret,
         "violation": stream.scored,
         "ranked": stream.ranked,
+        "frozen": suite.in_suite(stream),
         "beaten": all(float(np.max(line.regret)) == 0 for line in one.lines),
     }
 

@@ -129,7 +129,8 @@ def _section(title: str, group: tuple[Board, ...], tuned: tuple[Board, ...]) -> 
     lines += [*head, *(_row(one, len(group)) for one in representatives), ""]
     if len(table.ranked) > 1:
         lines += [
-            f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of them differ if they are more "
+            f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
+            "them differ if they are more "
             f"than {table.difference:.2f} apart (Nemenyi's critical difference). The hypothesis "
             f"that all learners are alike has p = {table.friedman:.2g} (Friedman).",
             "",
