@@ -40,6 +40,8 @@ from .learners import (
 from .play.simulate import simulate
 from .play.step import announce, init, step
 from .play.threads import simulate_all
+from .player.guards import Limits
+from .player.hooks import Event
 from .player.player import Player
 from .problem.constants import Constants
 from .problem.domains import (
@@ -83,6 +85,7 @@ __all__ = [
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "Event",
     "FullInformation",
     "Growth",
     "Guarantee",
@@ -90,6 +93,7 @@ __all__ = [
     "Hindsight",
     "L1Ball",
     "Learner",
+    "Limits",
     "NoFeasibleDecision",
     "Noisy",
     "OnePoint",
