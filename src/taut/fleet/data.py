@@ -46,7 +46,7 @@ def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
                 f"parameters[{name!r}]: got shape {array.shape}; expected a row for each of "
                 f"{len(ids)} members"
             )
-        bad = ~np.isfinite(array).reshape(len(ids), -1).all(axis=1)
+        bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         if bad.any():
             wrong = [ids[i] for i in np.flatnonzero(bad)]
             raise ValueError(

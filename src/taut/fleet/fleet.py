@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,6 +30,7 @@ from ..problem.feasibility import check_feasible
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.totals import Totals
+from . import file as fleet_file
 from . import member as one_member
 from .data import FleetData, as_parameters, constraint_count, joined, traced_count
 from .ids import Id, as_ids, hash_of, named
@@ -126,7 +129,8 @@ class Fleet(Displayed):
         self._data = FleetData(problem, self._dtype, self._counted(count, announced_count, given))
         self._key = first_key() if key is None else random_key("key", key, usual=True)
         self._lock = threading.RLock()
-        self._left: set[Id] = set()  # members that left since the last save
+        self._saved: fleet_file.Saved | None = None  # the last save to a folder
+        self._left: set[Id] = set()  # members that left since then
         self._prepare()
         kinds = {f"state/{i}": kind for i, kind in enumerate(self._layout.kinds)}
         if problem.announced is not None:
@@ -135,7 +139,7 @@ class Fleet(Displayed):
         kinds |= {
             f"parameters/{name}": (each.shape[1:], each.dtype) for name, each in given.items()
         }
-        self._names = tuple(given)
+        self._parameter_names = tuple(given)
         self._members = Members({**kinds, "changed": ((), bool)})
         self.join(listed, given)
 
@@ -391,7 +395,6 @@ class Fleet(Displayed):
             rows = self._new_rows(listed)
             slots = self._members.join(listed)
             self._put(slots, rows, given)
-            self._left.difference_update(listed)
 
     def _put(self, slots: Array, rows: list[Array], parameters: dict[str, Array]) -> None:
         """Write the rows of new members."""
@@ -447,13 +450,13 @@ class Fleet(Displayed):
         self, parameters: Any, listed: list[Id], some: bool = False
     ) -> dict[str, Array]:
         given = as_parameters(parameters, listed, self._dtype)
-        wrong = set(given) ^ set(self._names)
+        wrong = set(given) ^ set(self._parameter_names)
         if some:
-            wrong -= set(self._names)
+            wrong -= set(self._parameter_names)
         if wrong and listed:
             raise ValueError(
                 f"parameters: got {', '.join(given) or 'none'}; expected "
-                f"{', '.join(self._names) or 'none'}"
+                f"{', '.join(self._parameter_names) or 'none'}"
             )
         for name, values in given.items():
             expected = self._members.arrays[f"parameters/{name}"].shape[1:]
@@ -465,7 +468,10 @@ class Fleet(Displayed):
         return given
 
     def _parameters_of(self, slots: Array) -> dict[str, Array]:
-        return {name: self._members.arrays[f"parameters/{name}"][slots] for name in self._names}
+        return {
+            name: self._members.arrays[f"parameters/{name}"][slots]
+            for name in self._parameter_names
+        }
 
     @property
     def _state(self) -> list[Array]:
@@ -534,7 +540,7 @@ class Fleet(Displayed):
                 measured; without its parameters, which are added.
             options: as for `taut.Player.certificate`.
         """
-        if stream is not None and self._names:
+        if stream is not None and self._parameter_names:
             length = len(next(iter(jax.tree.leaves(dict(stream)))))
             own = {
                 name: np.repeat(values, length, axis=0)
@@ -568,14 +574,16 @@ class Fleet(Displayed):
                 if self.problem.announced is not None:
                     self._begin(None, slots)
                 state = self._state if self.problem.announced is None else self._begun_state
-                flat = self._columns.x.read(state, slots).reshape(len(slots), -1)
+                flat = self._columns.x.read(state, slots).reshape(len(slots), self._first.size)
                 names = self.problem.coordinate_names or [f"x[{i}]" for i in range(flat.shape[1])]
                 return pd.DataFrame(flat, index=index, columns=list(names))
             if what == "parameters":
                 columns = {
                     name if values.ndim == 1 else f"{name}[{i}]": part
                     for name, values in self.parameters().items()
-                    for i, part in enumerate(values.reshape(len(values), -1).T)
+                    for i, part in enumerate(
+                        values.reshape(len(values), math.prod(values.shape[1:])).T
+                    )
                 }
                 return pd.DataFrame(columns, index=index)
             totals = self.totals()
@@ -585,6 +593,41 @@ class Fleet(Displayed):
                 parts = getattr(totals, kind).T
                 columns |= {f"{kind} {name}": part for name, part in zip(names, parts, strict=True)}
             return pd.DataFrame(columns, index=index)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fleet to a folder, atomically: a crash leaves the last complete state.
+
+        Only members that changed since the last save to this folder are written; now and then all
+        are. When the call returns, the fleet is on the disk.
+        """
+        with self._lock:
+            self._saved = fleet_file.save(self, path)
+            self._members.arrays["changed"][:] = False
+            self._left.clear()
+
+    def to_bytes(self) -> bytes:
+        """Return all of the fleet as bytes, for `from_bytes`; with a checksum, without pickle."""
+        with self._lock:
+            return fleet_file.to_bytes(self)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Fleet:
+        """Load a fleet that `save` wrote. It continues exactly where it stopped.
+
+        Arguments:
+            path: the folder.
+            problem: the problem, because a folder cannot hold its functions; domain, names of the
+                coordinates and number of constraints must match.
+            learner: if given, the fleet must have been saved with this learner.
+        """
+        fleet = fleet_file.load(cls, path, problem, learner)
+        LOG.info("loaded a fleet of %d members from %s", len(fleet), path)
+        return fleet
+
+    @classmethod
+    def from_bytes(cls, content: bytes, problem: Problem, learner: Learner | None = None) -> Fleet:
+        """Return the fleet that `to_bytes` wrote; arguments as in `load`."""
+        return fleet_file.from_bytes(cls, content, problem, learner)
 
     def _refused(
         self, listed: list[Id], slots: Array, faults: Array, reasons: Refused | None = None
@@ -611,7 +654,7 @@ class Fleet(Displayed):
             due = self.rounds()
             facts = [
                 ("learner", brief(self.learner)),
-                ("parameters", ", ".join(self._names) or "none"),
+                ("parameters", ", ".join(self._parameter_names) or "none"),
                 ("rounds", f"{due.min() - 1:,} to {due.max() - 1:,}" if len(due) else "none"),
                 ("total loss", number(totals.loss.sum())),
                 ("clipped violation", number(totals.worst_violation.sum())),

@@ -57,8 +57,13 @@ def player_of(
     """
     rounds, seen = int(member.game.t) - 1, member.seen
     totals = Totals.of_chunk(member.game.totals)
-    names = problem.constraint_names
-    header = player_file.header(learner, problem, None, counts, first.dtype, data, names)
+    header = {
+        "count": counts[0],
+        **({} if problem.announced is None else {"announced_count": counts[1]}),
+        "dtype": str(first.dtype),
+        "data": data,
+        "problem": {},
+    }
     none = np.zeros((1, first.size))
     parts = {
         "state": files.flat((member.game.learner, member.game.previous)),
