@@ -28,7 +28,7 @@ from .ids import Id, from_arrays, to_arrays
 if TYPE_CHECKING:
     from .fleet import Fleet
 
-__all__ = ["Saved", "from_bytes", "load", "save", "to_bytes"]
+__all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_bytes"]
 
 FORMAT = 1
 NAMES = "fleet.npz"
@@ -52,8 +52,16 @@ class Saved(NamedTuple):
     """Rows in all parts together."""
 
 
-def save(fleet: Fleet, path: str | Path) -> Saved:
-    """Write the members that changed to a folder, and return what was saved."""
+class Superseded(RuntimeError):
+    """Another fleet has saved itself to the folder."""
+
+
+def save(fleet: Fleet, path: str | Path, exclusive: bool = False) -> Saved:
+    """Write the members that changed to a folder, and return what was saved.
+
+    If another fleet has saved itself there since, all members are written, or, with `exclusive`,
+    `Superseded` is raised.
+    """
     folder = Path(os.path.realpath(arguments.path("path", path)))
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path: got {path}, a file; expected a folder for the fleet")
@@ -61,6 +69,8 @@ def save(fleet: Fleet, path: str | Path) -> Saved:
     with storage.lock_folder(folder, "path"):
         last = fleet._saved
         if last is not None and (last.folder != str(folder) or _token(folder) != last.token):
+            if exclusive:
+                raise Superseded(f"path: got {path}, where another fleet has saved itself")
             last = None
         slots = fleet._members.slots(None)[1]
         changed = slots[fleet._members.arrays["changed"][slots]]

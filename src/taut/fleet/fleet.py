@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["Fleet"]
+__all__ = ["Fleet", "Refused", "member_key", "table_of_members", "tell"]
 
 LOG = logging.getLogger(__name__)
 Refused = dict[Id, str]
@@ -249,13 +249,14 @@ class Fleet(Displayed):
                 "announce: the problem has no announced constraints; expected taut.Problem(..., "
                 "announced=...)"
             )
+        return tell(self._announce(*table_of_members(ids, z)))
+
+    def _announce(self, ids: Any, z: Any) -> Refused:
         with self._lock:
-            ids, z = _table_of_members(ids, z)
             listed, slots = self._members.slots(ids)
             listed = self.ids if listed is None else listed
             data = self._data.announced(z, listed, self._parameters_of(slots))
-            faults = self._heed(slots, data)
-            return self._refused(listed, slots, faults)
+            return self._refused(listed, slots, self._heed(slots, data))
 
     def observe(self, ids: Any, z: Any = None, *, rounds: Any = None) -> Refused:
         """Reveal a round to the members that report it.
@@ -275,8 +276,10 @@ class Fleet(Displayed):
         nothing.
         """
         require_jax(tracing=False)
+        return tell(self._observe(*table_of_members(ids, z), rounds))
+
+    def _observe(self, ids: Any, z: Any, rounds: Any) -> Refused:
         with self._lock:
-            ids, z = _table_of_members(ids, z)
             listed, slots = self._members.slots(ids)
             if not len(slots):
                 return {}
@@ -299,7 +302,7 @@ class Fleet(Displayed):
                 self._members.arrays["is_begun"][accepted] = False
             if len(accepted):
                 self._data.types.remember(row)
-            return self._refused(listed, slots, faults, reasons)
+            return reasons | self._refused(listed, slots, faults)
 
     def _expected(self, listed: list[Id], slots: Array, given: Any) -> tuple[Refused, Array]:
         """Return why members are refused whose round is not the given one, and the places of the
@@ -540,14 +543,8 @@ class Fleet(Displayed):
                 measured; without its parameters, which are added.
             options: as for `taut.Player.certificate`.
         """
-        if stream is not None and self._parameter_names:
-            length = len(next(iter(jax.tree.leaves(dict(stream)))))
-            own = {
-                name: np.repeat(values, length, axis=0)
-                for name, values in self.parameters([member]).items()
-            }
-            stream = joined(stream, own)
-        return self.player(member).certificate(stream=stream, **options)
+        own = self.parameters([member])
+        return one_member.certificate_of(self.player(member), own, stream, options)
 
     def _member(self, member: Id) -> Any:
         """Return the state of one member, its arrays in NumPy without keys."""
@@ -600,8 +597,11 @@ class Fleet(Displayed):
         Only members that changed since the last save to this folder are written; now and then all
         are. When the call returns, the fleet is on the disk.
         """
+        self._save(path)
+
+    def _save(self, path: str | Path, exclusive: bool = False) -> None:
         with self._lock:
-            self._saved = fleet_file.save(self, path)
+            self._saved = fleet_file.save(self, path, exclusive)
             self._members.arrays["changed"][:] = False
             self._left.clear()
 
@@ -629,24 +629,11 @@ class Fleet(Displayed):
         """Return the fleet that `to_bytes` wrote; arguments as in `load`."""
         return fleet_file.from_bytes(cls, content, problem, learner)
 
-    def _refused(
-        self, listed: list[Id], slots: Array, faults: Array, reasons: Refused | None = None
-    ) -> Refused:
-        """Return why members were refused, and tell."""
-        refused = dict(reasons or {})
+    def _refused(self, listed: list[Id], slots: Array, faults: Array) -> Refused:
+        """Return why members with faults were refused."""
         wrong = np.flatnonzero(faults)
-        for i, due in zip(wrong, self._rounds(slots[wrong]), strict=True):
-            refused[listed[i]] = _reason(int(faults[i]), int(due))
-        if refused:
-            who = named(list(refused))
-            first = next(iter(refused.values()))
-            LOG.warning("refused %d members: %s (%s)", len(refused), who, first)
-            warnings.warn(
-                f"refused the members {who}, who stay as they were ({first})",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        return refused
+        due = self._rounds(slots[wrong])
+        return {listed[i]: _reason(int(faults[i]), int(t)) for i, t in zip(wrong, due, strict=True)}
 
     def _summary(self) -> Summary:
         with self._lock:
@@ -678,7 +665,20 @@ def _reason(faults: int, round: int) -> str:
     return f"{argument}: got a value that is not finite in round {round}; expected finite numbers"
 
 
-def _table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
+def tell(refused: Refused) -> Refused:
+    """Warn of refused members, and return them."""
+    if refused:
+        who, why = named(list(refused)), next(iter(refused.values()))
+        LOG.warning("refused %d members: %s (%s)", len(refused), who, why)
+        warnings.warn(
+            f"refused the members {who}, who stay as they were ({why})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return refused
+
+
+def table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
     """Return ids and data; a table of pandas alone has the ids in its index."""
     if z is None and type(ids).__module__.split(".")[0] == "pandas" and hasattr(ids, "columns"):
         return ids.index, ids

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from .. import files
@@ -16,9 +17,14 @@ from ..player.copies import revived
 from ..player.extremes import NAMES, Extreme, Extremes
 from ..player.player import Player
 from ..problem.problem import Problem
+from ..problem.tables import plain
 from ..runs.totals import Totals
+from .data import by_column, joined
 
-__all__ = ["extremes", "player_of"]
+if TYPE_CHECKING:
+    from ..judge.certificate import Certificate
+
+__all__ = ["certificate_of", "extremes", "player_of"]
 
 
 def extremes(member: Any, shape: tuple[int, ...]) -> Extremes:
@@ -81,6 +87,20 @@ def player_of(
         },
     }
     return revived(learner, problem, header, player_file.as_arrays(parts))
+
+
+def certificate_of(
+    player: Player, parameters: dict[str, Array], stream: Any, options: dict[str, Any]
+) -> Certificate:
+    """Return the certificate of a member's player. Its parameters, in one row, are added to the
+    data."""
+    if stream is not None and parameters:
+        given = plain(by_column(stream))
+        length = len(next(iter(jax.tree.leaves(given)), ()))
+        stream = joined(
+            given, {name: np.repeat(row, length, axis=0) for name, row in parameters.items()}
+        )
+    return player.certificate(stream=stream, **options)
 
 
 def _squares(seen: Any) -> tuple[float, float]:
