@@ -18,6 +18,7 @@ SHORTER = {
     "dispatch": {},
     "ramps": {"DAYS": 2},
     "battery": {"DAYS": 3},
+    "the_line": {"ROUNDS": 600},
 }
 
 
