@@ -19,8 +19,9 @@ from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
-from ..learners.registry import DEFAULT, as_learner, with_default
+from ..learners.registry import as_learner, with_default
 from ..play.announced import check_announced, count_announced
+from ..play.default import default_learner
 from ..play.packing import Packing, as_arrays
 from ..play.round import Game
 from ..play.with_feedback import check_covered, through
@@ -82,7 +83,8 @@ class Player(Displayed):
 
     Arguments:
         learner: the method with its parameters, or the name of one that needs no horizon. Without
-            it, `Player(problem)`, "half-space" plays.
+            it, `Player(problem)`, "half-space" plays, or an averaged learner for 10,000 rounds if
+            constraints are observed with errors, which a log record says.
         problem: loss, constraints and domain.
         x1: the first decision; by default the centre of the domain. All computations use its float
             type.
@@ -120,7 +122,7 @@ class Player(Displayed):
 
     def __init__(
         self,
-        learner: Learner | str | Problem = DEFAULT,
+        learner: Learner | str | Problem | None = None,
         problem: Problem | None = None,
         *,
         x1: Any = None,
@@ -136,6 +138,8 @@ class Player(Displayed):
         require_jax()
         learner, problem = with_default(learner, problem)
         if isinstance(problem, Problem):
+            if learner is None:
+                learner = default_learner(problem, as_feedback(feedback))
             learner = as_learner(learner, problem, None)
         if not isinstance(learner, Learner):
             raise TypeError(
