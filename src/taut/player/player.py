@@ -170,7 +170,7 @@ class Player(Displayed):
             self._seen.stop,
         )
         self._steps = Steps(problem, ready, self._layout, self._packed())
-        self._round_decision = RoundDecision(problem, self._dtype, self._steps)
+        self._round_decision = RoundDecision(problem, self._dtype, self._steps, self._layout)
         self._running = RunningTotals(self._count)
         rows = None if history is None else arguments.count("history", history, 0)
         self._history = History(self._count, math.prod(self._shape), rows)
@@ -382,7 +382,11 @@ class Player(Displayed):
 
         Arguments:
             z: data with which `announced(x, z)` or `announced(x, z, previous)` can be computed;
-                other data of the round may be missing. `observe(z)` gets all of them.
+                other data of the round may be missing. `observe(z)` gets all of them, with the same
+                values.
+
+        Some decision of the domain must satisfy the constraints; an error says by how much they
+        miss otherwise.
 
         It may be called again before the round is observed. A player that is loaded from a file
         needs it again.
@@ -731,6 +735,8 @@ class Player(Displayed):
             data = self._cast(z)
         if self._guard is not None:
             self._guard.refuse(data, self.round)
+        if self.problem.announced is not None:
+            self._round_decision.check(data, self.round)
         arrays = self._steps.take(revealed_step, before, data)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:

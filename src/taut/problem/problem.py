@@ -250,6 +250,11 @@ class Problem(Displayed):
         check_order(data, self.coordinate_names)
         return plain(data)
 
+    def arrange_announced(self, data: Any) -> Any:
+        """Convert the data of one round that are known before it. Models written in CVXPY need only
+        the parameters that announced constraints use."""
+        return self.arrange(data)
+
     def for_data(self, stream: Any) -> Problem:
         """Return the problem that these data belong to. Models written in CVXPY make parameters
         with data change."""
