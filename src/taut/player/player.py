@@ -326,8 +326,11 @@ class Player(Displayed):
         return None if hold is None else bool(hold)
 
     def state(self) -> dict[str, Any]:
-        """Return round, decision and totals as numbers and lists, which fit into JSON. Files are
-        written by `save`."""
+        """Return round, decision and totals as numbers, lists and dicts, which fit into JSON.
+
+        The decision is a dict by name if its entries have names; lists in the totals are in the
+        order of `constraint_names`. Files are written by `save`.
+        """
         with self._lock:
             return player_display.as_numbers(self)
 
