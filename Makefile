@@ -12,8 +12,10 @@ arena: .venv/ready
 	$(BIN)/taut arena run --out arena-results
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
+# CASES=all plays every case of the longest lists, of which a sample is played otherwise.
+CASES ?= sample
 test: lint chromium
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cases $(CASES)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

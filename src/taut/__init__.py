@@ -42,6 +42,8 @@ from .learners import (
 from .play.simulate import simulate
 from .play.step import announce, init, step
 from .play.threads import simulate_all
+from .player.guards import Limits
+from .player.hooks import Event
 from .player.player import Player
 from .problem.constants import Constants
 from .problem.domains import (
@@ -86,6 +88,7 @@ __all__ = [
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "Event",
     "Fleet",
     "FullInformation",
     "Growth",
@@ -94,6 +97,7 @@ __all__ = [
     "Hindsight",
     "L1Ball",
     "Learner",
+    "Limits",
     "NoFeasibleDecision",
     "Noisy",
     "OnePoint",
