@@ -31,7 +31,15 @@ TUTORIALS = (
     "noisy-constraints",
     "certificate",
 )
-GUIDES = ("choosing", "constants", "changing", "memory", "checkpoints", "troubleshooting")
+GUIDES = (
+    "choosing",
+    "constants",
+    "changing",
+    "memory",
+    "checkpoints",
+    "fleets",
+    "troubleshooting",
+)
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 PLACED = ("start.md", "theory.md", "arena.md", "glossary.md", "learners.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
@@ -68,6 +76,8 @@ MODULES = {
         "taut.Sweep",
         "taut.Run",
         "taut.Player",
+        "taut.Fleet",
+        "taut.DaskFleet",
         "taut.adversary",
         "taut.FullInformation",
         "taut.Noisy",
