@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from ..learners import LEARNERS, Card, Guarantee
 from ..learners.base import Assumes
 from . import results
 from .comparators import comparator_loss
+from .entrants import ENTRANTS
 from .entries import THEORY, Entry, card_of, described, entries, stream_data, stream_of
+from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .results import Result
 from .stream import Stream
+from .submission import measure
 
 __all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
 
@@ -84,8 +87,9 @@ def play(
     Arguments:
         folder: where results are kept. The same call continues where it was interrupted; other
             learners, streams, numbers of rounds and seeds are added.
-        learners: names of registered learners, "package:Name" for others, or cards; by default all
-            that apply and do not take a hundred times as long as the others.
+        learners: names of registered learners, of entrants and baselines of the arena,
+            "package:Name" for others, or cards; by default all that apply and do not take a hundred
+            times as long as the others.
         streams: names of streams, or streams; by default all.
         horizons: numbers of rounds; a stream plays those that it has.
         seeds: number of seeds; a stream of real data has one.
@@ -102,10 +106,9 @@ def play(
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")
-    cards = [
-        one if isinstance(one, Card) else card_of(one)
-        for one in (LEARNERS if learners is None else learners)
-    ]
+    asked = (*LEARNERS, *ENTRANTS, *OUTSIDE) if learners is None else tuple(learners)
+    cards = [one if isinstance(one, Card) else card_of(one) for one in asked if one not in OUTSIDE]
+    baselines = [OUTSIDE[one] for one in asked if isinstance(one, str) and one in OUTSIDE]
     chosen = [
         one if isinstance(one, Stream) else stream_of(one)
         for one in (STREAMS if streams is None else streams)
@@ -113,8 +116,22 @@ def play(
     wanted, left_out = entries(
         chosen, cards, grid_of, arguments.count("seeds", seeds), grid, patient=learners is not None
     )
+    outside = [
+        (baseline, stream, T)
+        for baseline in baselines
+        for stream in chosen
+        if not stream.missing()
+        for T in stream.horizons(grid_of)
+        if baseline.plays(stream, T)
+    ]
+    new, failed = 0, []
+    for baseline, stream, T in outside:
+        try:
+            new += _play_outside(folder, baseline, stream, T, seeds)
+        except Exception as error:  # as a cell of a sweep: it is listed, and the others are played
+            failed.append(f"{stream.name} / {baseline.name} / {T}: {type(error).__name__}: {error}")
     if not wanted:
-        return Played(folder, 0, 0, tuple(left_out), (), ())
+        return Played(folder, len(outside), new, tuple(left_out), tuple(failed), ())
     done = sweep(
         [one.cell() for one in wanted],
         executor,
@@ -126,7 +143,7 @@ def play(
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
     best: dict[tuple[str, int, bool], Array] = {}
-    new, broken = 0, []
+    broken = []
     for entry in wanted:
         if entry.name not in rows:
             continue
@@ -140,8 +157,32 @@ def play(
     results.write_machine(folder)
     if rows:
         results.index(folder, results.read_all(folder).values())
-    failed = tuple(str(one) for one in done.failed)
-    return Played(folder, len(wanted), new, tuple(left_out), failed, tuple(broken))
+    failed += [str(one) for one in done.failed]
+    count = len(wanted) + len(outside)
+    return Played(folder, count, new, tuple(left_out), tuple(failed), tuple(broken))
+
+
+def _play_outside(
+    folder: Path, baseline: Outside, stream: Stream, rounds: int, stream_seeds: int
+) -> bool:
+    """Play a baseline and store its result; return whether it is new."""
+    seeds = stream.seeds_of(stream_seeds)
+    result = Result(
+        stream=stream.name,
+        stream_version=stream.version,
+        learner=baseline.name,
+        variant=THEORY,
+        horizon=rounds,
+        values=dict.fromkeys(("regret", "violation"), (0.0,) * seeds),
+        parameters=baseline.title,
+        version=VERSION,
+    )
+    if (folder / "results" / result.file).exists():  # the name does not depend on the values
+        return False
+    data = stream.data(seeds, rounds)
+    measured = measure(stream, data, baseline.play(stream, data, rounds))
+    values = {name: tuple(map(float, column)) for name, column in measured.items()}
+    return results.write(folder, replace(result, values=values))
 
 
 def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
