@@ -94,9 +94,11 @@ def play(
         horizons: numbers of rounds; a stream plays those that it has.
         seeds: number of seeds; a stream of real data has one.
         grid: whether to play the grid of parameters as well, for the largest number of rounds.
-        executor, retry, progress: as in `taut.sweep`.
+        executor, retry, progress: as in `taut.sweep`. Results are written stream by stream, so that
+            those of finished streams can be reported after an interruption.
     """
     from ..sweeps import sweep
+    from ..sweeps.progress import counting
 
     folder = arguments.path("folder", folder)
     arguments.flag("grid", grid)
@@ -124,27 +126,52 @@ def play(
         for T in stream.horizons(grid_of)
         if baseline.plays(stream, T)
     ]
-    new, failed = 0, []
-    for baseline, stream, T in outside:
-        try:
-            new += _play_outside(folder, baseline, stream, T, seeds)
-        except Exception as error:  # as a cell of a sweep: it is listed, and the others are played
-            failed.append(f"{stream.name} / {baseline.name} / {T}: {type(error).__name__}: {error}")
-    if not wanted:
-        return Played(folder, len(outside), new, tuple(left_out), tuple(failed), ())
-    done = sweep(
-        [one.cell() for one in wanted],
-        executor,
-        folder=folder / "runs",
-        retry=retry,
-        progress=progress,
-    )
+    count = len(wanted) + len(outside)
+    if not count:
+        return Played(folder, 0, 0, tuple(left_out), (), ())
+    _keep_reasons(folder, left_out)
+    results.write_machine(folder)
+    new, failed, broken = 0, list[str](), list[str]()
+    best: dict[tuple[str, int, bool], Array] = {}
+    with counting(progress, count) as counter:
+        for stream in dict.fromkeys(entry.stream for entry in wanted):
+            # Results are written stream by stream, so that an interrupted run can be reported.
+            here = [entry for entry in wanted if entry.stream is stream]
+            done = sweep(
+                [entry.cell() for entry in here],
+                executor,
+                folder=folder / "runs",
+                retry=retry,
+                progress=counter,
+            )
+            failed += [str(one) for one in done.failed]
+            new += _stored(folder, here, done, best, broken)
+        for baseline, stream, T in outside:
+            try:
+                new += _play_outside(folder, baseline, stream, T, seeds)
+            except Exception as error:  # it is listed, as a cell that fails, and the others go on
+                where = f"{stream.name} / {baseline.name} / {T}"
+                failed.append(f"{where}: {type(error).__name__}: {error}")
+            counter.advance()
+    if len(failed) < count:
+        results.index(folder, results.read_all(folder).values())
+    return Played(folder, count, new, tuple(left_out), tuple(failed), tuple(broken))
+
+
+def _stored(
+    folder: Path,
+    played: Sequence[Entry],
+    done: Any,
+    best: dict[tuple[str, int, bool], Array],
+    broken: list[str],
+) -> int:
+    """Store the results of a sweep, add bounds that were exceeded to `broken`, and return how many
+    results are new."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
-    best: dict[tuple[str, int, bool], Array] = {}
-    broken = []
-    for entry in wanted:
+    new = 0
+    for entry in played:
         if entry.name not in rows:
             continue
         result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
@@ -153,13 +180,7 @@ def play(
         new += results.write(
             folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds
         )
-    _keep_reasons(folder, left_out)
-    results.write_machine(folder)
-    if rows:
-        results.index(folder, results.read_all(folder).values())
-    failed += [str(one) for one in done.failed]
-    count = len(wanted) + len(outside)
-    return Played(folder, count, new, tuple(left_out), tuple(failed), tuple(broken))
+    return new
 
 
 def _play_outside(
