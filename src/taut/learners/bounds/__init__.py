@@ -90,6 +90,7 @@ from .kept_cuts import (
     kept_cuts_sweeps_violation,
     kept_cuts_violation,
     kept_rows_violation,
+    path_violation,
 )
 from .moving import path_cost
 from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
@@ -212,6 +213,7 @@ __all__ = [
     "margin_holds",
     "optimal_parameters",
     "path_cost",
+    "path_violation",
     "peak_from_squared",
     "power_step_lengths",
     "projected_regret",
