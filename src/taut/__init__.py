@@ -41,6 +41,8 @@ from .learners import (
 from .play.simulate import simulate
 from .play.step import announce, init, step
 from .play.threads import simulate_all
+from .player.guards import Limits
+from .player.hooks import Event
 from .player.player import Player
 from .problem.constants import Constants
 from .problem.domains import (
@@ -84,6 +86,7 @@ __all__ = [
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "Event",
     "Fleet",
     "FullInformation",
     "Growth",
@@ -92,6 +95,7 @@ __all__ = [
     "Hindsight",
     "L1Ball",
     "Learner",
+    "Limits",
     "NoFeasibleDecision",
     "Noisy",
     "OnePoint",

@@ -15,6 +15,7 @@ from .. import arguments
 from ..display import Displayed, Summary, brief, number
 from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Learner
+from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, is_random, points_of
 from ..learners.registry import DEFAULT, as_learner
 from ..play import round as rounds
@@ -507,7 +508,7 @@ class Fleet(Displayed):
         """Return the largest gradients, constraint values and loss differences that a member has
         seen, with their rounds, of which skipped ones are not counted."""
         with self._lock:
-            return one_member.extremes(self._member(member), self._shape)
+            return one_member.extremes(self._member(member), self._shape, clip_of(self.learner))
 
     def player(self, member: Id) -> Player:
         """Return a player that goes on where a member stands; the member stays in the fleet.

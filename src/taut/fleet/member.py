@@ -11,6 +11,7 @@ import numpy as np
 from .. import files
 from ..engine import Array
 from ..learners import Learner
+from ..learners.clipping import Clipping
 from ..player import file as player_file
 from ..player.copies import revived
 from ..player.extremes import NAMES, Extreme, Extremes
@@ -21,9 +22,11 @@ from ..runs.totals import Totals
 __all__ = ["extremes", "player_of"]
 
 
-def extremes(member: Any, shape: tuple[int, ...]) -> Extremes:
-    """Return what a member has seen."""
+def extremes(member: Any, shape: tuple[int, ...], clip: float | None) -> Extremes:
+    """Return what a member has seen whose learner clips loss gradients so."""
     seen, largest = member.seen, {}
+    clipping = Clipping(clip, 1)
+    clipping.numbers = seen.slopes.numbers()
     for i, name in enumerate(NAMES):
         value = float(seen.values[i])
         at = int(seen.rounds[i]), np.asarray(seen.decisions[i], float).reshape(shape)
@@ -33,8 +36,7 @@ def extremes(member: Any, shape: tuple[int, ...]) -> Extremes:
         int(member.game.t) - 1,
         **largest,
         constraint_slope=max(float(seen.values[len(NAMES)]), 0.0),
-        squared_slopes=_squares(seen)[0],
-        first_squared_slope=_squares(seen)[1],
+        clipping=clipping,
     )
 
 
@@ -71,14 +73,8 @@ def player_of(
             "values": np.asarray(seen.values, float),
             "rounds": np.append(seen.rounds, 0).astype(int),
             "decisions": np.concatenate([np.asarray(seen.decisions, float), none]),
-            "squares": np.array(_squares(seen)),
+            "clipping": seen.slopes.numbers(),
             "first": np.asarray(first, float).ravel(),
         },
     }
     return revived(learner, problem, header, player_file.as_arrays(parts))
-
-
-def _squares(seen: Any) -> tuple[float, float]:
-    """Return the sum of the squared slopes, and the first of them that is not zero."""
-    error = 0.0 if seen.squares.error is None else float(seen.squares.error)
-    return float(seen.squares.value) + error, float(seen.first_square)

@@ -20,6 +20,7 @@ from jax import lax
 
 from ..engine import Array, default_float
 from ..learners import Learner
+from ..learners.clipping import clip_of
 from ..play import round as rounds
 from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
@@ -53,6 +54,44 @@ Arrays = list[Array]
 """One array for each packed part, whose first axis is the member."""
 
 
+class AcceptedSlopes(NamedTuple):
+    """The numbers of `taut.learners.clipping.Clipping` for one member."""
+
+    largest: jax.Array
+    squares: Sum
+    first_square: jax.Array
+    excess: Sum
+    clipped: jax.Array
+
+    def add(self, slope: jax.Array, clip: float | None) -> AcceptedSlopes:
+        """Return the numbers after a round with a loss gradient of this length."""
+        slope = slope.astype(self.largest.dtype)
+        accepted = slope
+        if clip is not None:
+            limit = jnp.where(self.largest > 0, clip * self.largest, slope)
+            accepted = jnp.where(jnp.isposinf(slope), 0, jnp.minimum(slope, limit))
+        square = accepted * accepted
+        return AcceptedSlopes(
+            jnp.maximum(self.largest, accepted),
+            self.squares.add(square),
+            jnp.where(self.first_square > 0, self.first_square, square),
+            self.excess.add(slope - accepted),
+            self.clipped + (slope > accepted),
+        )
+
+    def numbers(self) -> Array:
+        """Return the numbers of a `Clipping` with one seed."""
+        sums = (self.largest, self.squares, self.first_square, self.excess, self.clipped)
+        return np.array([[_number(each)] for each in sums])
+
+
+def _number(value: Any) -> float:
+    """A number, or the value of a compensated sum."""
+    if not isinstance(value, Sum):
+        return float(value)
+    return float(value.value) + (0.0 if value.error is None else float(value.error))
+
+
 class Seen(NamedTuple):
     """What a member has seen in all its rounds, as `taut.player.extremes` describes it."""
 
@@ -62,10 +101,8 @@ class Seen(NamedTuple):
     """For each of `NAMES`, the observed round in which it was largest."""
     decisions: jax.Array
     """The flat decisions of these rounds."""
-    squares: Sum
-    """The sum of the squared slopes of the loss."""
-    first_square: jax.Array
-    """The first of them that is not zero."""
+    slopes: AcceptedSlopes
+    """What the learner accepted of the loss gradients."""
 
     @classmethod
     def nothing(cls, x: jax.Array) -> Seen:
@@ -75,22 +112,27 @@ class Seen(NamedTuple):
             jnp.full(len(COLUMNS), -jnp.inf, x.dtype),
             jnp.zeros(len(NAMES), jnp.int32),
             jnp.zeros((len(NAMES), x.size), x.dtype),
-            Sum.zero((), wide),
-            jnp.zeros((), wide),
+            AcceptedSlopes(
+                jnp.zeros((), wide),
+                Sum.zero((), wide),
+                jnp.zeros((), wide),
+                Sum.zero((), wide),
+                jnp.zeros((), jnp.int32),
+            ),
         )
 
-    def add(self, found: jax.Array, round: jax.Array, x: jax.Array) -> Seen:
-        """Return what is known after one more round."""
+    def add(
+        self, found: jax.Array, round: jax.Array, x: jax.Array, clip: float | None = None
+    ) -> Seen:
+        """Return what is known after one more round of a learner that clips gradients so."""
         known = jnp.where(jnp.isfinite(found), found, -jnp.inf)
         larger = known > self.values
         ours = larger[: len(NAMES)]
-        square = (found[0] * found[0]).astype(self.first_square.dtype)
         return Seen(
             jnp.where(larger, known, self.values),
             jnp.where(ours, round, self.rounds),
             jnp.where(ours[:, None], x.ravel()[None], self.decisions),
-            self.squares.add(square),
-            jnp.where(self.first_square > 0, self.first_square, square),
+            self.slopes.add(found[0], clip),
         )
 
 
@@ -214,7 +256,7 @@ def revealed_member(
     gradient = played.round.gradient(x)
     centre = jnp.asarray(game.domain.centre, x.dtype)
     found = round_extremes(played.round, x, played.loss, gradient, centre)
-    seen = member.seen.add(found, member.game.t, x)
+    seen = member.seen.add(found, member.game.t, x, clip_of(learner))
     bits = after.faults % 2**BITS | fault("loss gradient", gradient)
     return Member(after.x, after, seen, member.skipped), bits
 

@@ -168,8 +168,7 @@ def _measured(
             bounds = promised
         if name == POLICY_REGRET:
             limit = None
-        if name == POLICY_REGRET and case.memory is not None:
-            bounds = case.memory.policy_guarantees(promised)
+            bounds = () if case.memory is None else case.memory.policy_guarantees(promised)
         yield Measured(name, "regret", regret, bounds, limit)
     for name, values in metrics.measured(case.run).items():
         yield Measured(name, name, values, about_scored, limits.by_quantity.get(name))

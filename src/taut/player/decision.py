@@ -36,6 +36,11 @@ class RoundDecision:
         self._problem, self._dtype, self._steps = problem, dtype, steps
         self._begun: Begun | None = None  # for the round about to be played
 
+    @property
+    def known(self) -> bool:
+        """Whether announced constraints of the coming round were enforced."""
+        return self._begun is not None
+
     def announce(self, z: Any, arrays: Any, round: int) -> Begun:
         """Enforce the constraints that the data `z` announce; return state and header."""
         if self._problem.announced is None:

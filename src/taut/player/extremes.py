@@ -125,6 +125,9 @@ class RunningExtremes:
         size = int(np.prod(shape))
         self._values, self._rounds = np.full(len(COLUMNS), -np.inf), np.zeros(len(COLUMNS), int)
         self._decisions, self._clipping = np.zeros((len(COLUMNS), size)), Clipping(clip, 1)
+        self._flushed: tuple[int, Array, Array, Array, Array] | None = (
+            None  # rows of the last block that was looked at, and what was known before
+        )
 
     def add(self, row: Array) -> None:
         """Add one more round."""
@@ -132,6 +135,35 @@ class RunningExtremes:
         self._buffered += 1
         if self._buffered == len(self._buffer):
             self._add_buffer()
+
+    def begin(self, rounds: int) -> None:
+        """Begin after so many rounds of which nothing is known."""
+        self.since, self._added = rounds + 1, rounds
+
+    def skip(self) -> None:
+        """Add a round of which nothing is known."""
+        self.add(np.full(len(COLUMNS), np.nan))
+
+    def add_late(self, row: Array, round: int, decision: Array) -> None:
+        """Add what became known of a round that was skipped."""
+        self._add_buffer()
+        for column, value in enumerate(np.where(np.isfinite(row), row, -np.inf).tolist()):
+            if value > self._values[column]:
+                self._values[column], self._rounds[column] = value, round
+                self._decisions[column] = decision
+        if not np.isnan(row[0]):
+            self._clipping.add(row[None, :1])
+
+    def take_back(self) -> None:
+        """Forget the last round. Only one can be taken back."""
+        if not self._buffered:
+            assert self._flushed is not None
+            self._buffered, self._values, self._rounds, self._decisions, self._clipping.numbers = (
+                self._flushed
+            )
+            self._added -= self._buffered
+        self._buffered -= 1
+        self._flushed = None
 
     @property
     def extremes(self) -> Extremes:
@@ -157,6 +189,13 @@ class RunningExtremes:
         rows = self._buffer[: self._buffered]
         if not len(rows):
             return
+        self._flushed = (
+            len(rows),
+            self._values.copy(),
+            self._rounds.copy(),
+            self._decisions.copy(),
+            self._clipping.numbers,
+        )
         seen = np.where(np.isfinite(rows), rows, -np.inf)
         where = np.argmax(seen, axis=0)
         for column, row in enumerate(where.tolist()):
@@ -164,7 +203,9 @@ class RunningExtremes:
                 number = self._added + row + 1
                 self._values[column], self._rounds[column] = seen[row, column], number
                 self._decisions[column] = self._decision_of(number)
-        self._clipping.add(rows[None, :, 0])
+        known = rows[~np.isnan(rows[:, 0]), 0]  # rounds that were skipped have no gradient
+        if len(known):
+            self._clipping.add(known[None])
         self._added, self._buffered = self._added + len(rows), 0
 
     def to_arrays(self) -> dict[str, Array]:
@@ -186,7 +227,8 @@ class RunningExtremes:
         """Continue from `to_arrays` after so many rounds; without arrays, or with those of a
         version that did not clip gradients, nothing is known of the rounds before."""
         if "clipping" not in arrays:
-            self.first, self.since, self._added = None, rounds + 1, rounds
+            self.first = None
+            self.begin(rounds)
             return
         since, added, changed = map(int, arrays["about"])
         first = arrays.get("first")
