@@ -54,6 +54,18 @@ def test_a_memory_that_grows_is_a_large_one(played):
         assert max(late) < 1e-12
 
 
+def test_no_round_leads_away_from_later_decisions_by_more_than_its_step(played):
+    """The inequality (*) from which H9 bounds the path."""
+    _, run = played
+    for seed in range(SEEDS):
+        x = np.concatenate([run.decisions[seed], run.final[seed][None]])
+        apart = np.linalg.norm(x[:, None] - x[None], axis=-1)
+        steps = 0.2 * np.linalg.norm(tangents()["c"][seed], axis=-1)
+        for t in range(ROUNDS):
+            later = slice(t + 1, None)
+            assert np.all(apart[t + 1, later] <= apart[t, later] + steps[t] + 1e-12)
+
+
 def test_the_bound_is_the_path_of_the_decisions(played):
     _, run = played
     rows = {row.quantity: row for row in run.certificate().rows}
