@@ -39,6 +39,7 @@ bench: .venv/ready
 MINUTES ?= 20
 drill: .venv/ready
 	$(BIN)/python -m drills.crash --minutes $(MINUTES)
+	$(BIN)/python -m drills.dask_fleet
 	$(BIN)/python -m drills.memory
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from . import bounds, engine, metrics
 from .engine import VERSION as __version__
 from .fleet.fleet import Fleet
+from .fleet.on_dask import DaskFleet
 from .judge.certificate import Certificate
 from .judge.certify import certify
 from .judge.compare import Comparison, compare
@@ -81,6 +82,7 @@ __all__ = [
     "ClippedOGD",
     "Comparison",
     "Constants",
+    "DaskFleet",
     "DelayTolerant",
     "Delayed",
     "Domain",

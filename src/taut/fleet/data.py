@@ -17,7 +17,7 @@ from ..problem.problem import Problem
 from ..problem.tables import plain
 from .ids import Id, check_index, named
 
-__all__ = ["FleetData", "as_parameters", "constraint_count", "joined", "traced_count"]
+__all__ = ["FleetData", "as_parameters", "by_column", "constraint_count", "joined", "traced_count"]
 
 
 def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
@@ -31,7 +31,7 @@ def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
     """
     if given is None:
         return {}
-    by_name = _by_column(given)
+    by_name = by_column(given)
     if not isinstance(by_name, Mapping) or not all(isinstance(name, str) for name in by_name):
         raise TypeError(
             f"parameters: got {arguments.shown(given)}; expected a dict of arrays by name, or a "
@@ -46,7 +46,7 @@ def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
                 f"parameters[{name!r}]: got shape {array.shape}; expected a row for each of "
                 f"{len(ids)} members"
             )
-        bad = ~np.isfinite(array).reshape(len(ids), -1).all(axis=1)
+        bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
         if bad.any():
             wrong = [ids[i] for i in np.flatnonzero(bad)]
             raise ValueError(
@@ -134,13 +134,13 @@ class FleetData:
         """Return data and parameters as the problem's functions take them, a row per member."""
         for table in z.values() if isinstance(z, Mapping) else (z,):
             check_index("z", table, ids)
-        data = self._problem.arrange(joined(_by_column(z) if parameters else z, parameters))
+        data = self._problem.arrange(joined(by_column(z) if parameters else z, parameters))
         return self._rows(data, len(ids))
 
     def announced(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> Any:
         """Return announced data and parameters, a row per member. Other data may be missing."""
         check_index("z", z, ids)
-        data = joined(plain(_by_column(z) if parameters else z), parameters)
+        data = joined(plain(by_column(z) if parameters else z), parameters)
         return self._rows(data, len(ids))
 
     def _rows(self, data: Any, count: int) -> Any:
@@ -182,7 +182,7 @@ class FleetData:
                 )
 
 
-def _by_column(table: Any) -> Any:
+def by_column(table: Any) -> Any:
     """Return a table of pandas as a dict of its columns; anything else as it is."""
     if type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns"):
         return {str(name): table[name] for name in table.columns}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -29,6 +31,7 @@ from ..problem.feasibility import check_feasible
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.totals import Totals
+from . import file as fleet_file
 from . import member as one_member
 from .data import FleetData, as_parameters, constraint_count, joined, traced_count
 from .ids import Id, as_ids, hash_of, named
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["Fleet"]
+__all__ = ["Fleet", "Refused", "member_key", "table_of_members", "tell"]
 
 LOG = logging.getLogger(__name__)
 Refused = dict[Id, str]
@@ -127,7 +130,8 @@ class Fleet(Displayed):
         self._data = FleetData(problem, self._dtype, self._counted(count, announced_count, given))
         self._key = first_key() if key is None else random_key("key", key, usual=True)
         self._lock = threading.RLock()
-        self._left: set[Id] = set()  # members that left since the last save
+        self._saved: fleet_file.Saved | None = None  # the last save to a folder
+        self._left: set[Id] = set()  # members that left since then
         self._prepare()
         kinds = {f"state/{i}": kind for i, kind in enumerate(self._layout.kinds)}
         if problem.announced is not None:
@@ -136,7 +140,7 @@ class Fleet(Displayed):
         kinds |= {
             f"parameters/{name}": (each.shape[1:], each.dtype) for name, each in given.items()
         }
-        self._names = tuple(given)
+        self._parameter_names = tuple(given)
         self._members = Members({**kinds, "changed": ((), bool)})
         self.join(listed, given)
 
@@ -246,13 +250,14 @@ class Fleet(Displayed):
                 "announce: the problem has no announced constraints; expected taut.Problem(..., "
                 "announced=...)"
             )
+        return tell(self._announce(*table_of_members(ids, z)))
+
+    def _announce(self, ids: Any, z: Any) -> Refused:
         with self._lock:
-            ids, z = _table_of_members(ids, z)
             listed, slots = self._members.slots(ids)
             listed = self.ids if listed is None else listed
             data = self._data.announced(z, listed, self._parameters_of(slots))
-            faults = self._heed(slots, data)
-            return self._refused(listed, slots, faults)
+            return self._refused(listed, slots, self._heed(slots, data))
 
     def observe(self, ids: Any, z: Any = None, *, rounds: Any = None) -> Refused:
         """Reveal a round to the members that report it.
@@ -272,8 +277,10 @@ class Fleet(Displayed):
         nothing.
         """
         require_jax(tracing=False)
+        return tell(self._observe(*table_of_members(ids, z), rounds))
+
+    def _observe(self, ids: Any, z: Any, rounds: Any) -> Refused:
         with self._lock:
-            ids, z = _table_of_members(ids, z)
             listed, slots = self._members.slots(ids)
             if not len(slots):
                 return {}
@@ -296,7 +303,7 @@ class Fleet(Displayed):
                 self._members.arrays["is_begun"][accepted] = False
             if len(accepted):
                 self._data.types.remember(row)
-            return self._refused(listed, slots, faults, reasons)
+            return reasons | self._refused(listed, slots, faults)
 
     def _expected(self, listed: list[Id], slots: Array, given: Any) -> tuple[Refused, Array]:
         """Return why members are refused whose round is not the given one, and the places of the
@@ -392,7 +399,6 @@ class Fleet(Displayed):
             rows = self._new_rows(listed)
             slots = self._members.join(listed)
             self._put(slots, rows, given)
-            self._left.difference_update(listed)
 
     def _put(self, slots: Array, rows: list[Array], parameters: dict[str, Array]) -> None:
         """Write the rows of new members."""
@@ -448,13 +454,13 @@ class Fleet(Displayed):
         self, parameters: Any, listed: list[Id], some: bool = False
     ) -> dict[str, Array]:
         given = as_parameters(parameters, listed, self._dtype)
-        wrong = set(given) ^ set(self._names)
+        wrong = set(given) ^ set(self._parameter_names)
         if some:
-            wrong -= set(self._names)
+            wrong -= set(self._parameter_names)
         if wrong and listed:
             raise ValueError(
                 f"parameters: got {', '.join(given) or 'none'}; expected "
-                f"{', '.join(self._names) or 'none'}"
+                f"{', '.join(self._parameter_names) or 'none'}"
             )
         for name, values in given.items():
             expected = self._members.arrays[f"parameters/{name}"].shape[1:]
@@ -466,7 +472,10 @@ class Fleet(Displayed):
         return given
 
     def _parameters_of(self, slots: Array) -> dict[str, Array]:
-        return {name: self._members.arrays[f"parameters/{name}"][slots] for name in self._names}
+        return {
+            name: self._members.arrays[f"parameters/{name}"][slots]
+            for name in self._parameter_names
+        }
 
     @property
     def _state(self) -> list[Array]:
@@ -535,14 +544,8 @@ class Fleet(Displayed):
                 measured; without its parameters, which are added.
             options: as for `taut.Player.certificate`.
         """
-        if stream is not None and self._names:
-            length = len(next(iter(jax.tree.leaves(dict(stream)))))
-            own = {
-                name: np.repeat(values, length, axis=0)
-                for name, values in self.parameters([member]).items()
-            }
-            stream = joined(stream, own)
-        return self.player(member).certificate(stream=stream, **options)
+        own = self.parameters([member])
+        return one_member.certificate_of(self.player(member), own, stream, options)
 
     def _member(self, member: Id) -> Any:
         """Return the state of one member, its arrays in NumPy without keys."""
@@ -569,14 +572,16 @@ class Fleet(Displayed):
                 if self.problem.announced is not None:
                     self._begin(None, slots)
                 state = self._state if self.problem.announced is None else self._begun_state
-                flat = self._columns.x.read(state, slots).reshape(len(slots), -1)
+                flat = self._columns.x.read(state, slots).reshape(len(slots), self._first.size)
                 names = self.problem.coordinate_names or [f"x[{i}]" for i in range(flat.shape[1])]
                 return pd.DataFrame(flat, index=index, columns=list(names))
             if what == "parameters":
                 columns = {
                     name if values.ndim == 1 else f"{name}[{i}]": part
                     for name, values in self.parameters().items()
-                    for i, part in enumerate(values.reshape(len(values), -1).T)
+                    for i, part in enumerate(
+                        values.reshape(len(values), math.prod(values.shape[1:])).T
+                    )
                 }
                 return pd.DataFrame(columns, index=index)
             totals = self.totals()
@@ -587,24 +592,49 @@ class Fleet(Displayed):
                 columns |= {f"{kind} {name}": part for name, part in zip(names, parts, strict=True)}
             return pd.DataFrame(columns, index=index)
 
-    def _refused(
-        self, listed: list[Id], slots: Array, faults: Array, reasons: Refused | None = None
-    ) -> Refused:
-        """Return why members were refused, and tell."""
-        refused = dict(reasons or {})
+    def save(self, path: str | Path) -> None:
+        """Write the fleet to a folder, atomically: a crash leaves the last complete state.
+
+        Only members that changed since the last save to this folder are written; now and then all
+        are. When the call returns, the fleet is on the disk.
+        """
+        self._save(path)
+
+    def _save(self, path: str | Path, exclusive: bool = False) -> None:
+        with self._lock:
+            self._saved = fleet_file.save(self, path, exclusive)
+            self._members.arrays["changed"][:] = False
+            self._left.clear()
+
+    def to_bytes(self) -> bytes:
+        """Return all of the fleet as bytes, for `from_bytes`; with a checksum, without pickle."""
+        with self._lock:
+            return fleet_file.to_bytes(self)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Fleet:
+        """Load a fleet that `save` wrote. It continues exactly where it stopped.
+
+        Arguments:
+            path: the folder.
+            problem: the problem, because a folder cannot hold its functions; domain, names of the
+                coordinates and number of constraints must match.
+            learner: if given, the fleet must have been saved with this learner.
+        """
+        fleet = fleet_file.load(cls, path, problem, learner)
+        LOG.info("loaded a fleet of %d members from %s", len(fleet), path)
+        return fleet
+
+    @classmethod
+    def from_bytes(cls, content: bytes, problem: Problem, learner: Learner | None = None) -> Fleet:
+        """Return the fleet that `to_bytes` wrote; arguments as in `load`."""
+        return fleet_file.from_bytes(cls, content, problem, learner)
+
+    def _refused(self, listed: list[Id], slots: Array, faults: Array) -> Refused:
+        """Return why members with faults were refused."""
         wrong = np.flatnonzero(faults)
-        for i, due in zip(wrong, self._rounds(slots[wrong]), strict=True):
-            refused[listed[i]] = _reason(int(faults[i]), int(due))
-        if refused:
-            who = named(list(refused))
-            first = next(iter(refused.values()))
-            LOG.warning("refused %d members: %s (%s)", len(refused), who, first)
-            warnings.warn(
-                f"refused the members {who}, who stay as they were ({first})",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        return refused
+        due = self._rounds(slots[wrong])
+        return {listed[i]: _reason(int(faults[i]), int(t)) for i, t in zip(wrong, due, strict=True)}
 
     def _summary(self) -> Summary:
         with self._lock:
@@ -612,7 +642,7 @@ class Fleet(Displayed):
             due = self.rounds()
             facts = [
                 ("learner", brief(self.learner)),
-                ("parameters", ", ".join(self._names) or "none"),
+                ("parameters", ", ".join(self._parameter_names) or "none"),
                 ("rounds", f"{due.min() - 1:,} to {due.max() - 1:,}" if len(due) else "none"),
                 ("total loss", number(totals.loss.sum())),
                 ("clipped violation", number(totals.worst_violation.sum())),
@@ -636,7 +666,20 @@ def _reason(faults: int, round: int) -> str:
     return f"{argument}: got a value that is not finite in round {round}; expected finite numbers"
 
 
-def _table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
+def tell(refused: Refused) -> Refused:
+    """Warn of refused members, and return them."""
+    if refused:
+        who, why = named(list(refused)), next(iter(refused.values()))
+        LOG.warning("refused %d members: %s (%s)", len(refused), who, why)
+        warnings.warn(
+            f"refused the members {who}, who stay as they were ({why})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return refused
+
+
+def table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
     """Return ids and data; a table of pandas alone has the ids in its index."""
     if z is None and type(ids).__module__.split(".")[0] == "pandas" and hasattr(ids, "columns"):
         return ids.index, ids

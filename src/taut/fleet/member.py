@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from .. import files
@@ -17,9 +18,14 @@ from ..player.copies import revived
 from ..player.extremes import NAMES, Extreme, Extremes
 from ..player.player import Player
 from ..problem.problem import Problem
+from ..problem.tables import plain
 from ..runs.totals import Totals
+from .data import by_column, joined
 
-__all__ = ["extremes", "player_of"]
+if TYPE_CHECKING:
+    from ..judge.certificate import Certificate
+
+__all__ = ["certificate_of", "extremes", "player_of"]
 
 
 def extremes(member: Any, shape: tuple[int, ...], clip: float | None) -> Extremes:
@@ -59,8 +65,13 @@ def player_of(
     """
     rounds, seen = int(member.game.t) - 1, member.seen
     totals = Totals.of_chunk(member.game.totals)
-    names = problem.constraint_names
-    header = player_file.header(learner, problem, None, counts, first.dtype, data, names)
+    header = {
+        "count": counts[0],
+        **({} if problem.announced is None else {"announced_count": counts[1]}),
+        "dtype": str(first.dtype),
+        "data": data,
+        "problem": {},
+    }
     none = np.zeros((1, first.size))
     parts = {
         "state": files.flat((member.game.learner, member.game.previous)),
@@ -78,3 +89,17 @@ def player_of(
         },
     }
     return revived(learner, problem, header, player_file.as_arrays(parts))
+
+
+def certificate_of(
+    player: Player, parameters: dict[str, Array], stream: Any, options: dict[str, Any]
+) -> Certificate:
+    """Return the certificate of a member's player. Its parameters, in one row, are added to the
+    data."""
+    if stream is not None and parameters:
+        given = plain(by_column(stream))
+        length = len(next(iter(jax.tree.leaves(given)), ()))
+        stream = joined(
+            given, {name: np.repeat(row, length, axis=0) for name, row in parameters.items()}
+        )
+    return player.certificate(stream=stream, **options)

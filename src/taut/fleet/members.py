@@ -42,6 +42,12 @@ class Members:
         """All ids, in the order in which they joined."""
         return list(self._slots)
 
+    def ids_in(self, slots: Array) -> list[Id]:
+        """Return the members in these slots, which are in the order of joining."""
+        wanted = np.zeros(self.capacity, bool)
+        wanted[slots] = True
+        return [each for each, slot in self._slots.items() if wanted[slot]]
+
     def group(self, name: str) -> list[Array]:
         """Return the arrays whose names begin with this word and a stroke, in their order."""
         return [array for key, array in self.arrays.items() if key.startswith(f"{name}/")]

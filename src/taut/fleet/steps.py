@@ -233,7 +233,7 @@ class Column(NamedTuple):
         if self.array:
             arrays[self.array][slots] = values
         else:
-            arrays[0][slots, self.place] = values.reshape(len(values), -1)
+            arrays[0][slots, self.place] = values.reshape(len(values), math.prod(self.shape))
 
 
 def _without_keys(keys: tuple[tuple[int, str], ...], member: Member) -> Any:
