@@ -13,6 +13,15 @@ nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and pro
 constraint that comes back is not violated twice. Two sweeps over the kept cuts are enough in most
 rounds; where they are not, the exact projection ends the round (`projection.py`). Guarantees are in
 `guarantees.py`, formulas in `bounds`.
+
+The members of the family differ in their steps. `half-space` adapts eta_t to the gradients that it
+has seen: it needs no constant, multiplying the losses changes nothing, and its bound on regret is
+known after the run. `half-space-anytime` takes eta_t = R / (G_f sqrt t): it must be told G_f, its
+bound is known before the run, its steps do not depend on the data, and with `memory=None` its
+violation is O(sqrt T) instead of O(sqrt(T log T)). Measured results of the two differ little: take
+`half-space` unless G_f is known and the bound is needed in advance. `half-space-horizon` is for a
+known number of rounds, `half-space-strong` for strongly convex losses, `half-space-margin` for
+constraints that must never be violated.
 """
 
 from __future__ import annotations
