@@ -1,8 +1,9 @@
 """`python -m benchmarks.frontier`: methods beyond the paper on the standard streams.
 
-Four tables: measured growth exponents beside those of the methods' own bounds and those that a
-prototype had; memory, sweeps and start-up weight of the half-space learner, from which its defaults
-were chosen; the cost of a round; and many variables and constraints, affine, curved and kinked.
+Five tables: the default learner against its first edition and others, stream by stream; measured
+growth exponents beside those of the methods' own bounds and those that a prototype had; memory,
+sweeps and start-up weight of the half-space learner, from which its defaults were chosen; the cost
+of a round; and many variables and constraints, affine, curved and kinked.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from taut.judge.guarantees import guarantees, setting_of
 from taut.judge.rates import fit
 from taut.runs import metrics
 
+from .frontier_editions import editions
 from .frontier_sizes import sizes
 from .frontier_streams import PUBLISHED, STREAMS, best, simulate
 
@@ -51,11 +53,15 @@ def main() -> None:
         "--quick", action="store_true", help="few streams, short horizons: less than a minute"
     )
     parser.add_argument(
-        "--only", choices=("exponents", "choices", "speed", "sizes"), help="print one table only"
+        "--only",
+        choices=("editions", "exponents", "choices", "speed", "sizes"),
+        help="print one table only",
     )
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     quick = options.quick
+    if options.only in (None, "editions"):
+        editions(quick)
     if options.only in (None, "exponents"):
         names = (
             ("toy", "pool-random-d10")

@@ -108,7 +108,7 @@ void half_space_toy(ARGUMENTS) {
         double l = 0, g = -1;
         for (long k = 0; k < 2; k++) {
             l += data[k] * x[k]; g += fabs(x[k]);
-            h.p[k] = data[k]; h.s[k] = (x[k] > 0) - (x[k] < 0);
+            h.p[k] = data[k]; h.s[k] = x[k] >= 0 ? 1 : -1;
         }
         loss[t] = l; worst[t] = g;
         scored(&score, l, g);

@@ -14,6 +14,7 @@ from benchmarks import (
     cases,
     contenders,
     facts,
+    frontier_editions,
     half_space_scan,
     live,
     modelling,
@@ -485,3 +486,11 @@ def test_shares_of_useful_bounds_are_summed_by_group():
     assert found["zoo"]["violation, %"] == "50 -> 100"
     assert found["all"]["violation, %"] == "33 -> 67"
     assert found["all"]["median s"] == 0.3
+
+
+def test_an_edition_is_worse_only_beyond_what_seeds_differ_by():
+    before = np.array([1.0, 1.2, 0.9, 1.1])
+    assert frontier_editions._is_larger(before + 0.1, before)  # the same in every seed
+    assert not frontier_editions._is_larger(before + np.array([0.3, -0.25, 0.2, -0.1]), before)
+    assert not frontier_editions._is_larger(before - 0.1, before)
+    assert not frontier_editions._is_larger(before * 1.0005, before)

@@ -74,6 +74,8 @@ class Observations:
     """The first round that was looked at."""
     slopes: Array | None = None
     """The accepted |df_t(x_t)|, (seed, round); None if the rounds are more than `FOLLOWED`."""
+    path: float | None = None
+    """The largest over seeds of the sum over rounds of |x_{t+1} - x_t|."""
 
     @property
     def observed(self) -> Observed:
@@ -86,6 +88,7 @@ class Observations:
             self.constraint_slope,
             self.slopes,
             float(seen.excess.max()),
+            self.path,
         )
 
 
@@ -117,6 +120,7 @@ def observe(
     clipping = Clipping(clip_of(run.learner), run.seeds)
     sizes = dict.fromkeys(("constraint_slope", "loss_size", "constraint_size"), 0.0)
     slopes: list[Array] = []
+    moves, last = np.zeros(run.seeds), None
     played, violating, excess, start = [], [np.zeros((0, *problem.domain.shape))], np.zeros(0), 0
     for decisions, data in replayed(run, problem, stream):
         found = _looked_at(problem, decisions, data, references)
@@ -131,6 +135,7 @@ def observe(
         accepted = clipping.add(found["loss_lipschitz"].astype(float))
         if run.horizon <= FOLLOWED:
             slopes.append(accepted)
+        moves, last = moves + _moves(decisions, last), np.asarray(decisions)[:, -1:]
         flat = np.asarray(decisions).reshape(-1, *problem.domain.shape)
         played.append(flat[::keep])
         worst = found["excess"].ravel()
@@ -140,6 +145,7 @@ def observe(
         violating = [np.concatenate([*violating, flat[top]])[chosen]]
         excess = order[chosen]
         start += decisions.shape[1]
+    moves = moves + _moves(run.final.reshape(run.seeds, 1, *problem.domain.shape), last)
     return Observations(
         rounds=run.horizon,
         seeds=run.seeds,
@@ -154,7 +160,17 @@ def observe(
         loss_size=sizes["loss_size"],
         constraint_size=sizes["constraint_size"],
         slopes=np.concatenate(slopes, axis=1) if slopes else None,
+        path=float(moves.max()),
     )
+
+
+def _moves(decisions: Array, before: Array | None) -> Array:
+    """The sum of the distances between decisions (seed, round, ...) and the ones before, by
+    seed."""
+    together = decisions if before is None else np.concatenate([before, decisions], axis=1)
+    steps = np.diff(np.asarray(together, float), axis=1)
+    lengths: Array = np.sqrt(np.sum(steps**2, axis=tuple(range(2, steps.ndim)))).sum(axis=1)
+    return lengths
 
 
 def _references(problem: Problem, seeds: int, comparator: Array | None) -> Array:

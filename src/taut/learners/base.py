@@ -278,6 +278,8 @@ class Observed:
     """|q_t| itself, (seed, round), unless the rounds are very many."""
     clipped_slopes: float = 0.0
     """The sum over rounds of |p_t| - |q_t|."""
+    path: float | None = None
+    """The sum over rounds of |x_{t+1} - x_t|."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ __all__ = [
     "Announced",
     "CoversFeedback",
     "Delayed",
+    "Grows",
     "HasMultiplier",
     "LateRounds",
     "Movable",
@@ -74,6 +75,18 @@ class StepsFromDecision:
     def moved(self, state: Any, x: jax.Array) -> Any:
         """Return the state with another decision in the place of the learner's."""
         return state._replace(x=x)
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """A learner whose state may need more room while it plays. `simulate` doubles the room and
+    plays the last rounds again."""
+
+    def with_room(self, slots: int) -> Any:
+        """Return the learner with a state of fixed size: `self` if it has one already."""
+
+    def is_full(self, state: Any) -> bool:
+        """Whether a state of any number of seeds may have lost something for lack of room."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from .. import arguments, files, storage
 from ..engine import Array
+from ..learners.protocols import Grows
 from .fingerprint import digest_of_tree, fingerprint
 from .records import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
@@ -45,6 +46,13 @@ class Checkpoint:
             raise ValueError(
                 f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist "
                 "yet"
+            )
+        if self.folder is not None and any(
+            isinstance(one, Grows) and one.with_room(1) is not one for one in simulation.learners
+        ):
+            raise ValueError(
+                "checkpoint: got a folder and a learner that keeps all cuts (memory=None), whose "
+                "state grows; expected a number of kept cuts, or checkpoint=None"
             )
         self.simulation = simulation
         self.fingerprint = {} if folder is None else fingerprint(simulation)

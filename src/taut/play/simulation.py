@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -14,6 +14,7 @@ import numpy as np
 from .. import arguments
 from ..engine import VERSION, Array
 from ..learners import Learner
+from ..learners.protocols import Grows
 from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
 from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
@@ -37,6 +38,10 @@ SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10, 2**13
 """Simulations of at most so many rounds have shorter chunks of their own, whose memory is filled in
 less time."""
+
+
+ROOM = 64
+"""The first size of a state that may grow."""
 
 
 class Carry(NamedTuple):
@@ -80,6 +85,8 @@ class Simulation:
     """Shapes and types of one round's data."""
     shape: Shape
     inputs: Inputs
+    room: int
+    """The size of states that may grow."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
 
@@ -115,11 +122,10 @@ class Simulation:
             reveal=stream.function if isinstance(stream, Adversary) else None,
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
-        ready = [as_arrays(through(learner, feedback), first.dtype) for learner in learners]
         start = shared_start(problem, score, first)
         inputs = Inputs(
             game=jax.tree.map(lambda leaf: _number(leaf, first.dtype), Game.of(problem, score)),
-            learner=jax.tree.map(lambda *leaves: np.stack(leaves), *ready),
+            learner=_stacked(learners, feedback, first.dtype, ROOM),
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
             adversary=adversary_state(stream, first.dtype),
@@ -138,6 +144,7 @@ class Simulation:
             # Whole groups of thinned rounds, so that none straddles two chunks.
             shape=shape._replace(length=-(-length // thinning) * thinning),
             inputs=inputs,
+            room=ROOM,
             quick=quick,
         )
 
@@ -174,11 +181,37 @@ class Simulation:
     def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
         """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not
         finite."""
+        simulation = self
         while done < self.stream.horizon:
             rounds = min(self.shape.length, self.stream.horizon - done)
-            chunk = self._play_chunk(carry, self.block(done, rounds), done, rounds)
+            chunk = simulation._play_chunk(carry, self.block(done, rounds), done, rounds)
+            if simulation._is_full(chunk.carry):
+                simulation = simulation._larger()
+                carry = simulation._padded(carry)
+                continue
             yield chunk
             carry, done = chunk.carry, done + rounds
+
+    def _is_full(self, carry: Carry) -> bool:
+        if self.feedback is not None:
+            return False
+        state = carry.state.learner
+        return any(isinstance(one, Grows) and one.is_full(state) for one in self.learners)
+
+    def _larger(self) -> Simulation:
+        """Return the same simulation with twice the room."""
+        room = 2 * self.room
+        learner = _stacked(self.learners, self.feedback, self.first.dtype, room)
+        return replace(self, room=room, inputs=replace(self.inputs, learner=learner))
+
+    def _padded(self, carry: Carry) -> Carry:
+        """Return the carry of a smaller simulation with zeros in the new room."""
+
+        def padded(leaf: Any, like: Any) -> Any:
+            short = zip(np.shape(leaf), np.shape(like), strict=True)
+            return np.pad(leaf, [(0, wanted - size) for size, wanted in short])
+
+        return carry._replace(state=jax.tree.map(padded, carry.state, self.begin().state))
 
     def _play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> Chunk:
         staging = Staging()
@@ -260,6 +293,19 @@ class Simulation:
             coordinate_names=self.problem.coordinate_names,
             **{name: array if self.swept else array[0] for name, array in entries.items()},
         )
+
+
+def _stacked(
+    learners: tuple[Learner, ...], feedback: Feedback | None, dtype: Any, room: int
+) -> Any:
+    """Return the learners as one tree of arrays, with room for their states.
+
+    What they see must be the whole round: the state of another kind of feedback does not grow.
+    """
+    grow = feedback is None
+    sized = (one.with_room(room) if grow and isinstance(one, Grows) else one for one in learners)
+    ready = [as_arrays(through(learner, feedback), dtype) for learner in sized]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
 
 
 def _raise_fault(round: int, name: str) -> NoReturn:

@@ -92,6 +92,7 @@ from .kept_cuts import (
     kept_rows_violation,
     lifetime_limit,
     lifetimes_violation,
+    path_violation,
     recovery_regret,
 )
 from .moving import path_cost
@@ -217,6 +218,7 @@ __all__ = [
     "margin_holds",
     "optimal_parameters",
     "path_cost",
+    "path_violation",
     "peak_from_squared",
     "power_step_lengths",
     "projected_regret",

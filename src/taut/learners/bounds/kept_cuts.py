@@ -1,5 +1,5 @@
 r"""The memory of cuts on polyhedra: violation that does not grow with the horizon (docs/theory.md,
-H6 and H7).
+H6, H7 and H9).
 
 Every round's constraints are positive multiples c (a_i.x - b_i), c <= G_g, |a_i| = 1, of some of M
 half-spaces, which an adversary chooses. One row that is violated most is revealed; it is stored if
@@ -22,6 +22,7 @@ __all__ = [
     "kept_rows_violation",
     "lifetime_limit",
     "lifetimes_violation",
+    "path_violation",
     "recovery_regret",
 ]
 
@@ -168,6 +169,15 @@ def kept_rows_violation(
     path = arguments.count("horizon", horizon) * longest * (1 + gain) / gain
     count = arguments.count("constraint_count", constraint_count)
     return count * (peak + math.sqrt(constraint_smoothness * peak / 2) * path)
+
+
+def path_violation(*, path: float, diameter: float, constraint_lipschitz: float) -> float:
+    r"""Clipped violation from the path of the decisions, if every violated cut is stored and holds
+    within D / (t + 1)^2 after its round: G_g (sum |x_{t+1} - x_t| + 0.65 D) (H9).
+
+    v_t <= G_g dist(x_t, H_t), and x_{t+1} is within D / (t + 1)^2 of H_t.
+    """
+    return constraint_lipschitz * (path + BASEL * diameter)
 
 
 def all_cuts_violation(

@@ -55,7 +55,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
-    found += _kept_cuts(learner, setting, horizon)
+    found += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
     for one in found:
         yield one
         if one.quantity == "violation":
@@ -234,7 +234,7 @@ def _moving_regret(
         return Guarantee.none(
             "regret", source, "the comparator need not keep the margin; expected margin=0"
         )
-    if learner.memory > 0 and not setting.constraints_fixed:
+    if learner.memory != 0 and not setting.constraints_fixed:
         why = (
             "a comparator that moves need not satisfy the constraints of earlier rounds that are "
             "kept; expected memory=0"
@@ -341,7 +341,8 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
     if known.constraint_count != 1 or start is None or known.constraint_smoothness is None:
         return
     source = "half-space, H4 smooth"
-    if not learner.joint:
+    exact = learner.memory is None  # then all projections are joint, and no sweep comes before them
+    if not (learner.joint or exact):
         yield Guarantee.none(
             "peak violation", source, "the last projection must be joint: expected joint=True"
         )
@@ -352,7 +353,7 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
     more: dict[str, Any] = {
         "error_bound": kappa,
         "initial_violation": start,
-        "memory": learner.memory > 0,
+        "memory": learner.memory != 0 and not exact,
     }
     assumed = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests)
     needs = (*rule.needs, "constraint_smoothness", "constraint_count")
@@ -407,7 +408,7 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
             constraint_smoothness=constraint_smoothness,
             error_bound=(slater - margin) / setting.diameter,
             initial_violation=max(start + margin, 0.0),
-            memory=learner.memory > 0,
+            memory=learner.memory != 0,
         )
         if peak > margin * (1 + 1e-9):
             raise OutsideTheorem(f"g + margin may reach {peak:g}; the margin is {margin:g}")
@@ -434,7 +435,8 @@ def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     source = "half-space, H6 memory" if life is None else "half-space, F1 lifetimes"
     if number is None or float(learner.margin) > 0:
         return
-    if learner.memory < number or (learner.joint and number > 1):
+    kept = number if learner.memory is None else learner.memory
+    if kept < number or (learner.memory is not None and learner.joint and number > 1):
         why = f"expected memory of at least {number} and joint=False"
         yield Guarantee.none("violation", source, why)
         return
@@ -449,6 +451,28 @@ def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         ),
         source,
         (*needs, "half_spaces"),
+        (*BASE, Assumes.EXACT_PROJECTIONS),
+    )
+
+
+def _all_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
+    """H9, from the path of the decisions, if all cuts are kept."""
+    seen = setting.observed
+    if learner.memory is not None or float(learner.margin) > 0 or learner.rows != "largest":
+        return
+    source = "half-space, H9 all cuts"
+    if seen is None or seen.path is None:
+        why = "its constant is of the dimension; the path of a run that was played gives a number"
+        yield Guarantee.none("violation", source, why)
+        return
+    slope, needs = _slope(setting)
+    yield setting.evaluate(
+        "violation",
+        lambda **known: bounds.path_violation(
+            path=seen.path or 0.0, diameter=setting.diameter, **known, **slope
+        ),
+        source,
+        needs,
         (*BASE, Assumes.EXACT_PROJECTIONS),
     )
 

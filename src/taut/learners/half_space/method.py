@@ -14,17 +14,27 @@ constraint that comes back is not violated twice. For constraints that change, c
 (`lifetimes.py`). Two sweeps over the kept cuts are enough in most
 rounds; where they are not, the exact projection ends the round (`projection.py`). Guarantees are in
 `guarantees.py`, formulas in `bounds`.
+
+The members of the family differ in their steps. `half-space` adapts eta_t to the gradients that it
+has seen: it needs no constant, multiplying the losses changes nothing, and its bound on regret is
+known after the run. `half-space-anytime` takes eta_t = R / (G_f sqrt t): it must be told G_f, its
+bound is known before the run, its steps do not depend on the data, and with `memory=None` its
+violation is O(sqrt T) instead of O(sqrt(T log T)). Measured results of the two differ little: take
+`half-space` unless G_f is known and the bound is needed in advance. `half-space-horizon` is for a
+known number of rounds, `half-space-strong` for strongly convex losses, `half-space-margin` for
+constraints that must never be violated.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ... import arguments
@@ -124,6 +134,8 @@ class HalfSpace(StepsFromDecision, Learner):
             1)^2.
         margin: rho, added to every constraint.
         memory: number of kept cuts. Keep none if values are noisy or if the comparator moves.
+            `None` keeps all of them: `simulate` enlarges the memory as it plays, every projection
+            is exact, and `sweeps` and `joint` have no effect.
         sweeps: number of sweeps over the cuts in a round at most; where a cut is still exceeded,
             the exact projection follows. `None` projects exactly at once.
         joint: whether the last projection is onto the domain and H_t together, which smooth
@@ -151,7 +163,7 @@ class HalfSpace(StepsFromDecision, Learner):
     eta: Schedule | Any
     diameter: Any
     margin: Any = 0.0
-    memory: int = field(default=0, metadata={"static": True})
+    memory: int | None = field(default=0, metadata={"static": True})
     sweeps: int | None = field(default=SWEEPS, metadata={"static": True})
     joint: bool = field(default=False, metadata={"static": True})
     rows: str = field(default="largest", metadata={"static": True})
@@ -161,7 +173,8 @@ class HalfSpace(StepsFromDecision, Learner):
         object.__setattr__(self, "eta", as_schedule("eta", self.eta))
         check_positive("diameter", self.diameter)
         check_non_negative("margin", self.margin)
-        object.__setattr__(self, "memory", arguments.count("memory", self.memory, 0))
+        if self.memory is not None:
+            object.__setattr__(self, "memory", arguments.count("memory", self.memory, 0))
         if self.sweeps is not None:
             object.__setattr__(self, "sweeps", arguments.count("sweeps", self.sweeps))
         object.__setattr__(self, "joint", arguments.flag("joint", self.joint))
@@ -174,7 +187,7 @@ class HalfSpace(StepsFromDecision, Learner):
         cls,
         domain: Domain | None = None,
         constants: Constants | None = None,
-        memory: int = MEMORY,
+        memory: int | None = MEMORY,
         sweeps: int | None = SWEEPS,
         start_up: float = START_UP,
         joint: bool | None = None,
@@ -207,7 +220,7 @@ class HalfSpace(StepsFromDecision, Learner):
         constants: Constants,
         horizon: int,
         domain: Domain | None = None,
-        memory: int = MEMORY,
+        memory: int | None = MEMORY,
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
@@ -234,7 +247,7 @@ class HalfSpace(StepsFromDecision, Learner):
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int = MEMORY,
+        memory: int | None = MEMORY,
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
@@ -252,7 +265,7 @@ class HalfSpace(StepsFromDecision, Learner):
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int = MEMORY,
+        memory: int | None = MEMORY,
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
@@ -308,8 +321,27 @@ class HalfSpace(StepsFromDecision, Learner):
             eta, margin = bounds.half_space_margin(**known, constraint_lipschitz=slope)
         return cls(Constant(eta), diameter, margin, memory, sweeps, joint, rows)
 
+    def with_room(self, slots: int) -> HalfSpace:
+        """Return the learner that keeps `slots` cuts and projects exactly, if this one keeps all
+        cuts."""
+        if self.memory is not None:
+            return self
+        return replace(self, memory=slots, sweeps=None, joint=False)
+
+    def is_full(self, state: HalfSpaceState) -> bool:
+        """Whether a learner that keeps all cuts has no empty slot left, so that one of its cuts may
+        have been overwritten."""
+        if self.memory is not None or state.cuts is None:
+            return False
+        return bool(np.any(np.all(np.asarray(state.cuts.active) > 0, axis=-1)))
+
     def init(self, x1: jax.Array, count: int) -> HalfSpaceState:
         """Play x1 first, with an empty memory."""
+        if self.memory is None:
+            raise ValueError(
+                "memory: got None, for which only taut.simulate, without checkpoint= and "
+                "feedback=, enlarges the memory as it plays; expected a number of kept cuts"
+            )
         slopes = self.eta.begin(x1.dtype) if isinstance(self.eta, AdaGradNorm) else None
         cuts = no_cuts(self.memory, x1.size, x1.dtype, self.life) if self.memory else None
         return HalfSpaceState(x1, first_round(), slopes, cuts, jnp.ones((), bool))
