@@ -211,7 +211,7 @@ class HalfSpace(StepsFromDecision, Learner):
             sweeps,
             _joint(joint, constants),
             rows,
-            _life(life, problem),
+            _life(life, problem, memory),
         )
 
     @classmethod
@@ -239,7 +239,7 @@ class HalfSpace(StepsFromDecision, Learner):
             sweeps,
             _joint(joint, constants),
             rows,
-            _life(life, problem),
+            _life(life, problem, memory),
         )
 
     @classmethod
@@ -257,7 +257,7 @@ class HalfSpace(StepsFromDecision, Learner):
         """eta_t = R / (G_f sqrt t): the same rates for every horizon."""
         radius, diameter = sizes(domain, constants)
         eta = InverseRoot(radius / _slope(constants))
-        joint, life = _joint(joint, constants), _life(life, problem)
+        joint, life = _joint(joint, constants), _life(life, problem, memory)
         return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
 
     @classmethod
@@ -281,7 +281,7 @@ class HalfSpace(StepsFromDecision, Learner):
         _, diameter = sizes(domain, constants)
         start = max(1, math.ceil(_slope(constants) / (modulus * diameter) * (1 - 1e-12)))
         eta = Inverse(1 / modulus, float(start - 1))
-        joint, life = _joint(joint, constants), _life(life, problem)
+        joint, life = _joint(joint, constants), _life(life, problem, memory)
         return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
 
     @classmethod
@@ -538,10 +538,12 @@ def _joint(wanted: bool | None, constants: Constants | None) -> bool:
     )
 
 
-def _life(wanted: int | str | None, problem: Problem | None) -> int | None:
-    """By default `LIFE` where constraints take data, and for ever elsewhere."""
+def _life(wanted: int | str | None, problem: Problem | None, memory: int | None) -> int | None:
+    """By default `LIFE` where constraints take data, and for ever elsewhere, or where all cuts are
+    to be kept."""
     if wanted == BY_PROBLEM:
-        return LIFE if problem is not None and problem.constraints.takes_data else None
+        changing = problem is not None and problem.constraints.takes_data
+        return LIFE if changing and memory is not None else None
     if isinstance(wanted, str):
         raise ValueError(
             f"life: got {wanted!r}; expected a number of rounds, None or {BY_PROBLEM!r}"
