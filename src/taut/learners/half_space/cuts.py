@@ -229,7 +229,7 @@ def finished(
             have lifetimes; that of a cut of this round is `t`.
         first: a mask of the row that is projected on first, if the order matters.
     """
-    parts = [] if cuts is None or ages is None else [(cuts.normals.T, cuts.offsets, ages)]
+    parts = [] if cuts is None or ages is None else [(*_finite(cuts), ages)]
     if rows is not None:
         parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
     normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
@@ -265,6 +265,14 @@ def exceeded(
         worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
     largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
     return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+
+
+def _finite(cuts: Cuts) -> tuple[jax.Array, jax.Array]:
+    """Normals (memory, d) and offsets, with zeros for cuts that hold everywhere."""
+    if cuts.lifetimes is None:
+        return cuts.normals.T, cuts.offsets
+    binds = jnp.isfinite(cuts.offsets)
+    return jnp.where(binds[:, None], cuts.normals.T, 0), jnp.where(binds, cuts.offsets, 0)
 
 
 def _parallel(cuts: Cuts, normal: jax.Array) -> jax.Array:
