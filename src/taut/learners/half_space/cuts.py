@@ -52,12 +52,12 @@ class Cuts(NamedTuple):
     """How long each cut is projected on; `None` if cuts are kept for ever."""
 
     def alive(self, t: jax.Array) -> Cuts:
-        """Return the cuts with offsets of infinity, which hold everywhere, for those that are not
-        alive in round t."""
+        """Return the cuts with huge offsets, which hold everywhere, for those that are not alive in
+        round t. They are finite, because 0 times infinity is not a number."""
         if self.lifetimes is None:
             return self
-        alive = lifetimes.alive(self.lifetimes, t)
-        return self._replace(offsets=jnp.where(alive, self.offsets, jnp.inf))
+        alive, huge = lifetimes.alive(self.lifetimes, t), float(finfo(self.offsets.dtype).max) / 4
+        return self._replace(offsets=jnp.where(alive, self.offsets, huge))
 
 
 class Rows(NamedTuple):
@@ -229,7 +229,7 @@ def finished(
             have lifetimes; that of a cut of this round is `t`.
         first: a mask of the row that is projected on first, if the order matters.
     """
-    parts = [] if cuts is None or ages is None else [(*_finite(cuts), ages)]
+    parts = [] if cuts is None or ages is None else [(cuts.normals.T, cuts.offsets, ages)]
     if rows is not None:
         parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
     normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
@@ -265,14 +265,6 @@ def exceeded(
         worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
     largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
     return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
-
-
-def _finite(cuts: Cuts) -> tuple[jax.Array, jax.Array]:
-    """Normals (memory, d) and offsets, with zeros for cuts that hold everywhere."""
-    if cuts.lifetimes is None:
-        return cuts.normals.T, cuts.offsets
-    binds = jnp.isfinite(cuts.offsets)
-    return jnp.where(binds[:, None], cuts.normals.T, 0), jnp.where(binds, cuts.offsets, 0)
 
 
 def _parallel(cuts: Cuts, normal: jax.Array) -> jax.Array:

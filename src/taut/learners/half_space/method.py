@@ -438,7 +438,7 @@ class HalfSpace(StepsFromDecision, Learner):
             return self.eta(state.t, state.x.dtype), gradient, None
         eta, slopes = self.eta.with_gradient(state.slopes, gradient)
         # A step of 0 times an infinite gradient is no step.
-        return eta, jnp.where(eta == 0, 0, gradient), slopes
+        return eta, jnp.where(eta > 0, gradient, 0), slopes
 
     def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
         values, pull, _ = round.constraints(x)
