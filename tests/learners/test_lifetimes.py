@@ -10,6 +10,7 @@ from drills import lifetimes as drill
 import taut
 from taut.learners.half_space.method import LIFE
 from taut.learners.schedules import AdaGradNorm
+from taut.play.passes.kernel import check_for_kernel
 
 CAP = taut.Problem(lambda x, z: -x[0], lambda x, z: x[0] - z, taut.Box(0.0, 1.0, shape=1))
 
@@ -148,6 +149,19 @@ def test_rows_that_are_not_the_largest_confirm_their_cuts():
     assert run.loss.sum() < 0.8 * best  # for ever: 0.43
     assert np.sum(run.excess.max(axis=-1) > 1e-9) <= 16
     assert run.cuts_hold.all()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_round_with_lifetimes_fits_into_one_kernel(count):
+    problem = taut.Problem(
+        lambda x, z: z @ x,
+        lambda x, z: z[0] * jnp.sum(x) - jnp.arange(1.0, count + 1),
+        taut.Box(0.0, 1.0, shape=4),
+    )
+    learner, z = taut.learner("half-space", problem), jnp.ones(4)
+    assert learner.life == LIFE
+    program = jax.make_jaxpr(lambda state, z: taut.step(learner, problem, state, z))
+    check_for_kernel(program(taut.init(learner, problem, z), z))
 
 
 # -- Conflicts

@@ -52,12 +52,12 @@ class Cuts(NamedTuple):
     """How long each cut is projected on; `None` if cuts are kept for ever."""
 
     def alive(self, t: jax.Array) -> Cuts:
-        """Return the cuts with offsets of infinity, which hold everywhere, for those that are not
-        alive in round t."""
+        """Return the cuts with huge offsets, which hold everywhere, for those that are not alive in
+        round t. They are finite, because 0 times infinity is not a number."""
         if self.lifetimes is None:
             return self
-        alive = lifetimes.alive(self.lifetimes, t)
-        return self._replace(offsets=jnp.where(alive, self.offsets, jnp.inf))
+        alive, huge = lifetimes.alive(self.lifetimes, t), float(finfo(self.offsets.dtype).max) / 4
+        return self._replace(offsets=jnp.where(alive, self.offsets, huge))
 
 
 class Rows(NamedTuple):
