@@ -1,6 +1,7 @@
 """Fleet: each member computes what a player computes, whoever reports with it."""
 
 from dataclasses import fields
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,9 @@ from small_games import GAME
 from subprocesses import run_in_single_precision, run_optimised
 from taut.fleet.fleet import member_key
 from taut.fleet.ids import hash_of
+from taut.fleet.steps import _step_of_row, revealed_member
 from taut.play.compile import count_compiled
+from taut.play.passes.kernel import check_for_kernel
 
 RNG = np.random.default_rng(7)
 
@@ -363,6 +366,15 @@ def test_random_members_have_keys_of_their_own():
     np.testing.assert_array_equal(fleet.decisions(["b"]), alone.decisions())
     np.testing.assert_allclose(alone.decisions()[0], player.decision, atol=1e-12)
     assert np.any(fleet.decisions(["a"]) != fleet.decisions(["b"]))
+
+
+def test_a_block_of_the_default_fits_into_one_kernel():
+    """In pieces, a member takes ten times as long."""
+    fleet = taut.Fleet("half-space", PACING, ["a"], parameters_of("a"), count=2)
+    row = [array[0] for array in fleet._state]
+    data = row_of(data_of("a", RNG), 0) | {name: 0.5 for name in NAMES}
+    step = partial(_step_of_row, revealed_member, fleet._layout, fleet._blocks._fixed)
+    check_for_kernel(jax.make_jaxpr(step)(row, data))
 
 
 PROGRAM = """
