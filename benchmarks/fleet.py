@@ -32,7 +32,7 @@ from .results import report  # noqa: E402
 
 MEMBERS, PLAYERS, MANY = 40_000, 200, 10**6
 SIZE = 4
-REPEATS, BEFORE = 9, 5
+REPEATS, BEFORE = 15, 5
 """Observations of all that are timed, and those before them."""
 FASTER, GIGABYTES = 100.0, 4.0
 """How many times faster than players a fleet is at least, and what a million members take at
