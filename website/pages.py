@@ -31,7 +31,7 @@ TUTORIALS = (
     "noisy-constraints",
     "certificate",
 )
-GUIDES = ("choosing", "constants", "memory", "checkpoints", "troubleshooting")
+GUIDES = ("choosing", "constants", "memory", "checkpoints", "production", "troubleshooting")
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 PLACED = ("start.md", "theory.md", "arena.md", "glossary.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
@@ -68,6 +68,8 @@ MODULES = {
         "taut.Sweep",
         "taut.Run",
         "taut.Player",
+        "taut.Limits",
+        "taut.Event",
         "taut.adversary",
         "taut.FullInformation",
         "taut.Noisy",
