@@ -38,6 +38,7 @@ GUIDES = (
     "memory",
     "checkpoints",
     "fleets",
+    "production",
     "troubleshooting",
 )
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
@@ -78,6 +79,8 @@ MODULES = {
         "taut.Player",
         "taut.Fleet",
         "taut.DaskFleet",
+        "taut.Limits",
+        "taut.Event",
         "taut.adversary",
         "taut.FullInformation",
         "taut.Noisy",
