@@ -18,6 +18,7 @@ from .judge.rates import rates
 from .judge.recommend import recommend
 from .learners import (
     LEARNERS,
+    Advised,
     Averaged,
     Card,
     ClippedOGD,
@@ -65,6 +66,7 @@ from .sweeps import Cell, Sweep, sweep
 
 __all__ = [
     "LEARNERS",
+    "Advised",
     "AffineBox",
     "Averaged",
     "Ball",

@@ -36,6 +36,7 @@ __all__ = [
     "Learner",
     "MultiplierState",
     "Observed",
+    "ObservedAdvice",
     "OutsideTheorem",
     "Setting",
     "State",
@@ -253,6 +254,19 @@ def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
 
 
 @dataclass(frozen=True)
+class ObservedAdvice:
+    """What a run with advisers observed at the decisions of its learner, which are not those that
+    were played. With several seeds every entry is the largest over the seeds, the last the
+    smallest."""
+
+    gap: float
+    """Delta_{T-1} + Delta_T, by which the mixture is behind its best expert at most."""
+    loss_slope: float
+    squared_slopes: float
+    first_squared_slope: float
+
+
+@dataclass(frozen=True)
 class Observed:
     """What a run observed in all its rounds, for bounds that depend on it. Maxima and sums are over
     rounds.
@@ -272,6 +286,8 @@ class Observed:
     """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
     slopes: Array | None = None
     """|df_t(x_t)| itself, (seed, round), unless the rounds are very many."""
+    advice: ObservedAdvice | None = None
+    """What the learner observed at its own decisions, in a run with advisers."""
 
 
 @dataclass(frozen=True)

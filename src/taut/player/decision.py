@@ -35,6 +35,13 @@ class RoundDecision:
     def __init__(self, problem: Problem, dtype: Any, steps: Steps) -> None:
         self._problem, self._dtype, self._steps = problem, dtype, steps
         self._begun: Begun | None = None  # for the round about to be played
+        self._data: Any = None  # what was announced for it
+        self._advice: tuple[Any, Any] = None, None  # advice and forecast for it
+
+    @property
+    def known(self) -> bool:
+        """Whether announced constraints of the coming round were enforced."""
+        return self._begun is not None
 
     def announce(self, z: Any, arrays: Any, round: int) -> Begun:
         """Enforce the constraints that the data `z` announce; return state and header."""
@@ -48,8 +55,19 @@ class RoundDecision:
             raise ValueError(
                 f"z: got a value that is not finite in round {round}; expected finite numbers"
             )
-        self._begun = self._heeded(arrays, data)
-        return self._begun
+        self._data = data
+        return self._heeded(arrays)
+
+    def advise(self, advice: Array, forecast: Any, arrays: Any, round: int) -> Begun:
+        """Take the advice of all advisers, and a forecast or None; return state and header."""
+        announced = self._problem.announced is not None
+        if announced and self._begun is None and announced_needs_data(self._problem):
+            raise TypeError(
+                f"advice: the announced constraints of round {round} are not known; call "
+                "player.announce(z) before"
+            )
+        self._advice = advice, forecast
+        return self._heeded(arrays)
 
     def enforced(self, arrays: Any, round: int) -> Begun:
         """Return state and header after announced constraints were enforced; if they need data,
@@ -60,12 +78,13 @@ class RoundDecision:
                     f"decision: the announced constraints of round {round} are not known; call "
                     "player.announce(z) before"
                 )
-            self._begun = self._heeded(arrays, None)
+            return self._heeded(arrays)
         return self._begun
 
-    def _heeded(self, arrays: Any, data: Any) -> Begun:
-        heeded = self._steps.take(heeded_step, arrays, data)
-        return heeded, np.asarray(heeded[0])
+    def _heeded(self, arrays: Any) -> Begun:
+        heeded = self._steps.take(heeded_step, arrays, self._data, *self._advice)
+        self._begun = heeded, np.asarray(heeded[0])
+        return self._begun
 
     def played(self, decision: Any, arrays: Any) -> Begun:
         """Return state and header with the decision that was really played."""
@@ -83,9 +102,11 @@ class RoundDecision:
                 f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected "
                 "a point inside"
             )
+        if self._begun is not None:
+            arrays = self._begun[0]
         moved = self._steps.take(moved_step, arrays, x)
         return moved, np.asarray(moved[0])
 
     def forget(self) -> None:
-        """The round is over: what was announced no longer applies."""
-        self._begun = None
+        """The round is over: what was announced and advised no longer applies."""
+        self._begun, self._data, self._advice = None, None, (None, None)

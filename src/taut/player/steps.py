@@ -140,10 +140,11 @@ def _packed(
 
 
 def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
-    """(*fixed, *state, z) -> *state: enforce announced constraints."""
-    *given, z = arrays
+    """(*fixed, *state, z, advice, forecast) -> *state: take advice, enforce announced
+    constraints."""
+    *given, z, advice, forecast = arrays
     game, learner, state = layout.unpack(tuple(given))
-    return _unplayed(layout, announce(learner, game, state, z))
+    return _unplayed(layout, announce(learner, game, state, z, advice, forecast))
 
 
 def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:

@@ -31,7 +31,6 @@ from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
 from .. import bounds
-from ..announced import enforced
 from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from ..card import STRONG, Card, Growth
 from ..protocols import StepsFromDecision
@@ -47,6 +46,7 @@ from ..schedules import (
     check_positive,
 )
 from . import guarantees as half_space_guarantees
+from .announced import enforced
 from .cuts import Cuts, Rows, exceeded, finished, first_largest, no_cuts, remember, sweep
 from .joint_projection import project_jointly
 
@@ -328,6 +328,50 @@ class HalfSpace(StepsFromDecision, Learner):
         """Move the decision into the half-spaces of the announced constraints, see
         `announced.py`."""
         return state._replace(x=enforced(state.x, round))
+
+    def into_cuts(
+        self,
+        state: HalfSpaceState,
+        x: jax.Array,
+        project: Callable[[jax.Array], jax.Array],
+        rows: Rows | None,
+    ) -> tuple[jax.Array, jax.Array]:
+        """Return another point, moved into the kept cuts, the rows and the domain, and whether all
+        of them hold there. A point that satisfies them does not move."""
+        cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
+        hold = jnp.ones((), bool)
+        if cuts is None and rows is None:
+            return y.reshape(x.shape), hold
+        across = jnp.asarray(self.diameter, y.dtype)
+        ages = None if cuts is None else cuts.active
+
+        def flat(point: jax.Array) -> jax.Array:
+            return project(point.reshape(x.shape)).reshape(-1)
+
+        def exactly() -> tuple[jax.Array, jax.Array]:
+            tolerance = self._tolerance(t, y.dtype)
+            point, _, holds = finished(flat, y, cuts, rows, t, tolerance, across, ages)
+            return point, holds
+
+        point, hold = lax.cond(exceeded(y, cuts, rows), exactly, lambda: (y, hold))
+        return point.reshape(x.shape), hold
+
+    def kept(self, state: HalfSpaceState) -> Rows | None:
+        """Return the kept cuts; an empty slot has a normal of zeros."""
+        return None if state.cuts is None else Rows(state.cuts.normals.T, state.cuts.offsets)
+
+    def with_cut_at(self, state: HalfSpaceState, x: jax.Array, round: Round) -> HalfSpaceState:
+        """Return the state with the cut that the round reveals at a point that was played instead
+        of the learner's, if it violates there."""
+        if state.cuts is None:
+            return state
+        models = self._models(x, round)
+        weights = _most_violated(models).astype(x.dtype)
+        normal = jnp.sum(weights[:, None] * models.normals, axis=0)
+        distance = jnp.sum(weights * models.distances)
+        offset = jnp.sum(normal * x.reshape(-1)) - distance
+        worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
+        return state._replace(cuts=remember(state.cuts, normal, offset, worth, state.t))
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these

@@ -17,13 +17,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from ..problem.domains.arrays import finfo
-from ..problem.round_data import RoundData
-from ..problem.rounds import FullInformation
-from .base import first_round
-from .half_space.cuts import Rows, sweep
+from ...problem.domains.arrays import finfo
+from ...problem.round_data import RoundData
+from ...problem.rounds import FullInformation
+from ..base import first_round
+from .cuts import Rows, sweep
 
-__all__ = ["enforced"]
+__all__ = ["enforced", "moved_back", "rows_at"]
 
 SWEEPS = 8
 """Number of sweeps over the announced rows at most."""
@@ -32,33 +32,36 @@ SWEEPS = 8
 def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
     """Return the decision to play instead of `x`, which satisfies the announced constraints of the
     round if that is possible."""
-    values, pull, _ = round.constraints(x)
-    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
-    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-    normals, start = slopes * scale[:, None], x.reshape(-1)
-    rows = Rows(normals, jnp.sum(normals * start[None], axis=1) - values * scale)
+    values, rows = round.constraints(x).values, rows_at(x, round)
 
     def project(flat: jax.Array) -> jax.Array:
         return round.project(flat.reshape(x.shape)).reshape(-1)
 
-    y, _, _ = sweep(project, start, None, rows, first_round(), jnp.zeros((), x.dtype), SWEEPS)
-    moved = jnp.where(jnp.max(values) > 0, y.reshape(x.shape), x)
-    return (
-        _moved_back(moved, round, round.data.previous)
-        if isinstance(round.data, RoundData)
-        else moved
-    )
+    tolerance = jnp.zeros((), x.dtype)
+    y, _, _ = sweep(project, x.reshape(-1), None, rows, first_round(), tolerance, SWEEPS)
+    return moved_back(jnp.where(jnp.max(values) > 0, y.reshape(x.shape), x), round)
 
 
-def _moved_back(y: jax.Array, round: FullInformation, previous: jax.Array) -> jax.Array:
+def rows_at(x: jax.Array, round: FullInformation) -> Rows:
+    """Return the half-spaces of the announced constraints, linearised at x."""
+    values, pull, _ = round.constraints(x)
+    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
+    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+    normals = slopes * scale[:, None]
+    return Rows(normals, jnp.sum(normals * x.reshape(-1)[None], axis=1) - values * scale)
+
+
+def moved_back(y: jax.Array, round: FullInformation) -> jax.Array:
     """Return a decision between the previous one and y that satisfies the constraints, if the
-    previous one does.
+    previous one does; y if the problem does not depend on the previous decision.
 
     Rows are convex, so g(previous + s (y - previous)) <= (1 - s) g(previous) + s g(y). The share s
     is made smaller by a few units in the last place, so that rounding does not exceed a row.
     """
-    stated = round.stated
+    if not isinstance(round.data, RoundData):
+        return y
+    stated, previous = round.stated, round.data.previous
     there, here = stated.values(previous, round.data), stated.values(y, round.data)
     exceeded = here > 0
     room = jnp.where(exceeded, here - there, 1)
