@@ -12,8 +12,10 @@ arena: .venv/ready
 	$(BIN)/taut arena run --out arena-results
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
+# CASES=all plays every case of the longest lists, of which a sample is played otherwise.
+CASES ?= sample
 test: lint chromium
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cases $(CASES)
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -37,6 +39,7 @@ bench: .venv/ready
 MINUTES ?= 20
 drill: .venv/ready
 	$(BIN)/python -m drills.crash --minutes $(MINUTES)
+	$(BIN)/python -m drills.dask_fleet
 	$(BIN)/python -m drills.memory
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.

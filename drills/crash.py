@@ -20,6 +20,7 @@ from pathlib import Path
 import taut
 from drills.children import Tries
 from drills.damage import full_disk, limited_files, torn_files
+from drills.fleets import fleet
 from drills.kills import player, reproduction, run_file, simulation, two_processes
 
 DRILLS: dict[
@@ -32,6 +33,7 @@ DRILLS: dict[
     "run-file": run_file,
     "simulation": simulation,
     "player": player,
+    "fleet": fleet,
     "reproduction": reproduction,
 }
 

@@ -31,7 +31,7 @@ TUTORIALS = (
     "noisy-constraints",
     "certificate",
 )
-GUIDES = ("choosing", "constants", "memory", "checkpoints", "troubleshooting")
+GUIDES = ("choosing", "constants", "memory", "advice", "checkpoints", "troubleshooting")
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
 PLACED = ("start.md", "theory.md", "arena.md", "glossary.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
@@ -101,6 +101,7 @@ MODULES = {
         "taut.ProjectedOGD",
         "taut.DriftPlusPenalty",
         "taut.Doubling",
+        "taut.Advised",
         "taut.Averaged",
         "taut.DelayTolerant",
         "taut.OnePoint",

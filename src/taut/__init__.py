@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import bounds, engine, metrics
 from .engine import VERSION as __version__
+from .fleet.fleet import Fleet
+from .fleet.on_dask import DaskFleet
 from .judge.certificate import Certificate
 from .judge.certify import certify
 from .judge.compare import Comparison, compare
@@ -41,6 +43,8 @@ from .learners import (
 from .play.simulate import simulate
 from .play.step import announce, init, step
 from .play.threads import simulate_all
+from .player.guards import Limits
+from .player.hooks import Event
 from .player.player import Player
 from .problem.constants import Constants
 from .problem.domains import (
@@ -80,11 +84,14 @@ __all__ = [
     "ClippedOGD",
     "Comparison",
     "Constants",
+    "DaskFleet",
     "DelayTolerant",
     "Delayed",
     "Domain",
     "Doubling",
     "DriftPlusPenalty",
+    "Event",
+    "Fleet",
     "FullInformation",
     "Growth",
     "Guarantee",
@@ -92,6 +99,7 @@ __all__ = [
     "Hindsight",
     "L1Ball",
     "Learner",
+    "Limits",
     "NoFeasibleDecision",
     "Noisy",
     "OnePoint",

@@ -20,12 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from .engine import VERSION, Array
-from .storage import read_arrays, write_arrays, write_atomically
+from .storage import (
+    arrays_from_bytes,
+    arrays_to_bytes,
+    read_arrays,
+    write_arrays,
+    write_atomically,
+)
 
 __all__ = [
     "add_class",
     "add_field",
     "add_format",
+    "arrays_from_bytes",
+    "arrays_to_bytes",
     "class_name",
     "class_names",
     "find_class",

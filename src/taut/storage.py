@@ -31,6 +31,8 @@ except ImportError:  # Windows
     fcntl = None
 
 __all__ = [
+    "arrays_from_bytes",
+    "arrays_to_bytes",
     "digest",
     "digest_of_file",
     "lock_folder",
@@ -221,11 +223,16 @@ def write_arrays(
 ) -> None:
     """Write arrays with a JSON header to one npz file, atomically; `durable` and `follow` as in
     `write_atomically`."""
+    write_atomically(path, arrays_to_bytes(header, arrays), durable, follow)
+
+
+def arrays_to_bytes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """Return the content of an array file. Equal arrays and headers give equal bytes."""
     buffer = io.BytesIO()
     described = json.dumps({**header, "digest": digest(arrays)})
     parts: dict[str, Any] = {f"array/{name}": array for name, array in arrays.items()}
     np.savez(buffer, header=np.frombuffer(described.encode(), np.uint8), **parts)
-    write_atomically(path, buffer.getvalue(), durable, follow)
+    return buffer.getvalue()
 
 
 def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
@@ -235,7 +242,19 @@ def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], d
         path: the file.
         name: what the user calls it, for error messages.
     """
-    content = read_file(path, name, "a file that taut wrote")
+    return arrays_from_bytes(read_file(path, name, "a file that taut wrote"), name, str(path))
+
+
+def arrays_from_bytes(
+    content: bytes, name: str, shown: str
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of the content of an array file.
+
+    Arguments:
+        content: what `arrays_to_bytes` returned.
+        name: what the user calls it, for error messages.
+        shown: where it comes from, likewise.
+    """
     try:
         members = _members(content)
         header = json.loads(members.pop("header").tobytes().decode())
@@ -250,7 +269,7 @@ def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], d
             raise ValueError("its checksum is wrong")
     except Exception as error:  # a damaged file can raise anything
         raise ValueError(
-            f"{name}: got {path}, damaged or foreign ({error}); expected a file that taut wrote"
+            f"{name}: got {shown}, damaged or foreign ({error}); expected a file that taut wrote"
         ) from error
     return header, arrays
 

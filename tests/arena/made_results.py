@@ -24,6 +24,7 @@ def made(stream, learner, horizon, variant="theory", factor=1.0, seeds=4, **fact
         "squared violation": violation * wobble,
         "peak violation": 0.1 * wobble,
         "excess": violation * root * wobble / 2,
+        "violating rounds": np.full(seeds, horizon / 4),
     }
     return Result(
         stream=stream,

@@ -323,3 +323,17 @@ def test_data_of_packages_that_are_not_installed_are_missed_in_one_sentence(monk
 def test_mistakes_are_named(call, text):
     with pytest.raises((TypeError, ValueError), match=text.replace("(", r"\(")):
         call()
+
+
+@pytest.mark.parametrize("name", ["switching", "nested-boxes", "nested-spheres"])
+def test_a_comparator_that_changes_is_at_least_as_good_as_a_fixed_one(name, tmp_path):
+    stream = STREAMS[name]
+    rounds = 72
+    data = stream.data(1, rounds)
+    found = comparator_loss(stream, data, (rounds,), tmp_path, shifting=True)[0, 0]
+    fixed = comparator_loss(stream, data, (rounds,), tmp_path)[0, 0]
+    assert found <= fixed + 1e-9
+    parts = 9 if name == "switching" else 8
+    ends = [-(-rounds * k // parts) for k in range(1, parts)]
+    best = taut.hindsight(stream.rows, data, seeds=1, comparator="shifting", breakpoints=ends)
+    assert found == pytest.approx(float(np.ravel(best.loss)[0]), rel=1e-6)

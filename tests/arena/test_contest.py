@@ -296,7 +296,7 @@ def test_a_bound_on_the_expectation_is_exceeded_if_its_interval_is_above_it(monk
     (entry,), _ = entries([STREAMS["toy"]], [taut.LEARNERS["clipped-ogd"]], (64,), 3)
     bound = taut.Guarantee("violation", 1.0, "a theorem", expected=True)
     monkeypatch.setattr(run, "_bounds", lambda entry: {"violation": bound})
-    names = ("violation", "squared violation", "peak violation", "excess")
+    names = run.MEASURED
 
     def broken(values):
         rows = [{"loss": 1.0, **{f"arena {name}": value for name in names}} for value in values]

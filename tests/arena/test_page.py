@@ -10,7 +10,7 @@ import pytest
 import chromium
 from taut.arena import STREAMS, results
 from taut.arena.report import payload, write_page
-from taut.arena.score import board, leaderboard
+from taut.arena.score import board, leaderboard, sensitivity
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_the_page_is_one_file_that_fetches_nothing(page, folder):
     assert len(page) < 500_000
     told = payload(folder)
     assert told["streams"][0]["name"] == "toy"
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert json.loads(json.dumps(told, allow_nan=False)) == json.loads(json.dumps(told))
 
 
 def test_text_from_results_cannot_end_the_script(tmp_path):
@@ -51,25 +51,34 @@ addEventListener("load", () => {
   const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.onchange(); };
   const sort = i => { document.querySelectorAll("#leaders thead button")[i].click(); return rows("leaders").map(r => r[1]); };
   const text = id => document.getElementById(id).textContent, count = what => document.querySelectorAll(what).length;
-  const told = { width: innerWidth, page: document.documentElement.scrollWidth, general: rows("leaders") };
-  told.byViolation = sort(4);
-  told.backwards = sort(4);
-  set("setting", "strongly convex"); told.filtered = rows("leaders"); set("setting", "general");
+  const press = (what, key) => { const e = document.querySelector(what); e.focus(); e.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })); };
+  const told = { width: innerWidth, page: document.documentElement.scrollWidth, headline: rows("leaders") };
+  set("shown", "all"); told.general = rows("leaders"); told.ranked = rows("leaders").map(r => r[1]);
+  told.bars = [...document.querySelectorAll("#leaders .bar")].map(bar => [...bar.children].map(i => parseFloat(i.style.width)).reduce((x, y) => x + y, 0));
+  told.byViolation = sort(6); told.backwards = sort(6); sort(0);
+  told.csv = csvText();
+  set("board", "strongly convex"); told.filtered = rows("leaders"); told.hash = location.hash; set("board", D.groups[0].title);
   set("variant", "tuned"); told.tuned = rows("leaders"); set("variant", "theory");
+  set("rounds", "512"); told.short = rows("leaders"); told.shortHash = location.hash; set("rounds", "longest");
+  told.profiles = count("#profile polyline"); told.targets = count("#targets polyline"); told.stems = count("#ranks .stem"); told.costs = count("#cost circle");
   told.panels = [...document.querySelectorAll("#overview .panel b")].map(e => e.textContent);
   told.fronts = count("#overview .walk"); document.querySelectorAll("#overview .panel")[1].click();
   told.clicked = document.getElementById("stream").value; set("stream", "toy");
   set("stream", "polytope"); told.lines = rows("lines"); told.about = text("about");
   told.front = [...document.querySelectorAll("#lines tr.front")].map(tr => tr.dataset.name);
-  told.points = count("#pareto circle"); told.before = count("#curves polyline"); told.bands = count("#curves polygon");
+  told.points = count("#pareto circle"); told.named = [...document.querySelectorAll("#pareto circle")].every(e => e.getAttribute("aria-label").startsWith(e.dataset.name) && e.getAttribute("role") === "button");
   told.facts = [...document.querySelectorAll("#facts li")].map(e => e.textContent);
-  document.querySelector('#lines tr[data-name="mine"]').click(); told.after = count("#curves polyline");
-  const point = document.querySelector('#pareto circle[data-name="mine"]'), tip = document.getElementById("tip");
+  const mine = '#pareto circle[data-name="mine"]', tip = document.getElementById("tip");
+  told.before = count("#curves polyline"); told.bands = count("#curves polygon");
+  press(mine, "Enter"); told.after = count("#curves polyline"); told.focused = document.activeElement.dataset.key;
+  press(mine, " "); told.again = count("#curves polyline"); told.pressed = document.querySelector(mine).getAttribute("aria-pressed");
+  told.keyTip = getComputedStyle(tip).visibility === "visible" ? tip.textContent : ""; document.activeElement.blur();
+  const point = document.querySelector(mine);
   point.dispatchEvent(new PointerEvent("pointermove", { clientX: 300, clientY: 300 }));
   told.tip = getComputedStyle(tip).visibility === "visible" ? tip.textContent : "";
   told.inside = tip.getBoundingClientRect().right <= innerWidth;
   point.dispatchEvent(new PointerEvent("pointerleave")); told.gone = getComputedStyle(tip).visibility;
-  told.wide = document.documentElement.scrollWidth; told.summary = text("summary"); told.left = text("left");
+  told.wide = document.documentElement.scrollWidth; told.summary = text("summary"); told.left = text("left"); told.ways = rows("ways"); told.methods = rows("methods");
   parent.postMessage(JSON.stringify(told), "*");
 });
 """
@@ -84,27 +93,40 @@ def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
     assert max(seen["page"], seen["wide"]) <= width
     stored = results.read_all(folder)
     expected = leaderboard([board(stored, STREAMS[name]) for name in ("toy", "polytope")])
-    assert [(row[0], row[1]) for row in seen["general"]] == [
-        ("" if one.rank is None else str(one.rank), one.learner) for one in expected
-    ]
-    for row, one in zip(seen["general"], expected, strict=True):
-        score, half = (float(part) for part in row[2].split(" ± "))
-        assert score == pytest.approx(
-            one.score.mean, rel=1e-3
-        )  # the page has five digits and shows four
-        assert half == pytest.approx(one.score.high - one.score.mean, rel=0.06)  # two digits
-        assert float(row[3]) == pytest.approx(one.regret, rel=5e-3, abs=1e-9)  # three digits
-    assert seen["byViolation"][:3] == ["half-space", "clipped-ogd", "mine"]
-    assert seen["backwards"][:3] == ["mine", "clipped-ogd", "half-space"]
-    assert all(row[5] == "1 of 1" for row in seen["filtered"])
-    assert len(seen["filtered"]) == 4
-    tuned = {row[1]: float(row[2].split()[0]) for row in seen["tuned"]}
-    assert tuned["half-space"] == pytest.approx(expected[0].score.mean / 2, rel=1e-3)
+    assert [row[1] for row in seen["general"]] == [one.learner for one in expected.standings]
+    for row, one in zip(seen["general"], expected.standings, strict=True):
+        assert row[0].split(" ")[0] == ("" if one.rank is None else str(one.rank))
+        shares = [one.score.mean, one.missed_regret, one.missed_violation, one.missed_both]
+        shown = [float(row[i]) for i in (3, 5, 6, 7)]
+        assert shown == pytest.approx([100 * share for share in shares], abs=0.06)
+        assert sum(shown) == pytest.approx(100, abs=0.2)
+    assert seen["bars"] == pytest.approx([100] * 4, abs=0.05)  # the parts are what is ranked
+    # "mine" and "poor" are in no family of taut, so that they represent themselves.
+    assert len(seen["headline"]) == 4
+    assert seen["byViolation"][0] == "half-space"
+    assert seen["backwards"][0] == "clipped-ogd"
+    lines = seen["csv"].splitlines()
+    assert lines[0].startswith("rank,learner,family,hit %")
+    assert len(lines) == 5
+    assert "board=strongly+convex" in seen["hash"]
+    assert "rounds=512" in seen["shortHash"]
+    assert [row[-1] for row in seen["filtered"]] == ["1 of 1"] * 4
+    short = leaderboard([board(stored, STREAMS[n], horizon=512) for n in ("toy", "polytope")])
+    for row in seen["short"]:
+        assert float(row[3]) == pytest.approx(100 * short[row[1]].score.mean, abs=0.06)
+    best = leaderboard([board(stored, STREAMS[n], tuned=True) for n in ("toy", "polytope")])
+    for row in seen["tuned"]:
+        assert float(row[3]) == pytest.approx(100 * best[row[1]].score.mean, abs=0.06)
+    assert (seen["profiles"], seen["targets"], seen["stems"]) == (4, 4, 3)
+    assert seen["costs"] == 3  # times are there, and "poor" is not ranked
     assert {row[1] for row in seen["lines"]} == {"half-space", "clipped-ogd", "mine"}
-    assert seen["front"] == ["half-space", "clipped-ogd"]
-    assert seen["points"] == 3
-    assert (seen["before"], seen["after"]) == (2, 3)
-    assert seen["bands"] == 2  # intervals over seeds
+    assert set(seen["front"]) == {"half-space", "clipped-ogd"}
+    assert (seen["points"], seen["named"]) == (3, True)
+    # Enter and Space toggle, keep the focus, and show what the pointer shows.
+    assert (seen["before"], seen["after"], seen["again"]) == (3, 2, 3)
+    assert (seen["focused"], seen["pressed"]) == ("paretomine", "true")
+    assert seen["keyTip"].startswith("mine")
+    assert seen["bands"] == 3  # intervals over seeds
     assert (seen["panels"], seen["fronts"], seen["clicked"]) == (["toy", "polytope"], 2, "polytope")
     assert {"3streams", "4learners", f"{len(stored)}cells", "0bounds exceeded"} <= set(
         seen["facts"]
@@ -113,9 +135,38 @@ def test_the_page_works_on_a_phone_and_on_a_desk(page, folder, tmp_path, width):
     assert seen["inside"]
     assert seen["gone"] == "hidden"
     assert "64 fixed half-spaces" in seen["about"]
-    assert seen["about"].startswith("Linear losses")
+    assert "Scored: regret against the best fixed decision" in seen["about"]
     assert "No bound was exceeded" in seen["summary"]
     assert "the constraints are not affine" in seen["left"]
+    assert len(seen["ways"]) == len(sensitivity(boards_of_two(stored)))
+    assert {row[0] for row in seen["methods"]} == set(made_results.LEARNERS)
+
+
+def boards_of_two(stored):
+    return [board(stored, STREAMS[name]) for name in ("toy", "polytope")]
+
+
+RECALL = """
+addEventListener("load", () => {
+  const value = id => document.getElementById(id).value;
+  history.replaceState(null, "", "#board=strongly+convex&stream=polytope&rounds=1024&shown=all&learners=mine,nobody&quantity=wrong");
+  dispatchEvent(new Event("hashchange"));
+  parent.postMessage(JSON.stringify({ board: value("board"), stream: value("stream"), rounds: value("rounds"), quantity: value("quantity"), chosen: [...state.chosen] }), "*");
+});
+"""
+
+
+@pytest.mark.browser
+def test_the_address_brings_a_view_back_and_ignores_what_it_does_not_know(page, tmp_path):
+    seen, console = chromium.browse_framed(page, RECALL, 1000, tmp_path)
+    assert console == []
+    assert seen == {
+        "board": "strongly convex",
+        "stream": "polytope",
+        "rounds": "1024",
+        "quantity": "violation",
+        "chosen": ["mine"],
+    }
 
 
 @pytest.mark.browser

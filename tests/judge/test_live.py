@@ -7,7 +7,7 @@ import pytest
 
 import taut
 from taut import files
-from taut.judge.assumptions import GIVEN, PROBED, REFUTED
+from taut.judge.assumptions import GIVEN, PROBED, REFUTED, VERIFIED
 from taut.player import extremes
 
 CONSTANTS = {
@@ -69,7 +69,7 @@ def test_extremes_are_those_of_all_rounds_by_hand(calm):
         assert values[extreme.round - 1] == pytest.approx(values.max(), rel=1e-12)
         np.testing.assert_allclose(extreme.decision, x[extreme.round - 1], atol=1e-13)
     assert found.constraint_lipschitz.value == pytest.approx(2**0.5)
-    assert found.squared_slopes == pytest.approx(600)
+    assert found.clipping.squares == pytest.approx(600)
     assert (found.since, found.rounds) == (1, 600)
 
 
@@ -200,10 +200,43 @@ def test_policy_regret_of_a_player_with_memory_is_that_of_its_run():
 
     problem = taut.Problem(cost, diamond, taut.Ball(1.0, shape=2), previous=True)
     data, learner = costs(50), taut.learner("half-space", problem)
-    live = played(problem, data, learner).certificate(stream=data)
-    rows = {row.quantity: row for row in live.rows}
-    run = taut.simulate(learner, problem, data).certificate()
-    expected = {row.quantity: row for row in run.rows}["policy regret"].worst
-    assert rows["policy regret"].worst == pytest.approx(expected, abs=1e-9)
-    assert rows["adaptive-adversary regret"].worst is None  # its data were not kept
-    assert live.outcome == "no guarantee stands"
+    player = played(problem, data, learner)
+    agrees(player.certificate(stream=data), taut.simulate(learner, problem, data).certificate())
+    facts = player.certificate()
+    rows = {row.quantity: row for row in facts.rows}
+    assert rows["adaptive-adversary regret"].worst is None  # a player keeps no data
+    assert rows["adaptive-adversary regret"].bound is not None
+    with pytest.raises(ValueError, match="expected the problem, the data"):
+        player.certificate(stream=data[::-1])
+
+
+def agrees(live, run):
+    """Two certificates have the same rows."""
+    assert [row.quantity for row in live.rows] == [row.quantity for row in run.rows]
+    for mine, theirs in zip(live.rows, run.rows, strict=True):
+        for one, other in ((mine.worst, theirs.worst), (mine.bound, theirs.bound)):
+            assert (one is None) == (other is None), mine.quantity
+            if one is not None:
+                assert one == pytest.approx(other, rel=1e-9, abs=1e-9), mine.quantity
+    assert live.outcome == run.outcome
+
+
+def test_announced_constraints_have_certificates_with_and_without_data():
+    def ramps(x, z, previous):
+        return jnp.concatenate([x - previous, previous - x]) - 0.05
+
+    problem = taut.Problem(linear, diamond, taut.Ball(1.0, shape=2), previous=True, announced=ramps)
+    data = costs(50)
+    player = played(problem, data, taut.learner("half-space", problem))
+    run = taut.simulate("half-space", problem, data).certificate()
+    agrees(player.certificate(stream=data), run)
+    facts = player.certificate()
+    rows = {row.quantity: row for row in facts.rows}
+    peak = rows["peak violation of announced constraints"]
+    assert (peak.worst, peak.bound, peak.holds) == (0.0, 0.0, True)
+    assert status(facts)["announced constraints hold in all rounds"] == VERIFIED
+    led = "enforcing announced constraints does not lead away from the comparator"
+    assert status(facts)[led] == GIVEN
+    player.observe(data[0], played=player.decision)
+    told = player.certificate(stream=np.concatenate([data, data[:1]]))
+    assert "not used, because in some rounds another decision" in " ".join(told.notes)

@@ -40,8 +40,8 @@ def test_largest_values_sums_and_witnesses(recorded, largest, monkeypatch):
         at = extreme.seed, extreme.round - 1
         assert values[at] == pytest.approx(values.max(), rel=1e-12)
         np.testing.assert_allclose(extreme.decision, full.decisions[at], atol=1e-14)
-    assert found.squared_slopes == pytest.approx((slopes**2).sum(axis=1).max(), rel=1e-12)
-    assert found.first_squared_slope == pytest.approx((slopes[:, 0] ** 2).min(), rel=1e-12)
+    assert found.observed.squared_slopes == pytest.approx((slopes**2).sum(axis=1).max(), rel=1e-12)
+    assert found.observed.first_squared_slope == pytest.approx((slopes[:, 0] ** 2).min(), rel=1e-12)
     assert found.observed.loss_slope == found.loss_lipschitz.value
     top = np.sort(excess.ravel())[::-1][: len(found.violating)]
     np.testing.assert_allclose(np.abs(found.violating).sum(axis=1) - 1, top[top > 0], atol=1e-12)
@@ -61,7 +61,9 @@ def test_a_round_without_a_gradient_is_not_the_first_one_that_counts():
     data = known.stream(1, 40)
     data[0, :3] = 0
     run = taut.simulate(LEARNER, known.problem, data, seeds=1)
-    assert observe(run).first_squared_slope == pytest.approx(float((data[0, 3] ** 2).sum()))
+    assert observe(run).observed.first_squared_slope == pytest.approx(
+        float((data[0, 3] ** 2).sum())
+    )
 
 
 def test_what_an_adversary_reveals_is_observed():

@@ -47,8 +47,10 @@ INSIDE = """
 import jax
 jax.config.update("jax_enable_x64", True)
 import taut
-from taut.testing import PROBLEMS, check_learner
-check_learner(taut.LEARNERS["exact-penalty-inside"], PROBLEMS[:1])
+from taut.testing import PROBLEMS, checks, run_check
+card = taut.LEARNERS["exact-penalty-inside"]
+for check in (checks.check_card, checks.check_survives_json, checks.check_stays_in_domain):
+    run_check(card, check, PROBLEMS[:1])
 print(taut.learners.registry.FAMILIES[-1].__file__, taut.__file__)
 """
 

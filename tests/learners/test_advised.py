@@ -42,7 +42,7 @@ def advice_of_golden(rounds: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def played():
     """A compiled step of the toy, with the learner of the golden rounds."""
-    problem, base = toy(), HalfSpace(AdaGradNorm(1.0, 1.0), 2.0, 0.0, 2, None)
+    problem, base = toy(), HalfSpace(AdaGradNorm(1.0, 1.0, None), 2.0, 0.0, 2, None)
     learner = taut.Advised(base, hold=False)
 
     @jax.jit
@@ -100,7 +100,7 @@ def test_a_loss_that_is_not_finite_is_explained_by_that_of_the_mixture():
     problem = taut.Problem(
         lambda x, z: z / (1 - x[0]), lambda x: x[0] - 2.0, taut.Box(0.0, 1.0, shape=1)
     )
-    base = HalfSpace(AdaGradNorm(1.0, 1.0), 1.0)
+    base = HalfSpace(AdaGradNorm(1.0, 1.0, None), 1.0)
     run = taut.simulate(
         base, problem, np.ones(200), x1=[0.0], advice=np.ones((200, 1)), record=("loss", "weights")
     )
@@ -121,7 +121,7 @@ def games():
         taut.Box(-1.0, 1.0, shape=1),
         constants=taut.Constants(constraint_count=1),
     )
-    base = HalfSpace(AdaGradNorm(1.0, 1.0), 2.0, 0.0, 4, None)
+    base = HalfSpace(AdaGradNorm(1.0, 1.0, None), 2.0, 0.0, 4, None)
     rng = np.random.default_rng(5)
     shape = GAMES, ROUNDS
     scale = 10.0 ** rng.integers(-3, 4, (GAMES, 1))

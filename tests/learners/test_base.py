@@ -114,7 +114,7 @@ def test_learners_name_the_parameter_that_is_wrong(card):
 
 
 DEFAULTS = {
-    "AdaGradNorm": {"start_up": 0.0},
+    "AdaGradNorm": {"start_up": 0.0, "clip": 2.0},
     "Averaged": {
         "sigma": None,
         "gradient_sigma": 0.0,

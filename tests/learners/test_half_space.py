@@ -344,10 +344,9 @@ def test_repeats_of_one_row_take_one_slot():
 
 def _state_after(learner, data):
     state = learner.init(jnp.zeros(4), 1)
+    step = jax.jit(lambda state, z: learner.step(state, BOX.round(z)))
     for t in range(len(data["b"])):
-        state = learner.step(
-            state, BOX.round({key: jnp.asarray(value[t]) for key, value in data.items()})
-        )
+        state = step(state, {key: jnp.asarray(value[t]) for key, value in data.items()})
     return state
 
 

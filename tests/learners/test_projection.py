@@ -245,3 +245,20 @@ def test_corners_of_the_domain_with_enough_places_and_with_too_few(places, exces
     assert np.max(normals @ (z - star)) <= excess
     assert np.linalg.norm(z - star) <= np.linalg.norm(y - star) - 0.7
     assert (int(result.steps) < 50) == (places > 1)
+
+
+def test_a_result_that_lost_its_digits_is_not_used(monkeypatch):
+    """As if huge multipliers of almost opposite normals had moved x across the domain: the bound on
+    regret needs that no round leads away from a comparator."""
+    refined = projection._refined
+
+    def moved(carry, working):
+        working = refined(carry, working)
+        return working._replace(x=working.x + jnp.asarray([0.0, 0.5]))
+
+    ball, y, normals, offsets = taut.Ball(1.0, shape=2), (0.9, 0.0), [[1.0, 0.0]], (0.2,)
+    np.testing.assert_allclose(projected(ball, y, normals, offsets).point, [0.2, 0.0], atol=1e-14)
+    monkeypatch.setattr(projection, "_refined", moved)
+    result = projected(ball, y, normals, offsets)
+    np.testing.assert_array_equal(result.point, y)
+    np.testing.assert_array_equal(result.multipliers, [0.0])

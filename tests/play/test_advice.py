@@ -90,19 +90,6 @@ def test_announced_constraints_and_kept_cuts_hold_with_adversarial_advice(played
     assert 0.05 < moves <= 0.2 + 1e-12
 
 
-def test_the_certificate_has_a_row_for_each_adviser(played):
-    _, _, run, _ = played
-    certificate = run.certificate()
-    rows = {row.quantity: row for row in certificate.rows}
-    for k in (1, 2):
-        row = rows[f"regret to adviser {k}"]
-        assert row.holds
-        assert row.theorem == "advice, C1"
-        assert row.worst == pytest.approx(run.advised.regret[:, k - 1].max())
-    assert rows["squared violation"].bound is None
-    assert any("on the path that was played" in note for note in certificate.notes)
-
-
 def test_the_learner_keeps_its_own_bound_with_advice():
     """C2 and C3, in the certificate of a run that is given its data and its advice again."""
     problem = taut.Problem(
@@ -117,7 +104,7 @@ def test_the_learner_keeps_its_own_bound_with_advice():
     rows = {row.quantity: row for row in certificate.rows}
     assert rows["regret"].theorem == "half-space, H2 observed and C2"
     assert rows["regret"].holds
-    largest, squares, first = run.advised.slopes[0]
+    largest, squares, first, clipped = run.advised.slopes[0]
     own = taut.bounds.adaptive_half_space_regret(
         scale=1.0,
         start_up=100.0,
@@ -126,8 +113,13 @@ def test_the_learner_keeps_its_own_bound_with_advice():
         loss_slope=largest,
         squared_slopes=squares,
         first_squared_slope=first,
+        clipped_slopes=clipped,
     )
     assert rows["regret"].bound == pytest.approx(own + run.advised.gap[0])
+    assert rows["regret to adviser 1"].theorem == "advice, C1"
+    assert rows["regret to adviser 1"].worst == pytest.approx(run.advised.regret[0, 0])
+    assert rows["regret to adviser 1"].holds
+    assert rows["squared violation"].bound is None  # C3
     assert rows["violation"].theorem == "half-space, H6 memory and C3"
     assert rows["violation"].holds
 

@@ -462,7 +462,7 @@ def test_save_and_load_go_on_exactly(tmp_path, name):
     watched(back, z[31:])
     assert snapshot(back) == snapshot(whole)
     header, _ = files.read_arrays(tmp_path / "deep" / "player.npz")
-    assert (header["format"], header["version"]) == (3, taut.__version__)
+    assert (header["format"], header["version"]) == (4, taut.__version__)
 
 
 def test_save_and_load_a_float32_player(tmp_path, played):
@@ -491,13 +491,13 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
             "format",
             {**header, "format": 99},
             arrays,
-            "with 'player' in format 99; expected 'player' in format 1 or 2 or 3",
+            "with 'player' in format 99; expected 'player' in format 1 or 2 or 3 or 4",
         ),
         (
             "what",
             {**header, "what": "board"},
             arrays,
-            "with 'board' in format 3; expected 'player' in format 1 or 2 or 3",
+            "with 'board' in format 4; expected 'player' in format 1 or 2 or 3 or 4",
         ),
         ("state", header, fewer, "damaged .*; expected a player that taut saved"),
         ("shape", header, {**arrays, "state/0": np.zeros(3)}, "damaged .*other shapes or types"),
@@ -528,7 +528,9 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
         ValueError, match=r"problem: got the domain Ball.*; expected that in .*player.npz"
     ):
         taut.Player.load(path, elsewhere)
-    with pytest.raises(ValueError, match="count: got 1; expected 4, as the problem has"):
+    with pytest.raises(
+        ValueError, match=r"constraints: got values of shape \(4,\); expected \(1,\)"
+    ):
         taut.Player.load(path, FOUR)
     with pytest.raises(FileNotFoundError, match=r"path: got .*none.npz, where there is no file"):
         taut.Player.load(tmp_path / "none.npz", GAME)
@@ -678,7 +680,7 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ),
         ({}, {"extremes/about": np.array([0, 3, 0])}, "the extremes are not"),
         ({}, {"extremes/rounds": np.full(5, 99)}, "the extremes are not"),
-        ({}, {"extremes/squares": np.array([np.nan, 1.0])}, "the extremes are not"),
+        ({}, {"extremes/clipping": np.full((5, 1), np.nan)}, "the extremes are not"),
         ({}, {"extremes/decisions": np.full((5, 2), np.inf)}, "the extremes are not"),
         ({}, {"extremes/values": np.full(5, -1.0)}, "the extremes are not"),
         ({}, {"extremes/first": np.zeros(3)}, "the extremes are not"),

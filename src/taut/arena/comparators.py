@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,11 @@ def cache_folder() -> Path:
 
 
 def comparator_loss(
-    stream: Stream, data: Any, rounds: Sequence[int], folder: Path | None = None
+    stream: Stream,
+    data: Any,
+    rounds: Sequence[int],
+    folder: Path | None = None,
+    shifting: bool = False,
 ) -> Array:
     """Return the comparator's total loss for every seed and number of rounds, (seed, rounds).
 
@@ -41,6 +45,8 @@ def comparator_loss(
         rounds: numbers of rounds.
         folder: where results are stored, by default `cache_folder()`. The name of a file contains a
             checksum of the data.
+        shifting: whether to take the comparator that changes its decision, which the stream must
+            have.
     """
     seeds = len(jax.tree.leaves(data)[0])
     if not stream.cumulative and any(one != len(jax.tree.leaves(data)[0][0]) for one in rounds):
@@ -50,17 +56,21 @@ def comparator_loss(
         )
     path = (
         cache_folder() if folder is None else folder
-    ) / f"{stream.name}-{_key(stream, data, rounds)}.json"
+    ) / f"{stream.name}-{'shifting-' if shifting else ''}{_key(stream, data, rounds)}.json"
     stored = _stored(path, (seeds, len(rounds)))
     if stored is not None:
         return stored
-    if stream.best is None:
+    best = stream.shifting if shifting else stream.best
+    if best is None:
         found = np.asarray(hindsight(stream.rows, data, seeds=seeds, prefixes=list(rounds)).loss)
     else:
         parts = [first_rounds(data, T) for T in rounds]
         found = np.array(
             [
-                [_best(stream, one_seed(part, k), T) for part, T in zip(parts, rounds, strict=True)]
+                [
+                    _best(stream, best, one_seed(part, k), T)
+                    for part, T in zip(parts, rounds, strict=True)
+                ]
                 for k in range(seeds)
             ]
         )
@@ -75,10 +85,9 @@ def comparator_loss(
     return found
 
 
-def _best(stream: Stream, data: Any, rounds: int) -> float:
-    assert stream.best is not None
+def _best(stream: Stream, best: Callable[[Any, int], float], data: Any, rounds: int) -> float:
     try:
-        return stream.best(data, rounds)
+        return best(data, rounds)
     except Exception as error:
         raise RuntimeError(
             f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"

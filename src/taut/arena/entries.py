@@ -88,6 +88,8 @@ class Entry:
             seeds=self.seeds,
             name=self.name,
             score=self.score,
+            record=("excess",),
+            keep=False,
             measure=measured,
             chunk=chunk_of_any_length(self.horizon),
             feedback=self.feedback,
@@ -109,8 +111,10 @@ def stream_data(name: str, version: int, seeds: int, rounds: int) -> Any:
 
 
 def measured(run: Run) -> dict[str, Any]:
-    """All quantities of a run that theorems bound, except for regret, by seed."""
-    return {f"arena {name}": values for name, values in metrics.measured(run).items()}
+    """All quantities of a run that theorems bound, except for regret, and the number of violating
+    rounds, by seed."""
+    values = metrics.measured(run) | {"violating rounds": metrics.violating_rounds(run)}
+    return {f"arena {name}": column for name, column in values.items()}
 
 
 def stream_of(name: str) -> Stream:
@@ -160,6 +164,11 @@ def card_of(name: str) -> Card:
         f"learners: got {name!r}, which is {found!r}; expected a taut.Card, a learner class or a "
         "constructor"
     )
+
+
+def known_card(name: str) -> Card | None:
+    """Return the card of a registered learner; `None` for one that is not registered."""
+    return LEARNERS.get(name)
 
 
 def reason_against(card: Card, stream: Stream) -> str:

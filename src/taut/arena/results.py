@@ -7,13 +7,14 @@ import csv
 import hashlib
 import json
 import math
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments, storage
-from ..learners.base import QUANTITIES
+from ..learners.base import QUANTITIES as BOUNDED
 
 if TYPE_CHECKING:
     import pandas
@@ -21,19 +22,28 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "LEFT_OUT",
+    "QUANTITIES",
     "Result",
     "add_from_csv",
+    "check_names",
     "index",
     "read",
     "read_all",
+    "read_machine",
     "read_reasons",
     "seconds_of",
     "write",
+    "write_machine",
 ]
 
 FORMAT = 1
-LEFT_OUT = "left_out.json"
 """The version of the file format."""
+MACHINE = "machine.json"
+LEFT_OUT = "left_out.json"
+"""The file with the reasons why learners did not play."""
+QUANTITIES = (*BOUNDED, "shifting regret", "violating rounds")
+"""What is measured: the quantities that theorems bound, regret against a comparator that changes
+its decision, and the number of rounds with g > 0."""
 CHECKSUM = "sha256"
 """The entry with a checksum of the others. Files without it were written by earlier versions."""
 
@@ -49,8 +59,7 @@ class Result:
     variant: str
     horizon: int
     values: Mapping[str, tuple[float, ...]]
-    """By quantity ("regret", "violation", "squared violation", "peak violation", "excess"), the
-    value of each seed."""
+    """By quantity, one of `QUANTITIES`, the value of each seed."""
     parameters: str = ""
     bounds: Mapping[str, float] = field(default_factory=dict)
     """The bounds that apply, by quantity."""
@@ -82,7 +91,7 @@ class Result:
                 raise ValueError(
                     f"values: got {values!r} for {name!r}; expected a finite number per seed"
                 )
-            if name not in {"regret", "excess"} and min(values) < 0:
+            if not name.endswith(("regret", "excess")) and min(values) < 0:
                 raise ValueError(
                     f"values: got {min(values)} for {name!r}; expected numbers that are not "
                     "negative"
@@ -96,7 +105,7 @@ class Result:
                 raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
         arguments.count("stream_version", self.stream_version)
         for name, bound in self.bounds.items():
-            arguments.one_of("bounds", name, QUANTITIES)
+            arguments.one_of("bounds", name, BOUNDED)
             arguments.real("bounds", bound)
         if not all(isinstance(text, str) for text in self.broken):
             raise TypeError(f"broken: got {self.broken!r}; expected texts")
@@ -251,6 +260,40 @@ def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
     return table
 
 
+def write_machine(folder: Path) -> None:
+    """Note on which machine, when and with which versions a folder was played last. Times depend on
+    them, results do not."""
+    from datetime import UTC, datetime
+
+    import jax
+
+    from ..engine import VERSION
+    from ..play.threads import cores
+
+    facts = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "taut": VERSION,
+    }
+    storage.write_atomically(folder / MACHINE, json.dumps(facts, indent=0).encode())
+
+
+def read_machine(folder: Path) -> dict[str, str]:
+    """Return what `write_machine` noted; empty if the folder was never played here."""
+    path = folder / MACHINE
+    if not path.is_file():
+        return {}
+    try:
+        return {str(name): str(value) for name, value in json.loads(path.read_bytes()).items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
+            "writes it anew"
+        ) from error
+
+
 def read_reasons(folder: Path) -> dict[tuple[str, str], str]:
     """Return why learners did not play, by stream and learner."""
     path = folder / LEFT_OUT
@@ -266,6 +309,19 @@ def read_reasons(folder: Path) -> dict[tuple[str, str], str]:
         ) from error
 
 
+def check_names(learner: str, origin: str) -> None:
+    """Refuse the names of learners and the origin of taut's own results."""
+    from .entries import known_card
+
+    if known_card(learner) is None and origin not in ("", "taut"):
+        return
+    what, got = ("origin", origin) if known_card(learner) is None else ("learner", learner)
+    raise ValueError(
+        f"{what}: got {got!r}; expected a name that taut does not use, so that results are not "
+        "confused"
+    )
+
+
 def add_from_csv(
     folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any
 ) -> Result:
@@ -275,16 +331,10 @@ def add_from_csv(
     The file needs the columns seed, regret and violation. Names of learners and of the origin must
     not be those of taut's own results.
     """
-    from ..learners import LEARNERS
     from .entries import stream_of
 
     known = stream_of(stream)
-    if learner in LEARNERS or origin == "taut" or not origin:
-        what, got = ("learner", learner) if learner in LEARNERS else ("origin", origin)
-        raise ValueError(
-            f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
-            "not confused"
-        )
+    check_names(learner, origin)
     if not known.horizons((facts["horizon"],)):
         raise ValueError(
             f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to "

@@ -45,6 +45,8 @@ QUICK: Mapping[str, Any] = {
     ),
 }
 """What `--quick` plays: less than two minutes on two cores, compilation included."""
+MEASURED = ("violation", "squared violation", "peak violation", "excess", "violating rounds")
+"""What a cell measures; regret is computed from its loss and the comparator's."""
 ROUNDING = 1e-9
 """Relative error that rounding may have in a measured value, against the size of what is added
 up."""
@@ -123,18 +125,19 @@ def play(
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
-    best: dict[tuple[str, int], Array] = {}
+    best: dict[tuple[str, int, bool], Array] = {}
     new, broken = 0, []
     for entry in wanted:
         if entry.name not in rows:
             continue
-        result = _result(entry, rows[entry.name], _best(entry, best))
+        result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
         broken += [f"{entry.name}: {text}" for text in result.broken]
         spent = rows[entry.name][0].get("seconds")
         new += results.write(
             folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds
         )
     _keep_reasons(folder, left_out)
+    results.write_machine(folder)
     if rows:
         results.index(folder, results.read_all(folder).values())
     failed = tuple(str(one) for one in done.failed)
@@ -150,9 +153,14 @@ def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
     )
 
 
-def _best(entry: Entry, known: dict[tuple[str, int], Array]) -> Array:
-    """The comparator's total loss, by seed."""
-    at = entry.stream.name, entry.horizon
+def _best(
+    entry: Entry, known: dict[tuple[str, int, bool], Array], shifting: bool = False
+) -> Array | None:
+    """The comparator's total loss, by seed; `None` for a comparator that the stream does not
+    have."""
+    if shifting and entry.stream.shifting is None:
+        return None
+    at = entry.stream.name, entry.horizon, shifting
     if at not in known:
         stream = entry.stream
         registered = stream.name in STREAMS
@@ -161,13 +169,18 @@ def _best(entry: Entry, known: dict[tuple[str, int], Array]) -> Array:
             if registered
             else stream.data(entry.seeds, entry.horizon)
         )
-        known[at] = comparator_loss(stream, data, (entry.horizon,))[:, 0]
+        known[at] = comparator_loss(stream, data, (entry.horizon,), shifting=shifting)[:, 0]
     return known[at]
 
 
-def _result(entry: Entry, rows: list[dict[str, Any]], best: Array) -> Result:
-    values = {"regret": np.array([row["loss"] for row in rows]) - best}
-    for name in ("violation", "squared violation", "peak violation", "excess"):
+def _result(
+    entry: Entry, rows: list[dict[str, Any]], best: Any, shifting: Array | None = None
+) -> Result:
+    losses = np.array([row["loss"] for row in rows])
+    values = {"regret": losses - best}
+    if shifting is not None:
+        values["shifting regret"] = losses - shifting
+    for name in MEASURED:
         values[name] = np.array([row[f"arena {name}"] for row in rows])
     applying = _bounds(entry)
     sizes = {

@@ -1,68 +1,86 @@
-"""Scores, ranks, growth exponents and Pareto fronts of stored results."""
+"""Scores, ranks, growth exponents and Pareto fronts of stored results.
+
+The score of a method is the share of targets that it hits. A target is a pair (r, v): regret at
+most r G_f D sqrt(T) and violation at most v G_g D sqrt(T), for all r and v on a logarithmic grid.
+Shares are averaged over seeds, over the streams of a family, and over families. All these means are
+arithmetic, so the share that is hit and the shares that are missed for either reason add up to 1.
+Negative regret hits all targets of regret. No floor and no exchange rate enters, and one stream can
+change the score by no more than its weight.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..engine import Array
 from ..judge.over_seeds import Interval
 from ..judge.rates import Rate, fit
+from . import statistics
 from .entries import THEORY
+from .families import Family, family_of
 from .registry import STREAMS
 from .results import Result
+from .statistics import Shares
 from .stream import Stream
 
 __all__ = [
-    "SMALLEST",
     "Board",
+    "Leaderboard",
     "Line",
     "Standing",
     "board",
+    "boards_of",
     "exponents",
     "front",
     "leaderboard",
     "parts",
-    "ranks",
+    "sensitivity",
 ]
 
-SMALLEST = 1e-3
-"""The score of a stream is at least this, so that one stream without regret and violation does not
-decide the geometric mean."""
-
 Key = tuple[str, str, str, int]
+FLOORS = (1e-2, 1e-3, 1e-4, 1e-6)
+"""Floors of a geometric mean, for `sensitivity`."""
+GRIDS = ((-3, 1), (-6, 1), (-4, 0))
+"""Other grids of targets, as powers of ten, for `sensitivity`."""
 
 
 def parts(stream: Stream, result: Result) -> tuple[Array, Array]:
-    """The two parts of the score, by seed: regret / (G_f D sqrt(T)) and violation / (G_g D
-    sqrt(T)), both at least 0."""
+    """Regret / (G_f D sqrt(T)) and violation / (G_g D sqrt(T)) by seed, both at least 0. The stream
+    says which regret and which violation count."""
     loss, constraint = stream.scale
     root = np.sqrt(result.horizon)
-    regret = np.maximum(np.asarray(result.values["regret"]), 0) / (loss * root)
+    regret = np.maximum(np.asarray(result.values[stream.scored_regret]), 0) / (loss * root)
     violation = np.maximum(np.asarray(result.values[stream.scored]), 0) / (constraint * root)
     return regret, violation
 
 
 @dataclass(frozen=True)
 class Line:
-    """One learner on one stream, for the largest number of rounds."""
+    """One learner on one stream for a number of rounds."""
 
     learner: str
     result: Result
     regret: Array
-    """The first part of the score, by seed."""
+    """Scaled regret by seed."""
     violation: Array
-    """The second part."""
+    """Scaled violation by seed."""
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The shares of targets, by seed."""
+        return statistics.shares(self.regret, self.violation)
 
     @property
-    def score(self) -> Array:
-        """The sum of the parts, at least `SMALLEST`, by seed."""
-        return np.maximum(self.regret + self.violation, SMALLEST)
+    def score(self) -> float:
+        """The share of targets that is hit, the mean over seeds; larger is better."""
+        return float(self.shares.hit.mean())
 
     def interval(self, quantity: str) -> Interval:
-        """Mean and 95 % interval of a measured quantity."""
+        """Mean and 95 % interval over seeds of a measured quantity."""
         return Interval.of(np.asarray(self.result.values[quantity]))
 
 
@@ -77,6 +95,11 @@ class Board:
     def __getitem__(self, learner: str) -> Line:
         return next(line for line in self.lines if line.learner == learner)
 
+    @cached_property
+    def by_learner(self) -> dict[str, Line]:
+        """The lines by name."""
+        return {line.learner: line for line in self.lines}
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -84,98 +107,316 @@ class Standing:
 
     learner: str
     score: Interval
-    """The geometric mean over the streams of the sum of both parts."""
-    regret: float
-    """The mean over the streams of the first part."""
-    violation: float
+    """The share of targets that is hit, with a 95 % interval of the bootstrap over streams and
+    seeds."""
+    missed_regret: float
+    """The share that is missed because of the regret alone."""
+    missed_violation: float
+    """The share that is missed because of the violation alone."""
+    missed_both: float
     streams: int
     """The number of streams that the learner played."""
+    columns: Mapping[str, float]
+    """Means with the same weights: "feasible rounds" (a share), "violating rounds", and "peak
+    violation" in units of G_g D."""
     rank: int | None
-    """1 + the number of learners whose interval lies below; `None` for a learner that did not play
-    on all streams."""
+    """1 + the number of learners that are better in at least 97.5 % of the bootstrap's samples;
+    `None` for a learner that did not play on all streams."""
+    ranks: tuple[int, int] = (0, 0)
+    """The 95 % interval of the place in the bootstrap's samples."""
+    mean_rank: float = np.nan
+    """The mean over families of the place."""
+    same: float = np.nan
+    """The p-value of Wilcoxon's paired test against the learner with the smallest mean rank, after
+    Holm's correction."""
+
+    @property
+    def family(self) -> Family:
+        """The family of the learner."""
+        return family_of(self.learner)
+
+    @property
+    def headline(self) -> bool:
+        """Whether the learner represents its family."""
+        return self.family.representative in ("", self.learner)
 
 
-def board(results: Mapping[Key, Result], stream: Stream, tuned: bool = False) -> Board | None:
-    """Return the learners on one stream for its largest number of rounds; `None` if there is no
-    result.
+@dataclass(frozen=True)
+class Leaderboard:
+    """The learners over several streams: those that played on all of them first."""
 
-    With `tuned`, each learner has the parameters of the grid, theory's among them, with the
-    smallest mean score, for the number of rounds for which the grid was played. They are chosen
-    with the results themselves, which no learner can do.
+    standings: tuple[Standing, ...]
+    streams: tuple[str, ...]
+    families: tuple[str, ...]
+    """Of the streams."""
+    difference: float
+    """The critical difference of mean ranks (Nemenyi), over families."""
+    friedman: float
+    """The p-value of the hypothesis that all learners are alike."""
+    better: Mapping[tuple[str, str], float]
+    """(first, second) -> the share of the bootstrap's samples in which the first is better."""
+
+    def __getitem__(self, learner: str) -> Standing:
+        return next(one for one in self.standings if one.learner == learner)
+
+    @property
+    def ranked(self) -> tuple[Standing, ...]:
+        """The learners that played on all streams."""
+        return tuple(one for one in self.standings if one.rank is not None)
+
+
+def board(
+    results: Mapping[Key, Result], stream: Stream, tuned: bool = False, horizon: int | None = None
+) -> Board | None:
+    """Return the learners on one stream; `None` if there is no result.
+
+    With `tuned`, each learner has the parameters of the grid, theory's among them, with the largest
+    score, for the number of rounds for which the grid was played. They are chosen with the results
+    themselves, which no learner can do. Otherwise the number of rounds is `horizon`, by default the
+    largest.
     """
     here = [
         one
         for one in results.values()
-        if one.stream == stream.name and one.stream_version == stream.version
+        if one.stream == stream.name
+        and one.stream_version == stream.version
+        and stream.scored_regret in one.values
     ]
-    if not here:
-        return None
     grid = [one.horizon for one in here if one.variant != THEORY] if tuned else []
-    horizon = max(grid or [one.horizon for one in here])
+    chosen = max(grid or [one.horizon for one in here], default=0) if horizon is None else horizon
     lines: dict[str, Line] = {}
-    for one in here:
-        if one.horizon != horizon or (one.variant != THEORY and not tuned):
+    for result in here:
+        if result.horizon != chosen or (result.variant != THEORY and not tuned):
             continue
-        line = Line(one.learner, one, *parts(stream, one))
-        known = lines.get(one.learner)
-        if known is None or (line.score.mean(), line.result.variant) < (
-            known.score.mean(),
-            known.result.variant,
-        ):
-            lines[one.learner] = line
-    return Board(
-        stream,
-        horizon,
-        tuple(sorted(lines.values(), key=lambda line: (line.score.mean(), line.learner))),
-    )
+        line = Line(result.learner, result, *parts(stream, result))
+        known = lines.get(result.learner)
+        if known is None or _order(line) < _order(known):
+            lines[result.learner] = line
+    if not lines:
+        return None
+    return Board(stream, chosen, tuple(sorted(lines.values(), key=_order)))
 
 
-def leaderboard(boards: Iterable[Board]) -> tuple[Standing, ...]:
+def _order(line: Line) -> tuple[float, float, str, str]:
+    """The best score first; between equal ones the smaller sum of both parts."""
+    total = float(np.mean(line.regret + line.violation))
+    return -line.score, total, line.learner, line.result.variant
+
+
+@dataclass(frozen=True)
+class Field:
+    """The numbers of all learners on several streams, as arrays (method, stream, seed). A stream
+    with fewer seeds than others has zeros where it has no seed, and a learner that did not play
+    has NaN."""
+
+    names: tuple[str, ...]
+    families: tuple[str, ...]
+    seeds: tuple[int, ...]
+    regret: Array
+    violation: Array
+
+    @property
+    def weights(self) -> Array:
+        """The weights (stream, seed) of the mean over seeds, streams of a family, and families."""
+        used = np.arange(self.regret.shape[2]) < np.array(self.seeds)[:, None]
+        by_stream = statistics.weights_of(self.families) / np.array(self.seeds)
+        return np.asarray(used * by_stream[:, None])
+
+    def mean(self, values: Array) -> Array:
+        """The mean of values (method, stream, seed) over what each method played."""
+        played = ~np.isnan(values[:, :, 0])
+        weights = self.weights[None] * played[:, :, None]
+        total = weights.sum(axis=(1, 2))
+        return np.asarray((np.nan_to_num(values) * weights).sum(axis=(1, 2)) / total)
+
+
+def field_of(boards: Sequence[Board]) -> Field:
+    """Return the numbers of several boards as arrays."""
+    names = tuple(dict.fromkeys(line.learner for one in boards for line in one.lines))
+    seeds = tuple(max(len(line.regret) for line in one.lines) for one in boards)
+    shape = len(names), len(boards), max(seeds)
+    regret, violation = np.full(shape, np.nan), np.full(shape, np.nan)
+    for s, one in enumerate(boards):
+        for m, name in enumerate(names):
+            line = one.by_learner.get(name)
+            if line is None:
+                continue
+            # A result from elsewhere may have fewer seeds: they are repeated.
+            regret[m, s], violation[m, s] = 0.0, 0.0
+            regret[m, s, : seeds[s]] = np.resize(line.regret, seeds[s])
+            violation[m, s, : seeds[s]] = np.resize(line.violation, seeds[s])
+    return Field(names, tuple(one.stream.family for one in boards), seeds, regret, violation)
+
+
+def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leaderboard:
     """Return the learners by their score over these streams; those that played on all of them
     first, and only they are ranked."""
-    ranked = [one for one in boards if one.stream.ranked]
-    seeds = max((len(line.regret) for one in ranked for line in one.lines), default=0)
-    found: list[tuple[str, Array, float, float, int]] = []
-    for learner in dict.fromkeys(line.learner for one in ranked for line in one.lines):
-        mine = [line for one in ranked for line in one.lines if line.learner == learner]
-        logs = np.mean([np.log(_spread(line.score, seeds)) for line in mine], axis=0)
-        halves = (
-            float(np.mean([np.mean(getattr(line, part)) for line in mine]))
-            for part in ("regret", "violation")
-        )
-        found.append((learner, np.exp(logs), *halves, len(mine)))
-    complete = {name: scores for name, scores, *_, count in found if count == len(ranked)}
-    places = ranks(complete)
+    boards = tuple(one for one in boards if one.stream.ranked)
+    if not boards:
+        return Leaderboard((), (), (), 0.0, 1.0, {})
+    field = field_of(boards)
+    found = statistics.shares(field.regret, field.violation)
+    means = {
+        name: field.mean(getattr(found, name))
+        for name in ("hit", "missed_regret", "missed_violation", "missed_both")
+    }
+    samples = statistics.draw_weights(field.families, field.seeds, field.regret.shape[2], draws)
+    scores = _sampled(samples, found.hit)
+    played = ~np.isnan(field.regret[:, :, 0])
     standings = [
-        Standing(name, Interval.of(scores), regret, violation, count, places.get(name))
-        for name, scores, regret, violation, count in found
-    ]
-    return tuple(
-        sorted(
-            standings,
-            key=lambda one: (
-                one.rank is None,
-                -one.streams if one.rank is None else 0,
-                one.score.mean,
-            ),
+        Standing(
+            name,
+            Interval(float(means["hit"][m]), *_quantiles(scores[:, m])),
+            missed_regret=float(means["missed_regret"][m]),
+            missed_violation=float(means["missed_violation"][m]),
+            missed_both=float(means["missed_both"][m]),
+            streams=int(played[m].sum()),
+            columns=_columns(boards, name),
+            rank=None,
         )
+        for m, name in enumerate(field.names)
+    ]
+    complete = [m for m in range(len(standings)) if played[m].all()]
+    order = sorted(complete, key=lambda m: (-standings[m].score.mean, standings[m].learner))
+    pairs = {}
+    tests = None
+    if complete:
+        wins = statistics.better(scores[:, complete])
+        blocks = by_family(field, found.hit)[complete]
+        tests = statistics.rank_tests(blocks)
+        places = _places(scores[:, complete])
+        for i, m in enumerate(complete):
+            beaten_by = np.sum(wins[:, i] >= 1 - statistics.LEVEL / 2)
+            low, high = np.quantile(places[:, i], [0.025, 0.975], method="closest_observation")
+            standings[m] = replace(
+                standings[m],
+                rank=1 + int(beaten_by),
+                ranks=(int(low), int(high)),
+                mean_rank=float(tests.ranks[i]),
+                same=float(tests.wilcoxon[i]),
+            )
+            for j, other in enumerate(complete):
+                pairs[field.names[m], field.names[other]] = float(wins[i, j])
+    rest = sorted(
+        (m for m in range(len(standings)) if m not in complete),
+        key=lambda m: (-standings[m].streams, -standings[m].score.mean),
+    )
+    return Leaderboard(
+        tuple(standings[m] for m in (*order, *rest)),
+        tuple(one.stream.name for one in boards),
+        field.families,
+        0.0 if tests is None else tests.difference,
+        1.0 if tests is None else tests.friedman,
+        pairs,
     )
 
 
-def ranks(scores: Mapping[str, Array]) -> dict[str, int]:
-    """1 + the number of learners whose 95 % interval lies entirely below. Learners whose intervals
-    overlap can share a rank."""
-    intervals = {name: Interval.of(values) for name, values in scores.items()}
+def by_family(field: Field, values: Array) -> Array:
+    """The mean of values (method, stream, seed) on each family of streams, (method, family)."""
+    names = list(dict.fromkeys(field.families))
+    weights = field.weights
+    blocks = np.empty((len(values), len(names)))
+    for f, name in enumerate(names):
+        inside = weights * (np.array(field.families) == name)[:, None]
+        blocks[:, f] = np.einsum("msk,sk->m", values, inside / inside.sum())
+    return blocks
+
+
+def _sampled(samples: Array, values: Array) -> Array:
+    """The mean of values (method, stream, seed) in every sample, (draw, method), over the streams
+    that a method played; 0 in a sample that has none of them."""
+    there = ~np.isnan(values[:, :, 0])
+    total = np.einsum("dsk,ms->dm", samples, there.astype(float))
+    mean = np.einsum("dsk,msk->dm", samples, np.nan_to_num(values))
+    return np.asarray(mean / np.where(total > 0, total, 1.0))
+
+
+def _quantiles(values: Array) -> tuple[float, float]:
+    low, high = np.quantile(values, [statistics.LEVEL / 2, 1 - statistics.LEVEL / 2])
+    return float(low), float(high)
+
+
+def _places(scores: Array) -> Array:
+    """The place of each method in each sample, (draw, method); equal scores share the best one."""
+    ahead = scores[:, None, :] > scores[:, :, None]
+    return np.asarray(1 + ahead.sum(axis=2))
+
+
+def _columns(boards: Sequence[Board], learner: str) -> dict[str, float]:
+    """Further means of a learner, with the weights of the score."""
+    mine = [one for one in boards if learner in one.by_learner]
+    weights = statistics.weights_of([one.stream.family for one in mine])
+    values: dict[str, list[float]] = {}
+    for one in mine:
+        result = one[learner].result
+        if "violating rounds" in result.values:
+            count = float(np.mean(result.values["violating rounds"]))
+            values.setdefault("violating rounds", []).append(count)
+            values.setdefault("feasible rounds", []).append(1 - count / one.horizon)
+        if "peak violation" in result.values:
+            peak = float(np.mean(result.values["peak violation"])) / one.stream.scale[1]
+            values.setdefault("peak violation", []).append(peak)
     return {
-        name: 1 + sum(bool(other.high < one.low) for other in intervals.values())
-        for name, one in intervals.items()
+        name: float(weights @ column) for name, column in values.items() if len(column) == len(mine)
     }
+
+
+def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tuple[str, str, int]]:
+    """Return (choice, who leads, place of the leader of the board) for other ways to score.
+
+    The ways differ in the grid of targets, in the weights of streams and families, and in the kind
+    of mean. Only learners that played on all streams take part.
+    """
+    boards = tuple(one for one in boards if one.stream.ranked)
+    if not boards:
+        return []
+    field = field_of(boards)
+    complete = [m for m in range(len(field.names)) if not np.isnan(field.regret[m]).any()]
+    if not complete:
+        return []
+    names = [field.names[m] for m in complete]
+    regret, violation = field.regret[complete], field.violation[complete]
+    field = replace(field, names=tuple(names), regret=regret, violation=violation)
+    hit = statistics.shares(regret, violation).hit
+    alike = replace(field, families=tuple(map(str, range(len(boards)))))
+    total = regret + violation
+    ways: dict[str, Array] = {"as ranked: share of targets hit": field.mean(hit)}
+    for low, high in GRIDS:
+        grid = 10.0 ** np.linspace(low, high, 5 * (high - low) + 1)
+        shares = statistics.shares(regret, violation, grid).hit
+        ways[f"targets from 1e{low} to 1e{high}"] = field.mean(shares)
+    ways["one vote per stream"] = alike.mean(hit)
+    ways["mean rank over families"] = -statistics.mean_ranks(by_family(field, hit))
+    ways["mean of regret part + violation part"] = -field.mean(total)
+    for floor in FLOORS:
+        logs = np.log(np.maximum(total, floor))
+        ways[f"geometric mean of their sum, floor {floor:g}"] = -field.mean(logs)
+    votes = list(dict.fromkeys(field.families))
+    for left_out in votes if len(votes) > 1 else ():
+        stay = [s for s, name in enumerate(field.families) if name != left_out]
+        fewer = Field(
+            field.names,
+            tuple(field.families[s] for s in stay),
+            tuple(field.seeds[s] for s in stay),
+            regret[:, stay],
+            violation[:, stay],
+        )
+        ways[f"without the family {left_out}"] = fewer.mean(hit[:, stay])
+    first = names[int(np.argmax(ways["as ranked: share of targets hit"]))]
+    mine = names.index(leader if leader in names else first)
+    return [
+        (way, names[int(np.argmax(values))], 1 + int(np.sum(values > values[mine])))
+        for way, values in ways.items()
+    ]
 
 
 def front(lines: Collection[Line]) -> set[str]:
     """The learners that no other one beats in mean regret and in mean violation at once."""
     points = {
-        one.learner: (one.interval("regret").mean, one.interval("violation").mean) for one in lines
+        one.learner: tuple(
+            float(np.mean(one.result.values[name])) for name in ("regret", "violation")
+        )
+        for one in lines
     }
     return {
         name
@@ -206,13 +447,9 @@ def exponents(results: Mapping[Key, Result], stream: str, learner: str) -> dict[
     return {name: fit(name, horizons, column) for name, column in values.items()}
 
 
-def boards_of(results: Mapping[Key, Result], tuned: bool = False) -> tuple[Board, ...]:
+def boards_of(
+    results: Mapping[Key, Result], tuned: bool = False, horizon: int | None = None
+) -> tuple[Board, ...]:
     """The boards of all streams that have results, in the order of the registry."""
-    found = (board(results, stream, tuned) for stream in STREAMS.values())
+    found = (board(results, stream, tuned, horizon) for stream in STREAMS.values())
     return tuple(one for one in found if one is not None)
-
-
-def _spread(values: Array, seeds: int) -> Array:
-    """The values of all seeds; those of a stream with one seed, or fewer than others have, are
-    repeated."""
-    return np.resize(values, seeds)

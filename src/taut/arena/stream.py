@@ -61,10 +61,19 @@ class Stream:
     """Where the stream comes from."""
     setting: str = "fixed constraints"
     """One of `SETTINGS`."""
+    family: str = ""
+    """Streams of the same family vary one problem, and have one vote together; by default the
+    stream's own name."""
     best: Callable[[Any, int], float] | None = None
     """(data of one seed, rounds) -> the comparator's total loss. If it is `None`, `taut.hindsight`
     computes it."""
     comparator: str = "the best fixed decision that is feasible in all rounds"
+    shifting: Callable[[Any, int], float] | None = None
+    """(data of one seed, rounds) -> the total loss of a comparator that changes its decision. It is
+    given for streams on which every learner can beat the best fixed decision; the regret against it
+    is then scored, and the one against the fixed decision is shown and compared with bounds."""
+    shifts: str = ""
+    """What the changing comparator is, in words."""
     known: Mapping[str, str] = field(default_factory=dict)
     """Facts about the stream that methods can exploit, by name: Slater gap, error bound,
     smoothness, noise."""
@@ -116,6 +125,9 @@ class Stream:
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a function")
         arguments.flags(self)
+        if not isinstance(self.family, str):
+            raise TypeError(f"family: got {self.family!r}; expected text")
+        object.__setattr__(self, "family", self.family or self.name)
         arguments.one_of("setting", self.setting, SETTINGS)
         arguments.one_of("scored", self.scored, ("violation", "excess"))
 
@@ -142,6 +154,17 @@ class Stream:
             return self.feedback
         offered = (Bandit(points=2), Bandit(points=1))
         return next((one for one in offered if not uncovered(learner, one)), self.feedback)
+
+    @property
+    def scored_regret(self) -> str:
+        """The regret that enters the score: "regret", or "shifting regret" where the comparator
+        changes its decision."""
+        return "regret" if self.shifting is None else "shifting regret"
+
+    @property
+    def scored_comparator(self) -> str:
+        """What the scored regret is measured against, in words."""
+        return self.comparator if self.shifting is None else self.shifts
 
     @property
     def scale(self) -> tuple[float, float]:

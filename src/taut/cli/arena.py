@@ -204,15 +204,49 @@ def report(
     json_out: _Json = False,
 ) -> None:
     """Write one page with all results, which needs no network; or print a table for a paper."""
-    from ..arena.report import tables, write_page
+    from ..arena.report import tables, write_page, write_tables
 
     if latex:
         typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
         return
-    written = [str(write_page(folder, out))]
+    page = write_page(folder, out)
+    written = [str(page), *map(str, write_tables(folder, page))]
     if docs is not None:
         written += [str(path) for path in tables.write_docs(folder, docs)]
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="The folder of a submission.")],
+    json_out: _Json = False,
+) -> None:
+    """Compute the results of a submission from its decisions, and say what is wrong with it."""
+    from ..arena import submission
+
+    checked = submission.check(folder)
+    rows = [
+        {
+            "stream": one.stream,
+            "horizon": one.horizon,
+            "seeds": one.seeds,
+            **{name: sum(column) / len(column) for name, column in one.values.items()},
+        }
+        for one in checked.results
+    ]
+    if json_out:
+        told = {"results": rows, "complaints": list(checked.complaints)}
+        typer.echo(json.dumps(told, indent=1))
+    else:
+        for row in rows:
+            typer.echo(
+                f"{row['stream']}, {row['horizon']} rounds, {row['seeds']} seeds: regret "
+                f"{row['regret']:.6g}, violation {row['violation']:.6g}"
+            )
+    for text in checked.complaints:
+        typer.echo(f"taut: {text}", err=True)
+    if checked.complaints:
+        raise typer.Exit(1)
 
 
 @app.command("add-result")
@@ -221,16 +255,23 @@ def add_result(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A CSV file with the columns seed, regret and violation, and optionally squared "
-            "violation, peak violation and excess; one row per seed."
+            help="The folder of a submission, or a CSV file with the columns seed, regret and "
+            "violation, and optionally other quantities; one row per seed. A CSV file needs the "
+            "options below."
         ),
     ],
-    stream: Annotated[str, typer.Option("--stream", "-s", help="The stream that was played.")],
-    learner: Annotated[str, typer.Option("--learner", "-l", help="The name of the method.")],
-    horizon: Annotated[int, typer.Option("--horizon", "-T", help="The number of rounds.")],
+    stream: Annotated[
+        str | None, typer.Option("--stream", "-s", help="The stream that was played.")
+    ] = None,
+    learner: Annotated[
+        str | None, typer.Option("--learner", "-l", help="The name of the method.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", "-T", help="The number of rounds.")
+    ] = None,
     origin: Annotated[
-        str, typer.Option("--origin", help="Who measured it, and with which software.")
-    ],
+        str | None, typer.Option("--origin", help="Who measured it, and with which software.")
+    ] = None,
     version: Annotated[str, typer.Option("--version", help="The version of that software.")] = "",
     parameters: Annotated[
         str, typer.Option("--parameters", help="The parameters of the method.")
@@ -242,14 +283,24 @@ def add_result(
 ) -> None:
     """Add what a method that is not in taut measured on a stream. Results are never overwritten."""
     from ..arena.results import add_from_csv
+    from ..arena.submission import add_submission
 
+    if file.is_dir():
+        added = add_submission(folder, file)
+        paths = [str(folder / "results" / one.file) for one in added]
+        typer.echo(json.dumps({"files": paths}) if json_out else "\n".join(paths))
+        return
+    given = {"stream": stream, "learner": learner, "horizon": horizon, "origin": origin}
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise ValueError(f"--{missing[0]}: got nothing; expected a value, as {file} is no folder")
     result = add_from_csv(
         folder,
         file,
-        stream=stream,
-        learner=learner,
+        stream=str(stream),
+        learner=str(learner),
         horizon=horizon,
-        origin=origin,
+        origin=str(origin),
         version=version,
         parameters=parameters,
         variant=variant,

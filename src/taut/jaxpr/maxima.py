@@ -1,10 +1,12 @@
-"""Derivatives of maxima and minima by index instead of by equality.
+"""Derivatives of maxima, minima and absolute values by index instead of by equality.
 
 JAX differentiates `jnp.max(u)` with the mask `u == max(u)`. A compiler may compute `u` twice, once
 with a fused multiply-add, so that no entry equals the largest, and the derivative is lost without
 an error. `by_index` traces a function and evaluates it again with maxima and minima whose
 derivative is that of the entry found by `argmax`: the first of several equal ones. The maximum of
-two arrays (`jnp.maximum`) is differentiated by comparing their sizes.
+two arrays (`jnp.maximum`) is differentiated by comparing their sizes, and an absolute value by its
+sign. Where two are equal the derivative is that of the first, and that of |u| at 0 is the one of u:
+a derivative is always that of one piece. JAX returns a mean of the pieces there.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ INLINED = frozenset(("closed_call", "core_call", "jit", "pjit"))
 
 
 def by_index(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same function with derivatives of maxima and minima by index.
+    """Return the same function with derivatives of maxima, minima and absolute values by index.
 
     >>> import jax.numpy as jnp
     >>> jax.grad(by_index(jnp.max))(jnp.array([1.0, 3.0, 3.0])).tolist()
     [0.0, 1.0, 0.0]
+    >>> float(jax.grad(by_index(jnp.abs))(0.0))
+    1.0
     """
 
     def evaluated(*arguments: Any) -> Any:
@@ -91,20 +95,23 @@ def entry_of_largest(values: jax.Array) -> jax.Array:
 
 
 def _rule(equation: Any, operands: list[Any]) -> Any:
-    """Return the results of one equation, with another derivative if it is a maximum of floats."""
+    """Return the results of one equation, with another derivative if it is a maximum or an
+    absolute value of floats."""
     name = equation.primitive.name
     if name in ("reduce_max", "reduce_min") and is_float(equation.invars[0]):
         return [_extreme(operands[0], tuple(equation.params["axes"]), name == "reduce_max")]
     if name in ("max", "min") and is_float(equation.invars[0]):
         return [_larger(*operands) if name == "max" else -_larger(-operands[0], -operands[1])]
+    if name == "abs" and is_float(equation.invars[0]):
+        return [_magnitude(*operands)]
     inner = bodies(equation)
-    if inner and not name.startswith("custom_") and any(map(_has_maximum, inner)):
+    if inner and not name.startswith("custom_") and any(map(_has_pieces, inner)):
         return equation.primitive.bind(*operands, **_rewritten(equation.params))
     return bind(equation, operands)
 
 
-def _has_maximum(program: Any) -> bool:
-    names = ("reduce_max", "reduce_min", "max", "min")
+def _has_pieces(program: Any) -> bool:
+    names = ("reduce_max", "reduce_min", "max", "min", "abs")
     return any(equation.primitive.name in names for equation in equations(program))
 
 
@@ -151,5 +158,16 @@ def _larger(u: jax.Array, v: jax.Array) -> jax.Array:
 @_larger.defjvp
 def _larger_jvp(primals: Any, tangents: Any) -> Any:
     (u, v), (du, dv) = primals, tangents
-    slope = jnp.where(u > v, du, jnp.where(v > u, dv, 0.5 * (du + dv)))
-    return _larger(u, v), slope
+    return _larger(u, v), jnp.where(u >= v, du, dv)
+
+
+@jax.custom_jvp
+def _magnitude(u: jax.Array) -> jax.Array:
+    """The absolute values of the entries."""
+    return lax.abs(u)
+
+
+@_magnitude.defjvp
+def _magnitude_jvp(primals: Any, tangents: Any) -> Any:
+    (u,), (du,) = primals, tangents
+    return _magnitude(u), jnp.where(u >= 0, du, -du)

@@ -36,9 +36,12 @@ class AnnouncedRun:
 
     run: Run
     problem: Problem
-    stream: Stream
+    stream: Stream | None
+    """None for a player whose data are not at hand."""
     count: int
     """The number of announced constraints, which are scored last."""
+    remembers: bool
+    """Whether the problem depends on the previous decision."""
 
     @classmethod
     def of(cls, run: Run, played: Problem, scored: Problem, stream: Stream) -> AnnouncedRun | None:
@@ -51,7 +54,8 @@ class AnnouncedRun:
             jnp.asarray(run.final[0]),
             jax.tree.map(lambda a: jnp.asarray(a)[0, 0], stream.block(0, 1)),
         )
-        return cls(run, played, stream, int(jax.eval_shape(announced.values, x, z).shape[0]))
+        count = int(jax.eval_shape(announced.values, x, z).shape[0])
+        return cls(run, played, stream, count, isinstance(stream.block(0, 1), RoundData))
 
     @property
     def peak(self) -> Array:
@@ -61,7 +65,7 @@ class AnnouncedRun:
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Return the bound on the violation of announced constraints, as a bound on the peak
         violation."""
-        if not isinstance(self.stream.block(0, 1), RoundData):
+        if not self.remembers:
             why = (
                 "the problem does not depend on the previous decision, so there is none to move "
                 "back to"
@@ -77,6 +81,8 @@ class AnnouncedRun:
             comparators: results of `taut.hindsight` against which regret is measured, or None where
                 there is none.
         """
+        if self.stream is None:
+            return (self._hold(),)
         decisions = [
             np.asarray(one.decision, float)
             for one in comparators
@@ -101,9 +107,14 @@ class AnnouncedRun:
         return UNITS * float(np.finfo(self.run.final.dtype).eps)
 
     def _size(self) -> float:
-        """The largest announced constraint value at the last decisions, in the first rounds."""
+        """The largest announced constraint value at the last decisions, in the first rounds; of a
+        player without data, the mean of the largest one."""
         announced = self.problem.announced
         assert announced is not None
+        if self.stream is None:
+            return (
+                float(np.abs(self.run.totals.excess[..., -self.count :]).max()) / self.run.horizon
+            )
         block = self.stream.block(0, min(self.run.horizon, ROUNDS))
         values = jax.vmap(jax.vmap(announced.values, (None, 0)))(jnp.asarray(self.run.final), block)
         return float(np.max(np.abs(np.asarray(values))))
@@ -116,6 +127,7 @@ class AnnouncedRun:
             return Assumption(
                 name, REFUTED, "no fixed decision satisfies all constraints in all rounds"
             )
+        assert self.stream is not None
         start, worst, away = 0, -np.inf, 0
         decisions, proposals = (
             (x for x, _ in replayed(self.run, self.problem, self.stream, record=(kind,)))
@@ -138,6 +150,7 @@ class AnnouncedRun:
         return Assumption(name, VERIFIED, f"in all {start:,} rounds of all seeds")
 
     def _standing(self) -> Assumption | None:
+        assert self.stream is not None
         block = self.stream.block(0, self.run.horizon)
         if not isinstance(block, RoundData):
             return None

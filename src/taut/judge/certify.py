@@ -39,10 +39,13 @@ from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 __all__ = [
     "certify",
     "with_advice",
+    "with_announced",
     "with_checks",
     "with_comparator",
     "with_facts",
     "with_feasibility",
+    "with_memory",
+    "with_observations",
     "with_projections",
 ]
 

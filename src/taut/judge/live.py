@@ -10,26 +10,34 @@ import jax
 import numpy as np
 
 from ..engine import Array
+from ..learners.protocols import is_random
+from ..play.with_feedback import through
 from ..player.extremes import NAMES, Extreme
 from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..runs.run import Run
 from ..runs.totals import Totals
+from .announced import AnnouncedRun
+from .binding import check_same
 from .case import Case
 from .certificate import Certificate
 from .certify import (
     with_advice,
+    with_announced,
     with_checks,
     with_comparator,
     with_facts,
     with_feasibility,
+    with_memory,
+    with_observations,
     with_projections,
 )
 from .guarantees import coverage
 from .observed import PLAYED, VIOLATING, Observations
 from .probes import losses_at
 from .rows import certificate_of
+from .views import ADAPTIVE_REGRET
 
 __all__ = ["certify_player"]
 
@@ -52,12 +60,15 @@ def certify_player(
         best: the best decision in hindsight, if it was computed before, as for `taut.certify`.
         check: whether to check the assumptions.
     """
-    rounds = player.round - 1
+    rounds = player.observed
     if rounds == 0:
         raise ValueError(
             "player: got a player before its first round; expected one that has observed rounds"
         )
     case = _opened(player, stream, rounds)
+    if case.source is not None and (case.played.previous or case.played.announced is not None):
+        return certificate_of(_played_again(case, best, check))
+    case = _with_announced(case, player)
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
     case = with_projections(case, player.cuts_hold)
@@ -66,7 +77,9 @@ def certify_player(
         case = with_facts(case)
         case = with_checks(case)
     case = with_feasibility(case)
-    if case.seen is not None and case.seen.since > 1:  # bounds need what all rounds were like
+    if (
+        case.seen is not None and case.seen.since > 1 + player.migrated
+    ):  # bounds need what all rounds were like
         case = replace(case, seen=None)
     return certificate_of(case)
 
@@ -89,15 +102,79 @@ def _opened(player: Player, stream: Any, rounds: int) -> Case:
         first=None if first is None else first.reshape(player._shape),
         feedback=player.feedback,
     )
-    source = None if stream is None else _source(player, stream, rounds)
-    notes = coverage(player.learner, player.feedback)
-    return Case(run, problem, problem, source, uncovered=_uncovered(player), notes=notes)
+    case = Case(run, problem, problem, None, uncovered=_uncovered(player))
+    case = case.noted(*coverage(player.learner, player.feedback), *_gaps(player))
+    if stream is None:
+        return case
+    why = _not_a_run(player)
+    if why:
+        return case.noted(f"The data in stream= were not used, because {why}.")
+    source = _source(player, stream, rounds)
+    return replace(case, source=source, run=replace(run, stream=source))
+
+
+def _gaps(player: Player) -> list[str]:
+    """Say which rounds the certificate is not about."""
+    notes = []
+    if player.unknown:
+        notes.append(
+            f"{player.unknown:,} round(s) were skipped and are unknown. Everything here, also the "
+            f"guarantees, is about the {player.observed:,} rounds that were observed."
+        )
+    if player.migrated:
+        notes.append(
+            f"The player was migrated from another problem after {player.migrated:,} rounds, which "
+            "are not counted."
+        )
+    return notes
+
+
+def _not_a_run(player: Player) -> str:
+    """Why a simulation with the data of all rounds would not play what the player played; empty
+    if it would."""
+    depends = player.problem.previous or player.problem.announced is not None
+    if player.unknown:
+        return "some rounds were skipped"
+    if player.migrated:
+        return "the player was migrated from another problem"
+    if not depends:
+        return ""
+    if player._extremes.changed:
+        return "in some rounds another decision was played than the learner's"
+    if player._missing.late:
+        return "some rounds were observed late"
+    if player._extremes.first is None:
+        return "the first decision is not known"
+    if is_random(through(player.learner, player.feedback)):
+        return "the learner or the feedback draws random numbers"
+    return "" if np.isfinite(player.totals.loss) else "a round was observed without its loss"
+
+
+def _played_again(case: Case, best: Any, check: bool) -> Case:
+    """Find out about a player with previous decisions or announced constraints what is found out
+    about a simulation: its decisions are computed again from the data."""
+    assert case.source is not None
+    again = check_same(case.run, case.played, case.scored, case.source)
+    case = with_projections(case, again.cuts_hold)
+    case = with_announced(with_memory(with_comparator(case, best)))
+    if check:
+        case = with_checks(with_observations(with_facts(case)))
+    return with_feasibility(case)
+
+
+def _with_announced(case: Case, player: Player) -> Case:
+    """Note how many constraints were announced."""
+    if player.problem.announced is None:
+        return case
+    count, remembers = player._announced, player.problem.previous
+    return replace(case, announced=AnnouncedRun(case.run, player.problem, None, count, remembers))
 
 
 def _with_comparator(case: Case, best: Any) -> Case:
     """Measure regret, if there are data or a comparator to measure it against."""
     if best is None and case.source is None:
-        return case.with_regret("regret", None).noted(
+        name = ADAPTIVE_REGRET if case.scored.previous else "regret"
+        return case.with_regret(name, None).noted(
             "Regret is missing because a player keeps no data. Pass stream=..., the data of all "
             "rounds, to certificate()."
         )
@@ -106,8 +183,6 @@ def _with_comparator(case: Case, best: Any) -> Case:
         if regret is not None and not np.isfinite(regret).all():
             case = case.with_regret(name, None)
             case = case.noted("Regret is missing because a round was observed without its loss.")
-    if case.played.previous:  # previous decisions were not kept, without which nothing is probed
-        case = replace(case, source=None)
     return case
 
 
@@ -119,11 +194,8 @@ def _uncovered(player: Player) -> str:
             f"in {changed:,} round(s) another decision was played than the learner's, which no "
             "guarantee covers"
         )
-    if player.problem.announced is not None or player.problem.previous:
-        return (
-            "certificates of players do not cover announced constraints and previous decisions; "
-            "simulate the data and use run.certificate()"
-        )
+    if player.migrated:
+        return "the player began with what it had learned on another problem, see player.migration"
     return ""
 
 
@@ -132,9 +204,9 @@ def _with_observations(case: Case, player: Player) -> Case:
     round since."""
     rounds = case.run.horizon
     found, history = player.extremes, player.history
-    if found.since > rounds:
+    if found.since > player.round - 1:
         return case
-    if found.since > 1:
+    if found.since > 1 + player.migrated:
         case = case.noted(
             f"This player was loaded from a file of an earlier version before round {found.since}: "
             "of the rounds before it, gradients, constraint values and losses were not kept."
@@ -143,16 +215,16 @@ def _with_observations(case: Case, player: Player) -> Case:
     largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
     domain = player.problem.domain
     reach = float(np.linalg.norm(np.asarray(domain.centre))) + float(domain.radius)
-    decisions = history.decision.reshape(-1, *player._shape)
-    worst = history.excess.max(axis=1)
+    observed = np.isfinite(history.excess).all(axis=1)
+    decisions = history.decision[observed].reshape(-1, *player._shape)
+    worst = history.excess[observed].max(axis=1)
     top = np.argsort(-worst)[:VIOLATING]
     losses = history.loss[np.isfinite(history.loss)]
     seen = Observations(
         rounds=rounds,
         seeds=1,
         **largest,
-        squared_slopes=found.squared_slopes,
-        first_squared_slope=found.first_squared_slope,
+        clipping=found.clipping,
         constraint_slope=found.constraint_slope,
         loss_size=float(np.abs(losses).max(initial=0))
         + max(largest["loss_lipschitz"].value, 0.0) * reach,

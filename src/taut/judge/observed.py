@@ -17,6 +17,7 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import Observed
+from ..learners.clipping import Clipping, clip_of
 from ..play.replay import replayed
 from ..player.extremes import Extreme
 from ..problem.evaluation import loss_evaluation
@@ -55,11 +56,9 @@ class Observations:
     loss_range: Extreme
     """The largest difference of f_t between two of: x_t, the comparator, the domain's centre, and a
     few other decisions."""
-    squared_slopes: float
-    """The largest over seeds of the sum over rounds of |df_t(x_t)|^2."""
-    first_squared_slope: float
-    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it
-    always is."""
+    clipping: Clipping
+    """What the learner accepted of the loss gradients: their lengths, their squares, and the
+    excess."""
     constraint_slope: float
     """The largest gradient norm at x_t of the largest constraint of the round."""
     loss_size: float
@@ -74,17 +73,19 @@ class Observations:
     since: int = 1
     """The first round that was looked at."""
     slopes: Array | None = None
-    """|df_t(x_t)|, (seed, round); None if the rounds are more than `FOLLOWED`."""
+    """The accepted |df_t(x_t)|, (seed, round); None if the rounds are more than `FOLLOWED`."""
 
     @property
     def observed(self) -> Observed:
         """The part that bounds use."""
+        seen = self.clipping
         return Observed(
-            self.loss_lipschitz.value,
-            self.squared_slopes,
-            self.first_squared_slope,
+            float(seen.largest.max()),
+            float(seen.squares.max()),
+            float(seen.first_square.min()),
             self.constraint_slope,
             self.slopes,
+            float(seen.excess.max()),
         )
 
 
@@ -113,7 +114,7 @@ def observe(
     keep = max(1, run.horizon * run.seeds // PLAYED)
     names = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
     best: dict[str, Extreme] = {}
-    sums, first = np.zeros(run.seeds), np.zeros(run.seeds)
+    clipping = Clipping(clip_of(run.learner), run.seeds)
     sizes = dict.fromkeys(("constraint_slope", "loss_size", "constraint_size"), 0.0)
     slopes: list[Array] = []
     played, violating, excess, start = [], [np.zeros((0, *problem.domain.shape))], np.zeros(0), 0
@@ -127,12 +128,9 @@ def observe(
                     value, int(seed), start + int(at) + 1, np.asarray(decisions[seed, at])
                 )
         sizes = {name: max(size, float(found[name].max())) for name, size in sizes.items()}
-        squares = found["loss_lipschitz"].astype(float) ** 2
+        accepted = clipping.add(found["loss_lipschitz"].astype(float))
         if run.horizon <= FOLLOWED:
-            slopes.append(found["loss_lipschitz"].astype(float))
-        sums += squares.sum(axis=1)
-        met = squares[np.arange(run.seeds), np.argmax(squares > 0, axis=1)]
-        first = np.where(first > 0, first, met)
+            slopes.append(accepted)
         flat = np.asarray(decisions).reshape(-1, *problem.domain.shape)
         played.append(flat[::keep])
         worst = found["excess"].ravel()
@@ -145,8 +143,7 @@ def observe(
     return Observations(
         rounds=run.horizon,
         seeds=run.seeds,
-        squared_slopes=float(sums.max()),
-        first_squared_slope=float(first.min()),
+        clipping=clipping,
         played=np.concatenate(played),
         violating=violating[0][excess > 0],
         loss_lipschitz=best["loss_lipschitz"],

@@ -76,8 +76,29 @@ def certificate_of(case: Case) -> Certificate:
         rows,
         _that_matter(case.checks, rows),
         case.comparator if hasattr(case.comparator, "loss") else None,
-        (*case.notes, *_not_known_to_be_trivial(limits, about_scored)),
+        (*case.notes, *_clipped(case), *_not_known_to_be_trivial(limits, about_scored)),
         _violating_rounds(case, rounding["peak violation"]),
+    )
+
+
+def _clipped(case: Case) -> tuple[str, ...]:
+    """Say what clipped gradients add to the bound on regret."""
+    clipping = None if case.seen is None else case.seen.clipping
+    if clipping is None or not clipping.rounds.any():
+        return ()
+    count, cost = int(clipping.rounds.max()), float(clipping.excess.max())
+    rounds = "1 round" if count == 1 else f"{count:,} rounds"
+    most = " at most" if case.run.seeds > 1 else ""
+    told = (
+        f"In {rounds}{most} the loss gradient was more than {clipping.clip:g} times as long as any "
+        "before it, and was shortened."
+    )
+    if math.isinf(cost):
+        return (f"{told} One was left out, because floats cannot represent its square.",)
+    times = float(case.played.domain.diameter) * cost
+    return (
+        f"{told} This adds {times:.6g} to the bound on regret, the diameter of the domain times "
+        "what was cut off.",
     )
 
 
@@ -149,8 +170,7 @@ def _measured(
             bounds = promised
         if name == POLICY_REGRET:
             limit = None
-        if name == POLICY_REGRET and case.memory is not None:
-            bounds = case.memory.policy_guarantees(promised)
+            bounds = () if case.memory is None else case.memory.policy_guarantees(promised)
         yield Measured(name, "regret", regret, bounds, limit)
     yield from _to_advisers(case)
     for name, values in metrics.measured(case.run).items():

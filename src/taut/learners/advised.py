@@ -44,6 +44,7 @@ from .base import (
     first_round,
     learner_dataclass,
 )
+from .clipping import clip_of
 from .half_space.announced import moved_back, rows_at
 from .protocols import (
     Delayed,
@@ -89,7 +90,8 @@ class AdvisedState(NamedTuple):
     regret: jax.Array
     """Sum over the rounds of each adviser of f_t(x_t) - f_t(e_k), (K - 1,)."""
     slopes: jax.Array
-    """Of the loss at e_0: the largest |df|, the sum of |df|^2, and the first |df|^2 above 0."""
+    """Of the loss at e_0, |q| being what the learner accepts of |df|: the largest |q|, the sum of
+    |q|^2, the first |q|^2 above 0, and the sum of |df| - |q|."""
     holds: jax.Array
     """Whether the kept cuts hold at e_1 .. e_{K-1}."""
     cuts_hold: jax.Array | None
@@ -176,7 +178,7 @@ class Advised(StepsFromDecision, Learner):
             gap=zero,
             gap_before=zero,
             regret=jnp.zeros((self.advisers,), x1.dtype),
-            slopes=jnp.zeros((3,), x1.dtype),
+            slopes=jnp.zeros((4,), x1.dtype),
             holds=jnp.ones((), bool),
             cuts_hold=jnp.ones((), bool) if hasattr(base, "cuts_hold") else None,
         )
@@ -267,7 +269,7 @@ class Advised(StepsFromDecision, Learner):
         )
         gap = state.gap + jnp.maximum(mean - least - mixed, 0)
         losses = lax.optimization_barrier(state.losses + (each - least))
-        slopes = _with_slope(state.slopes, round.gradient(state.base.x))
+        slopes = _with_slope(state.slopes, round.gradient(state.base.x), clip_of(self.learner))
         base = state.base
         if isinstance(self.learner, KeepsCuts):
             base = self.learner.with_cut_at(base, state.x, round)
@@ -302,6 +304,7 @@ class Advised(StepsFromDecision, Learner):
                 loss_slope=known.loss_slope,
                 squared_slopes=known.squared_slopes,
                 first_squared_slope=known.first_squared_slope,
+                clipped_slopes=known.clipped_slopes,
                 slopes=None,
             )
         inner = replace(setting, observed=None if known is None else seen)
@@ -393,13 +396,19 @@ def _explained(
     return jnp.where(bad, jnp.minimum(jnp.maximum(mean, needed), most), finite)
 
 
-def _with_slope(slopes: jax.Array, gradient: jax.Array) -> jax.Array:
-    largest, total, first = slopes
-    squared = jnp.sum(jnp.square(gradient))
+def _with_slope(slopes: jax.Array, gradient: jax.Array, clip: float | None) -> jax.Array:
+    """Return `AdvisedState.slopes` after one more gradient, as in `clipping.Clipping`."""
+    largest, total, first, excess = slopes
+    length = jnp.sqrt(jnp.sum(jnp.square(gradient)))
+    accepted = length
+    if clip is not None:
+        accepted = jnp.where(largest > 0, jnp.minimum(length, clip * largest), length)
+        accepted = jnp.where(jnp.isinf(length), 0, accepted)
     return jnp.stack(
         [
-            jnp.maximum(largest, jnp.sqrt(squared)),
-            total + squared,
-            jnp.where(first > 0, first, squared),
+            jnp.maximum(largest, accepted),
+            total + accepted**2,
+            jnp.where(first > 0, first, accepted**2),
+            excess + (length - accepted),
         ]
     )

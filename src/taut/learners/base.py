@@ -187,6 +187,9 @@ class Assumes(StrEnum):
     ANNOUNCED_TOWARDS = "enforcing announced constraints does not lead away from the comparator"
     EXACT_PROJECTIONS = "exact projections on the kept cuts"
     """After every round all kept cuts held, and none was dropped: the learner's state says so."""
+    NO_JUMPS = "gradients that are not clipped"
+    """No loss gradient is more than `clip` times as long as every one before it. After a run, what
+    was clipped is a part of the bound, and this is not assumed."""
     STANDING_STILL = "the previous decision satisfies the announced constraints"
 
 
@@ -256,14 +259,14 @@ def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
 @dataclass(frozen=True)
 class ObservedAdvice:
     """What a run with advisers observed at the decisions of its learner, which are not those that
-    were played. With several seeds every entry is the largest over the seeds, the last the
-    smallest."""
+    were played, as in `Observed`."""
 
     gap: float
     """Delta_{T-1} + Delta_T, by which the mixture is behind its best expert at most."""
     loss_slope: float
     squared_slopes: float
     first_squared_slope: float
+    clipped_slopes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -276,16 +279,19 @@ class Observed:
     """
 
     loss_slope: float
-    """The largest |df_t(x_t)|."""
+    """The largest |q_t|, q_t being what the learner accepted of the gradient p_t = df_t(x_t): all
+    of it, unless the learner clips gradients."""
     squared_slopes: float
-    """The sum over rounds of |df_t(x_t)|^2."""
+    """The sum over rounds of |q_t|^2."""
     first_squared_slope: float
-    """The smallest over seeds of |df_t(x_t)|^2 in the first round in which it is not zero; 0 if it
-    always is."""
+    """The smallest over seeds of |q_t|^2 in the first round in which it is not zero; 0 if it always
+    is."""
     constraint_slope: float | None = None
     """The largest |dg_{t,i}(x_t)| over rounds, i being the largest constraint of the round."""
     slopes: Array | None = None
-    """|df_t(x_t)| itself, (seed, round), unless the rounds are very many."""
+    """|q_t| itself, (seed, round), unless the rounds are very many."""
+    clipped_slopes: float = 0.0
+    """The sum over rounds of |p_t| - |q_t|."""
     advice: ObservedAdvice | None = None
     """What the learner observed at its own decisions, in a run with advisers."""
 

@@ -119,6 +119,10 @@ class DelayTolerant(Learner):
         """The copy that played the round takes its step."""
         return self._stepped(state, round, tag)
 
+    def give_up(self, state: CopiesState, tag: jax.Array) -> CopiesState:
+        """The copy that played a round does not wait for it any more, and plays again."""
+        return state._replace(waiting=state.waiting & (jnp.arange(self.delay + 1) != tag))
+
     def _stepped(
         self, state: CopiesState, round: Round, which: jax.Array, x: jax.Array | None = None
     ) -> CopiesState:

@@ -22,6 +22,7 @@ __all__ = [
     "Delayed",
     "HasMultiplier",
     "KeepsCuts",
+    "LateRounds",
     "Movable",
     "PlaysPoints",
     "Random",
@@ -125,6 +126,18 @@ class Delayed(Protocol):
     def advance(self, state: Any) -> Any:
         """Return the state at the end of a round, after all arrivals, with the next decision as
         `state.x`."""
+
+
+@runtime_checkable
+class LateRounds(Delayed, Protocol):
+    """A learner for which rounds may come late in live use, or never."""
+
+    @property
+    def delay(self) -> int:
+        """The number of rounds that may be on their way."""
+
+    def give_up(self, state: Any, tag: jax.Array) -> Any:
+        """Return the state in which the round with this tag is no longer waited for."""
 
 
 @runtime_checkable

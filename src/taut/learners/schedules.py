@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import decimal
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from ..engine import register_dataclass
 from ..jax_internals import is_tracer
 
 __all__ = [
+    "CLIP",
     "AdaGradNorm",
     "Constant",
     "Inverse",
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 
+CLIP = 2.0
+"""How many times as long as the longest before it a gradient may be, by default."""
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 
 
@@ -168,31 +171,39 @@ class Reciprocal(Schedule):
 
 
 class Slopes(NamedTuple):
-    """What `AdaGradNorm` keeps of the loss gradients p_1, ..., p_t."""
+    """What `AdaGradNorm` keeps of the loss gradients q_1, ..., q_t that it accepted."""
 
     largest: jax.Array
-    """The largest |p_s|^2."""
+    """The largest |q_s|^2."""
     total: jax.Array
-    """The sum of |p_s|^2."""
+    """The sum of |q_s|^2."""
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class AdaGradNorm(Schedule):
-    """scale / sqrt(start_up * max_s |p_s|^2 + sum_s |p_s|^2), the p_s being the loss gradients up
-    to this round.
+    """scale / sqrt(start_up * max_s |q_s|^2 + sum_s |q_s|^2), the q_s being the loss gradients up
+    to this round, after clipping.
 
-    It needs no constant and no horizon. Multiplying all losses by a constant does not change the
-    steps eta_t p_t. No step is longer than scale / sqrt(1 + start_up). A learner that uses it keeps
-    `Slopes` in its state.
+    A gradient p_t that is longer than `clip` times the longest q_s before it is shortened to that
+    length, so that one absurd reading does not shorten all later steps to nothing. If the square of
+    its length is more than floats can represent, it is left out. `clip=None` accepts every
+    gradient as it is.
+
+    The step needs no constant and no horizon. Multiplying all losses by a constant does not change
+    the steps eta_t q_t. No step is longer than scale / sqrt(1 + start_up). A learner that uses it
+    keeps `Slopes` in its state.
     """
 
     scale: Any
     start_up: Any = 0.0
+    clip: float | None = field(default=CLIP, metadata={"static": True})
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
         check_non_negative("start_up", self.start_up)
+        if self.clip is not None and arguments.real("clip", self.clip) <= 1:
+            raise ValueError(f"clip: got {self.clip:g}; expected a number above 1, or None")
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
         """The step depends on the gradients, not on the round alone."""
@@ -207,14 +218,29 @@ class AdaGradNorm(Schedule):
         return Slopes(jnp.zeros((), dtype), jnp.zeros((), dtype))
 
     def with_gradient(self, slopes: Slopes, gradient: jax.Array) -> tuple[jax.Array, Slopes]:
-        """Return the step of the round in which `gradient` was observed; 0 before the first that is
-        not zero."""
+        """Return the step of the round in which `gradient` was observed, times the share of it that
+        was accepted; 0 before the first that is not zero, and where nothing was accepted."""
         squared = jnp.sum(jnp.square(gradient))
-        after = Slopes(jnp.maximum(slopes.largest, squared), slopes.total + squared)
+        accepted, share = self._accepted(slopes, squared)
+        after = Slopes(jnp.maximum(slopes.largest, accepted), slopes.total + accepted)
         weighted = jnp.asarray(self.start_up, gradient.dtype) * after.largest + after.total
         known = weighted > 0
         scale = jnp.asarray(self.scale, gradient.dtype)
-        return jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0), after
+        step = jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0)
+        return step * share, after
+
+    def _accepted(self, slopes: Slopes, squared: jax.Array) -> tuple[jax.Array, Any]:
+        """The squared length of what is accepted of a gradient, and its share of the gradient."""
+        if self.clip is None:
+            return squared, 1
+        limit = jnp.asarray(self.clip**2, squared.dtype) * slopes.largest
+        long = (squared > limit) & (slopes.largest > 0)
+        share = jnp.sqrt(jnp.where(long, limit / jnp.where(long, squared, 1), 1))
+        overflow = jnp.isposinf(squared)
+        return (
+            jnp.where(overflow, 0, jnp.where(long, limit, squared)),
+            jnp.where(overflow, 0, share),
+        )
 
 
 def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:

@@ -49,6 +49,7 @@ def compiled(
     facts: RoundFacts,
     arguments: tuple[Any, ...],
     quick: bool = False,
+    in_pieces: Callable[..., Any] | None = None,
 ) -> Executable:
     """Return `function(static, rewrite, *arguments)`, compiled for arguments like these.
 
@@ -60,6 +61,8 @@ def compiled(
         facts: what is known of a round; passes are chosen by it.
         arguments: trees of arrays. The compiled function takes their leaves and returns leaves.
         quick: whether to compile quickly rather than well, for a function that is called once.
+        in_pieces: a function that computes the same and is compiled instead where no kernel can
+            contain the program; by default `function`.
 
     The result takes arguments of the same structure, shapes and types, and returns a tree.
     """
@@ -70,7 +73,8 @@ def compiled(
     key = (function, static, structure, shapes, names, quick)
 
     def make() -> Executable:
-        return _compile(function, static, structure, leaves, passes, QUICK if quick else {})
+        options = QUICK if quick else {}
+        return _compile(function, static, structure, leaves, passes, options, in_pieces)
 
     executable: Executable = programs.executable(key, make)
     return executable
@@ -83,12 +87,15 @@ def _compile(
     leaves: list[Any],
     passes: tuple[Pass, ...],
     options: dict[str, Any],
+    in_pieces: Callable[..., Any] | None = None,
 ) -> Executable:
     """Compile a function with all passes; in pieces if no kernel can contain it.
 
     That shows while the function is traced, or when XLA refuses to compile it.
     """
     results: list[Any] = []
+    if KERNEL not in passes and in_pieces is not None:
+        function = in_pieces
 
     def rewrite(body: Callable[..., Any]) -> Callable[..., Any]:
         for each in passes:
@@ -115,7 +122,7 @@ def _compile(
             raise
         LOG.debug("%s is compiled in pieces: %s", function.__name__, reason)
         rest = tuple(each for each in passes if each is not KERNEL)
-        return _compile(function, static, structure, leaves, rest, options)
+        return _compile(function, static, structure, leaves, rest, options, in_pieces)
     with _Count.lock:
         _Count.compiled += 1
 

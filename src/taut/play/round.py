@@ -29,7 +29,16 @@ from ..problem.rounds import FullInformation, Round
 from ..runs.totals import ChunkTotals, round_terms
 from .forecast import best_for
 
-__all__ = ["FAULTS", "CheckedRound", "Game", "GameState", "Played", "fault", "first_fault"]
+__all__ = [
+    "FAULTS",
+    "CheckedRound",
+    "Game",
+    "GameState",
+    "Played",
+    "fault",
+    "faults_of",
+    "first_fault",
+]
 
 FAULTS = ("data", "loss", "loss gradient", "constraints", "next decision")
 """What may not be finite in a round, in the order of its bits. Gradients show in the next decision,
@@ -252,7 +261,7 @@ def reveal(learner: Learner, game: Game, state: GameState, z: Any) -> tuple[Game
     round = game.played_round(z, state.previous)
     scored = game.scored_round(z, state.previous) or round
     played, after = play_round(learner, state.learner, round, scored)
-    faults = _faults(floats_of(z), played.loss, played.excess, after.x)
+    faults = faults_of(z, played.loss, played.excess, after.x)
     here = jnp.minimum(state.t, LAST) * 2**BITS + faults
     following = GameState(
         learner=after,
@@ -290,9 +299,9 @@ def floats_of(data: Any) -> list[jax.Array]:
     return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
 
-def _faults(data: list[jax.Array], loss: jax.Array, excess: jax.Array, x: jax.Array) -> jax.Array:
+def faults_of(z: Any, loss: jax.Array, excess: jax.Array, x: jax.Array) -> jax.Array:
     """Return 0 if all numbers of a round are finite, otherwise one bit for each of `FAULTS`."""
-    checked = {"data": data, "loss": [loss], "constraints": [excess], "next decision": [x]}
+    checked = {"data": floats_of(z), "loss": [loss], "constraints": [excess], "next decision": [x]}
     faults = jnp.asarray(0, jnp.int32)
     for name, arrays in checked.items():
         faults = faults | fault(name, *arrays)

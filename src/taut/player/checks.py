@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,8 +14,15 @@ from ..play.round import FAULTS
 from ..problem.compatibility import count_constraints
 from ..problem.problem import Problem
 from .data_types import DataTypes
+from .hooks import Refused
 
-__all__ = ["checked_data", "checked_measurements", "number_of_constraints", "refuse"]
+__all__ = [
+    "check_round",
+    "checked_data",
+    "checked_measurements",
+    "number_of_constraints",
+    "refuse",
+]
 
 
 def number_of_constraints(problem: Problem, given: int | None) -> int:
@@ -91,12 +99,34 @@ def checked_measurements(
     return numbers
 
 
+def check_round(given: Any, expected: int, pending: Collection[int]) -> None:
+    """Refuse the number of a round that is not the next one.
+
+    Arguments:
+        given: the number.
+        expected: that of the next round.
+        pending: rounds that were skipped and may still come.
+    """
+    round = arguments.count("round", given)
+    if round == expected:
+        return
+    why = "which is not the next"
+    if round < expected:
+        why = "which is over"
+    if round in pending:
+        why = f"which was skipped (call player.observe_late({round}, z) for it)"
+    raise Refused(f"round: got {round}, {why}; expected {expected}", came=round, expected=expected)
+
+
 def refuse(faults: int, round: int) -> NoReturn:
     """Raise the error of a round in which something is not finite; `faults` has one bit for each
     name of `FAULTS`."""
     name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
     why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
     argument = "z" if name == "data" else name
-    raise ValueError(
-        f"{argument}: got a value that is not finite in round {round}; expected finite numbers{why}"
+    raise Refused(
+        f"{argument}: got a value that is not finite in round {round}; expected finite "
+        f"numbers{why}",
+        entry=argument,
+        limit="finite",
     )

@@ -45,12 +45,13 @@ def revived(
     saved: dict[str, Any],
     arrays: dict[str, Array],
     feedback: Feedback | None = None,
+    **options: Any,
 ) -> Player:
-    """Return the player whose file has these contents."""
+    """Return the player whose file has these contents; `options` are arguments of `Player`."""
     from .player import Player
 
     parts = as_parts(arrays)
-    check_size(through(learner, feedback), problem, saved, parts)
+    check_size(through(learner, feedback), problem.domain.shape, saved, parts)
     player = Player(
         learner,
         problem,
@@ -59,6 +60,8 @@ def revived(
         announced_count=saved.get("announced_count"),
         feedback=feedback,
         unproven=True,
+        history=saved.get("history"),
+        **options,
     )
     player._restore(saved, parts)
     return player

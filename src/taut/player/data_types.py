@@ -10,6 +10,7 @@ import numpy as np
 
 from ..engine import Array
 from ..problem.compatibility import cast_data
+from .tag import skeleton
 
 __all__ = ["DataTypes"]
 
@@ -30,6 +31,10 @@ class DataTypes:
         )
         self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
         self._array: LeafType | None = None  # the same if the data are one array
+        self.structure: Any = None
+        """The same in values for JSON, if the data are dicts, tuples or lists of arrays."""
+        self.known = False
+        """Whether the data of a round were accepted in this process."""
 
     def cast(self, z: Any) -> tuple[Any, bool]:
         """Cast data to the types of earlier rounds, or raise an error if they do not fit.
@@ -80,7 +85,13 @@ class DataTypes:
         if self._known is None:
             leaves, structure = jax.tree.flatten(z)
             self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+            self.known, self.structure = True, skeleton(z)
             self._array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+
+    def forget(self) -> None:
+        """Forget the data of the only round, which was taken back."""
+        self._known = self._saved = self._array = self.structure = None
+        self.known = False
 
     def described(self) -> Any:
         """Describe the data of earlier rounds for a file; None before the first."""
@@ -91,10 +102,12 @@ class DataTypes:
             else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
         )
 
-    def restore(self, described: Any) -> None:
-        """Continue from what `described` returned. Raises ValueError if it is something else."""
+    def restore(self, described: Any, skeleton: Any = None) -> None:
+        """Continue from what `described` and `structure` returned. Raises ValueError if it is
+        something else."""
         if described is None:
             return
+        self.structure = skeleton
         structure, types = described
         found = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
         if type(structure) is not str or any(

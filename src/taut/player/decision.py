@@ -40,7 +40,7 @@ class RoundDecision:
 
     @property
     def known(self) -> bool:
-        """Whether announced constraints of the coming round were enforced."""
+        """Whether advice for the coming round was taken, or announced constraints enforced."""
         return self._begun is not None
 
     def announce(self, z: Any, arrays: Any, round: int) -> Begun:

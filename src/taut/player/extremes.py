@@ -13,6 +13,7 @@ import numpy as np
 
 from ..engine import Array
 from ..jaxpr.maxima import entry_of_largest
+from ..learners.clipping import Clipping
 from ..problem.rounds import MeasuredRound, Round
 
 __all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "RunningExtremes", "round_extremes"]
@@ -65,10 +66,8 @@ class Extremes:
     """The largest |f_t(x_t) - f_t(c)|, c being the centre of the domain."""
     constraint_slope: float
     """The largest gradient norm at x_t of the largest constraint of the round."""
-    squared_slopes: float
-    """The sum over rounds of |df_t(x_t)|^2."""
-    first_squared_slope: float
-    """|df_t(x_t)|^2 in the first round in which it is not zero; 0 if it always is."""
+    clipping: Clipping
+    """What the learner accepted of the loss gradients."""
 
 
 def round_extremes(
@@ -106,6 +105,8 @@ class RunningExtremes:
         first: x_1, flat.
         rows: the number of rounds in a block, at most as many as `decision_of` remembers.
         decision_of: returns the flat decision of a round of the current block.
+        clip: how many times as long as the longest before it a loss gradient may be; None if the
+            learner clips none.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class RunningExtremes:
         first: Array | None,
         rows: int,
         decision_of: Callable[[int], Array],
+        clip: float | None = None,
     ) -> None:
         self._shape, self._decision_of = shape, decision_of
         self._buffer = np.empty((min(rows, BLOCK), len(COLUMNS)))
@@ -122,7 +124,10 @@ class RunningExtremes:
         self.changed = 0  # rounds in which another decision was played than the learner's
         size = int(np.prod(shape))
         self._values, self._rounds = np.full(len(COLUMNS), -np.inf), np.zeros(len(COLUMNS), int)
-        self._decisions, self._squares = np.zeros((len(COLUMNS), size)), np.zeros(2)
+        self._decisions, self._clipping = np.zeros((len(COLUMNS), size)), Clipping(clip, 1)
+        self._flushed: tuple[int, Array, Array, Array, Array] | None = (
+            None  # rows of the last block that was looked at, and what was known before
+        )
 
     def add(self, row: Array) -> None:
         """Add one more round."""
@@ -130,6 +135,35 @@ class RunningExtremes:
         self._buffered += 1
         if self._buffered == len(self._buffer):
             self._add_buffer()
+
+    def begin(self, rounds: int) -> None:
+        """Begin after so many rounds of which nothing is known."""
+        self.since, self._added = rounds + 1, rounds
+
+    def skip(self) -> None:
+        """Add a round of which nothing is known."""
+        self.add(np.full(len(COLUMNS), np.nan))
+
+    def add_late(self, row: Array, round: int, decision: Array) -> None:
+        """Add what became known of a round that was skipped."""
+        self._add_buffer()
+        for column, value in enumerate(np.where(np.isfinite(row), row, -np.inf).tolist()):
+            if value > self._values[column]:
+                self._values[column], self._rounds[column] = value, round
+                self._decisions[column] = decision
+        if not np.isnan(row[0]):
+            self._clipping.add(row[None, :1])
+
+    def take_back(self) -> None:
+        """Forget the last round. Only one can be taken back."""
+        if not self._buffered:
+            assert self._flushed is not None
+            self._buffered, self._values, self._rounds, self._decisions, self._clipping.numbers = (
+                self._flushed
+            )
+            self._added -= self._buffered
+        self._buffered -= 1
+        self._flushed = None
 
     @property
     def extremes(self) -> Extremes:
@@ -141,20 +175,27 @@ class RunningExtremes:
             at = int(self._rounds[i]), self._decisions[i].reshape(self._shape).copy()
             found[name] = Extreme(float(self._values[i]), None, *at) if known else None
         slope = float(max(self._values[len(NAMES)], 0.0))
-        total, first = map(float, self._squares)
+        clipping = Clipping(self._clipping.clip, 1)
+        clipping.numbers = self._clipping.numbers
         return Extremes(
             self.since,
             self._added,
             **found,
             constraint_slope=slope,
-            squared_slopes=total,
-            first_squared_slope=first,
+            clipping=clipping,
         )
 
     def _add_buffer(self) -> None:
         rows = self._buffer[: self._buffered]
         if not len(rows):
             return
+        self._flushed = (
+            len(rows),
+            self._values.copy(),
+            self._rounds.copy(),
+            self._decisions.copy(),
+            self._clipping.numbers,
+        )
         seen = np.where(np.isfinite(rows), rows, -np.inf)
         where = np.argmax(seen, axis=0)
         for column, row in enumerate(where.tolist()):
@@ -162,10 +203,9 @@ class RunningExtremes:
                 number = self._added + row + 1
                 self._values[column], self._rounds[column] = seen[row, column], number
                 self._decisions[column] = self._decision_of(number)
-        squares = rows[:, 0] ** 2
-        self._squares[0] += squares.sum()
-        if self._squares[1] == 0 and squares.any():
-            self._squares[1] = squares[np.argmax(squares > 0)]
+        known = rows[~np.isnan(rows[:, 0]), 0]  # rounds that were skipped have no gradient
+        if len(known):
+            self._clipping.add(known[None])
         self._added, self._buffered = self._added + len(rows), 0
 
     def to_arrays(self) -> dict[str, Array]:
@@ -175,7 +215,7 @@ class RunningExtremes:
             "values": self._values,
             "rounds": self._rounds,
             "decisions": self._decisions,
-            "squares": self._squares,
+            "clipping": self._clipping.numbers,
         }
         kept = {
             name: array.copy() for name, array in live.items()
@@ -184,20 +224,21 @@ class RunningExtremes:
         return {"about": np.array([self.since, self._added, self.changed]), **kept, **first}
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
-        """Continue from `to_arrays` after so many rounds; without arrays, nothing is known of the
-        rounds before."""
-        if not arrays:
-            self.first, self.since, self._added = None, rounds + 1, rounds
+        """Continue from `to_arrays` after so many rounds; without arrays, or with those of a
+        version that did not clip gradients, nothing is known of the rounds before."""
+        if "clipping" not in arrays:
+            self.first = None
+            self.begin(rounds)
             return
         since, added, changed = map(int, arrays["about"])
-        found = {name: arrays[name].copy() for name in ("values", "rounds", "decisions", "squares")}
         first = arrays.get("first")
         own = {
             "values": self._values,
             "rounds": self._rounds,
             "decisions": self._decisions,
-            "squares": self._squares,
+            "clipping": self._clipping.numbers,
         }
+        found = {name: arrays[name].copy() for name in own}
         if (
             any(
                 found[name].shape != array.shape or found[name].dtype != array.dtype
@@ -211,7 +252,7 @@ class RunningExtremes:
             or np.any((found["values"] < 0) & (found["values"] > -np.inf))
             or np.any(found["values"] == np.inf)
             or not np.isfinite(found["decisions"]).all()
-            or not np.all(found["squares"] >= 0)
+            or not np.all(found["clipping"] >= 0)
             or (
                 first is not None
                 and (first.shape != self._decisions.shape[1:] or not np.isfinite(first).all())
@@ -220,4 +261,4 @@ class RunningExtremes:
             raise ValueError("the extremes are not those of this player")
         self.since, self._added, self.changed, self.first = since, added, changed, first
         self._values, self._rounds = found["values"], found["rounds"]
-        self._decisions, self._squares = found["decisions"], found["squares"]
+        self._decisions, self._clipping.numbers = found["decisions"], found["clipping"]

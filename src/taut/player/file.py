@@ -1,7 +1,8 @@
 """The file of a player: an npz archive with a JSON header, as `taut.storage` writes it.
 
 The header holds learner, domain, feedback and the types of the data; the arrays are those of the
-learner's state, the totals, the history and the extremes, each under the name of its part.
+learner's state, the totals, the history, the extremes, the rounds that are missing, the fingerprint
+of the problem and the last data of a guard, each under the name of its part.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ __all__ = [
     "FORMAT",
     "as_arrays",
     "as_parts",
+    "check_domain",
     "check_size",
     "header",
+    "opened",
     "read",
     "saved_feedback",
     "saved_names",
+    "saved_texts",
 ]
 
-FORMAT = 3
-READABLE = (1, 2, FORMAT)
-PARTS = ("state", "totals", "history", "extremes")
+FORMAT = 4
+READABLE = (1, 2, 3, FORMAT)
+PARTS = ("state", "totals", "history", "extremes", "missing", "problem", "last")
 
 
 def header(
@@ -43,6 +47,7 @@ def header(
     dtype: Any,
     data: Any,
     names: tuple[str, ...] | None,
+    tag: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the header of a file.
 
@@ -54,6 +59,7 @@ def header(
         dtype: the float type of all computations.
         data: the description of the data of earlier rounds.
         names: the names of the constraints, or None.
+        tag: the version tag of the problem.
     """
     found = {
         "what": "player",
@@ -65,6 +71,7 @@ def header(
         **({} if problem.announced is None else {"announced_count": counts[1]}),
         "dtype": str(dtype),
         "data": data,
+        "problem": tag,
     }
     if feedback is not None:
         found["feedback"] = files.pack(feedback)
@@ -81,6 +88,13 @@ def saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
     if not isinstance(names, list) or [type(name) for name in names] != [str] * count:
         raise ValueError(f"constraint_names is not a list of {count} texts")
     return tuple(names)
+
+
+def saved_texts(texts: Any) -> tuple[str, ...]:
+    """Return sentences of a header."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"migration is {texts!r}")
+    return tuple(texts)
 
 
 def as_arrays(parts: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
@@ -103,21 +117,28 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     return parts
 
 
+def opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array], str]:
+    """Read a file, or the bytes of one. Returns header, arrays, and how errors call the source."""
+    if isinstance(source, bytes):
+        shown = f"{len(source)} bytes"
+        return *files.arrays_from_bytes(source, "content", shown), f"content: got {shown}"
+    return *files.read_arrays(arguments.path("path", source)), f"path: got {source}"
+
+
 def read(
-    path: str | Path, problem: Problem, learner: Any = None
-) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read a file and check that its header is one of a player for this problem, and by this
-    learner if one is given."""
-    saved, arrays = files.read_arrays(arguments.path("path", path))
+    source: str | Path | bytes, learner: Any = None
+) -> tuple[dict[str, Any], dict[str, Array], str]:
+    """Read a file, or the bytes of one, and check that its header is one of a player, and by this
+    learner if one is given. Returns what `opened` does."""
+    saved, arrays, came = opened(source)
     if (
         saved.get("what") != "player"
         or saved.get("format") not in READABLE
         or type(saved["format"]) is not int
     ):
-        came = f"{saved.get('what')!r} in format {saved.get('format')!r}"
+        what = f"{saved.get('what')!r} in format {saved.get('format')!r}"
         raise ValueError(
-            f"path: got {path}, with {came}; expected 'player' in format "
-            f"{' or '.join(map(str, READABLE))}"
+            f"{came}, with {what}; expected 'player' in format {' or '.join(map(str, READABLE))}"
         )
     try:
         files.refuse_newer(saved.get("version"))
@@ -125,38 +146,42 @@ def read(
         for name, kind in wanted.items():
             if type(saved.get(name)) is not kind:
                 raise ValueError(f"{name} is {saved.get(name)!r}")
+        if type(saved.setdefault("problem", {})) is not dict:
+            raise ValueError(f"problem is {saved['problem']!r}")
         by, dtype = files.unpack(saved["learner"]), np.dtype(saved["dtype"])
         if not isinstance(by, Learner):
             raise ValueError(f"learner is {saved['learner']!r}")
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"path: got {path}, damaged ({error}); expected a player that taut saved"
-        ) from error
+        raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
     if learner is not None and not files.same(files.pack(learner), saved["learner"]):
         raise ValueError(
-            f"learner: got {learner!r}, but {path} is by {by!r}; expected the learner that saved it"
-        )
-    if not files.same(problem.domain.to_dict(), saved["domain"]):
-        raise ValueError(
-            f"problem: got the domain {problem.domain!r}; expected that in {path}: "
-            f"{saved['domain']}"
+            f"learner: got {learner!r}, but {came.partition('got ')[2]} is by {by!r}; expected the "
+            "learner that saved it"
         )
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ValueError(
-            f'path: got {path} in {dtype}; expected jax.config.update("jax_enable_x64", True) '
-            "before it"
+            f'{came} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
         )
-    return saved, arrays
+    return saved, arrays, came
+
+
+def check_domain(problem: Problem, saved: Mapping[str, Any]) -> str:
+    """Say how the domain of a problem differs from that in a header; empty if it is the same."""
+    if files.same(problem.domain.to_dict(), saved["domain"]):
+        return ""
+    return (
+        f"problem: got the domain {problem.domain!r}; expected that in the file: {saved['domain']}"
+    )
 
 
 def check_size(
     learner: Any,
-    problem: Problem,
+    shape: tuple[int, ...],
     saved: Mapping[str, Any],
     parts: Mapping[str, Mapping[str, Array]],
 ) -> None:
     """Raise ValueError if the learner of a file has another state than the file, before any memory
-    is taken for it.
+    is taken for it; `shape` is that of a decision.
 
     A small file could otherwise name a learner with a memory of 10^9 rounds, or 10^9 constraints.
     """
@@ -168,7 +193,7 @@ def check_size(
         raise ValueError(f"it has {count + announced} constraints, but {stored} numbers")
     if any(array.dtype.kind == "f" and np.isnan(array).any() for array in parts["state"].values()):
         raise ValueError("the state contains NaN")
-    x1 = jax.ShapeDtypeStruct(problem.domain.shape, np.dtype(saved["dtype"]))
+    x1 = jax.ShapeDtypeStruct(shape, np.dtype(saved["dtype"]))
     needed = sum(
         leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda x: learner.init(x, count), x1))
     )
@@ -176,7 +201,7 @@ def check_size(
         raise ValueError(f"its learner has a state of {needed} numbers, but it contains {stored}")
 
 
-def saved_feedback(path: str | Path, packed: Any, given: Feedback | None) -> Feedback | None:
+def saved_feedback(came: str, packed: Any, given: Feedback | None) -> Feedback | None:
     """Return the feedback of a file, or the given one if it is the same."""
     try:
         found = as_feedback(files.unpack(packed))
@@ -185,13 +210,14 @@ def saved_feedback(path: str | Path, packed: Any, given: Feedback | None) -> Fee
             files.pack(given), packed
         ):  # a function of the user is not in the file
             raise ValueError(
-                f"path: got {path}, damaged ({error}); expected a player that taut saved"
+                f"{came}, damaged ({error}); expected a player that taut saved"
             ) from error
         return given
     if given is None:
         return found
     if not files.same(files.pack(given), packed):
         raise ValueError(
-            f"feedback: got {given!r}, but {path} is by {found!r}; expected the same feedback"
+            f"feedback: got {given!r}, but {came.partition('got ')[2]} is by {found!r}; expected "
+            "the same feedback"
         )
     return given

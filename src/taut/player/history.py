@@ -3,14 +3,21 @@ memory."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ..engine import Array
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["History"]
 
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""
+HIDDEN = 64
+"""Recent rounds that are kept, and not shown, if no history is wanted."""
 NUMBERS = 2**19
 """Numbers that each of the two parts holds at most, so that a player with large decisions stays
 small."""
@@ -33,22 +40,31 @@ class History:
         width = 1 + constraints + size
         self.constraint_names: tuple[str, ...] | None = None
         """The names of the constraints, in the order of `excess`, if they have names."""
-        self._rows = max(4, min(ROWS, NUMBERS // width)) if rows is None else rows
+        self.coordinate_names: tuple[str, ...] | None = None
+        """The names of the entries of a decision, if they have names."""
+        self.asked = ROWS if rows is None else rows
+        """How many rounds the user wants to be kept."""
+        # Extremes look at the decisions of a block of rounds, also if no history is wanted.
+        self._rows = max(4, min(self.asked or HIDDEN, NUMBERS // width))
         self._constraints = constraints
-        self._recent = np.empty((self._rows, width))
-        self._earlier = np.empty((self._rows, width))
+        # One row more than is shown, so that the last round can be taken back.
+        self._recent = np.empty((self._rows + 1, width))
+        self._earlier = np.empty((self._rows if self.asked else 0, width))
         self._before = (
             0  # rounds of which nothing is known, played before a file without a history was loaded
         )
         self._count = 0  # rounds after these
         self._spacing = 1
         self._kept = 0  # rows of `_earlier` in use
+        # Before the last change of `_earlier`: count, rows in use, spacing, and perhaps the rows.
+        self._retired: tuple[int, int, int, Array | None] | None = None
 
     def add(self, loss_and_excess: Array, decision: Array) -> None:
-        """Add a round: its loss and g_1..g_m, and the decision that was played."""
-        row = self._recent[self._count % self._rows]
-        if self._count >= self._rows:
-            self._retire(self._count - self._rows + 1, row)
+        """Add a round: its loss and g_1..g_m, NaN if they are not known, and the decision."""
+        count, rows = self._count, self._rows
+        if count >= rows and self.asked:
+            self._retire(count - rows + 1, self._recent[(count - rows) % (rows + 1)])
+        row = self._recent[count % (rows + 1)]
         row[: 1 + self._constraints] = loss_and_excess
         row[1 + self._constraints :] = decision
         self._count += 1
@@ -58,7 +74,9 @@ class History:
         the spacing."""
         if round % self._spacing:
             return
+        self._retired = self._count, self._kept, self._spacing, None
         if self._kept == self._rows:
+            self._retired = (*self._retired[:3], self._earlier.copy())
             self._kept //= 2
             self._earlier[: self._kept] = self._earlier[1 : 2 * self._kept : 2]
             self._spacing *= 2
@@ -67,9 +85,27 @@ class History:
         self._earlier[self._kept] = row
         self._kept += 1
 
+    def take_back(self) -> None:
+        """Forget the last round, as if it had not been added. Only one can be taken back."""
+        self._count -= 1
+        if self._retired is not None and self._retired[0] == self._count:
+            _, self._kept, self._spacing, earlier = self._retired
+            self._earlier = self._earlier if earlier is None else earlier
+        self._retired = None
+
+    def fill(self, round: int, loss_and_excess: Array) -> None:
+        """Write loss and constraint values of a round that was added without them, if it is still
+        among the last ones."""
+        count = round - self._before
+        if 0 < count <= self._count and count > self._count - self._rows:
+            place = (count - 1) % (self._rows + 1)
+            self._recent[place, : 1 + self._constraints] = loss_and_excess
+
     @property
     def rounds(self) -> Array:
         """The numbers of the remembered rounds, increasing."""
+        if not self.asked:
+            return np.zeros(0, int)
         early = self._spacing * np.arange(1, self._kept + 1)
         late = np.arange(max(0, self._count - self._rows), self._count) + 1
         return self._before + np.concatenate([early, late])
@@ -81,7 +117,7 @@ class History:
 
     @property
     def excess(self) -> Array:
-        """The constraint values, (round, constraint)."""
+        """The constraint values, (round, constraint); NaN in rounds that were skipped."""
         return self._values()[:, 1 : 1 + self._constraints]
 
     @property
@@ -90,13 +126,45 @@ class History:
         return self._values()[:, 1 + self._constraints :]
 
     def _values(self) -> Array:
-        count, rows = self._count, self._rows
-        recent = (
-            self._recent[:count]
-            if count <= rows
-            else np.roll(self._recent, -(count % rows), axis=0)
-        )
-        return np.concatenate([self._earlier[: self._kept], recent])
+        if not self.asked:
+            return self._earlier
+        places = np.arange(max(0, self._count - self._rows), self._count) % (self._rows + 1)
+        return np.concatenate([self._earlier[: self._kept], self._recent[places]])
+
+    def to_frame(self, times: Any = None) -> pandas.DataFrame:
+        """Return the remembered rounds as a pandas table: loss, constraints and the entries of the
+        decision, by name.
+
+        Arguments:
+            times: the times of all rounds, `times[t - 1]` being that of round t (for example a
+                pandas index), or a function of the round. They become the index. By default that is
+                the number of the round.
+
+        >>> import pandas as pd
+        >>> history = History(constraints=1, size=1)
+        >>> history.add(np.array([2.0, -1.0]), np.array([0.5]))
+        >>> history.to_frame(pd.date_range("2026-01-01", periods=1, freq="5min"))
+                    loss  g[0]  x[0]
+        time
+        2026-01-01   2.0  -1.0   0.5
+        """
+        import pandas as pd
+
+        rounds = self.rounds
+        index = pd.Index(rounds, name="round")
+        if callable(times):
+            index = pd.Index([times(int(t)) for t in rounds], name="time")
+        elif times is not None:
+            if len(times) < rounds.max(initial=0):
+                raise ValueError(
+                    f"times: got {len(times)} times; expected those of all {rounds.max()} rounds"
+                )
+            index = pd.Index(times, name="time")[rounds - 1]
+        size = self._recent.shape[1] - 1 - self._constraints
+        constraints = self.constraint_names or [f"g[{i}]" for i in range(self._constraints)]
+        coordinates = self.coordinate_names or [f"x[{i}]" for i in range(size)]
+        columns = ["loss", *constraints, *coordinates]
+        return pd.DataFrame(self._values(), index=index, columns=columns)
 
     @property
     def recent(self) -> int:
@@ -105,7 +173,8 @@ class History:
 
     def decision_of(self, round: int) -> Array:
         """The flat decision of one of the last rounds."""
-        return self._recent[(round - 1 - self._before) % self._rows, 1 + self._constraints :]
+        place = (round - 1 - self._before) % (self._rows + 1)
+        return self._recent[place, 1 + self._constraints :]
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
@@ -118,7 +187,7 @@ class History:
 
         Files of the first versions have no history: nothing is known of the rounds before.
         """
-        if not arrays:
+        if not arrays or not self.asked:
             self._before = rounds
             return
         count, spacing, kept = map(int, arrays["about"])
@@ -130,10 +199,12 @@ class History:
             or spacing < 1
             or kept * spacing > count
             or values.shape != (kept + recent, self._recent.shape[1])
-            or not np.isfinite(values[:, 1:]).all()
+            or np.isinf(values[:, 1:]).any()
+            or np.isnan(values[:, 1 + self._constraints :]).any()
+            or (np.isnan(values[:, 1 : 1 + self._constraints]) & ~np.isnan(values[:, :1])).any()
         ):
             raise ValueError("the history is not that of this player")
         self._before, self._count, self._spacing, self._kept = rounds - count, count, spacing, kept
         self._earlier[:kept] = values[:kept]
-        places = np.arange(count - recent, count) % self._rows
+        places = np.arange(count - recent, count) % (self._rows + 1)
         self._recent[places] = values[kept:]

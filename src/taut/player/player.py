@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from ..display import Displayed, Summary
 from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
+from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import DEFAULT, as_learner, with_default
 from ..play.advice import advice_of_round, check_advised
@@ -33,13 +35,35 @@ from ..runs.advised import AdviceFacts, advice_facts
 from ..runs.totals import RunningTotals, Totals
 from . import display as player_display
 from . import file as player_file
-from .checks import checked_data, checked_measurements, number_of_constraints, refuse
+from . import migrate as migration
+from . import tag
+from .checks import (
+    check_round,
+    checked_data,
+    checked_measurements,
+    number_of_constraints,
+    refuse,
+)
 from .copies import revived, unpickled
 from .data_types import DataTypes
 from .decision import RoundDecision
-from .extremes import COLUMNS, Extremes, RunningExtremes
+from .extremes import COLUMNS, NAMES, Extremes, RunningExtremes
+from .guards import as_limits, refuted_event, thresholds
 from .history import History
-from .steps import Layout, Steps, header, measured_step, revealed_step
+from .hooks import Event, Hooks, Refused
+from .missing import MissingRounds, Pending, check_late
+from .steps import (
+    FAULTY,
+    REFUTED,
+    VIOLATED,
+    Layout,
+    Steps,
+    header,
+    late_step,
+    measured_step,
+    revealed_step,
+    skipped_step,
+)
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -49,7 +73,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Player"]
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("taut.player")
+
+REACTIONS = ("warn", "refuse")
+"""What may become of a round that refutes a constant."""
 
 _unpickled = unpickled  # its name in pickles of earlier versions
 
@@ -71,6 +98,13 @@ class Player(Displayed):
         unproven: whether to play with feedback that no guarantee of the learner covers.
         key: JAX random key for feedback and learners that draw random numbers; by default
             `jax.random.key(0)`.
+        limits: what data may be: `taut.Limits(...)`, a dict of them by the names of the data, or a
+            function of the data that returns whether they can be true. Data outside are refused.
+        on_refuted: what becomes of a round that exceeds a stated constant of the problem: "warn"
+            accepts it and reports the event "refuted"; "refuse" refuses it; a function gets the
+            event and returns one of these two.
+        history: how many of the last rounds are remembered, and about as many earlier ones; 0 for
+            none, by default 512.
 
     A bad observation is refused and leaves the player as it was. Several threads may use one
     player: each observation is atomic, and so are saving and the totals. Players can be copied and
@@ -99,6 +133,9 @@ class Player(Displayed):
         feedback: Feedback | None = None,
         unproven: bool = False,
         key: jax.Array | None = None,
+        limits: Any = None,
+        on_refuted: str | Callable[[Event], str] = "warn",
+        history: int | None = None,
     ) -> None:
         require_jax()
         learner, problem = with_default(learner, problem)
@@ -128,24 +165,33 @@ class Player(Displayed):
         if is_random(ready):
             own = first_key() if key is None else random_key("key", key, usual=True)
             begun = seeded(ready, begun, own)
-        state, fixed = (begun, shared_start(problem, None, first)), (Game.of(problem), ready)
+        state = begun, shared_start(problem, None, first)
+        self._stated = thresholds(problem, np.inf, self._dtype)
+        self._fixed = Game.of(problem), ready
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
         self._layout = Layout(
-            Packing.of(fixed, self._dtype), Packing.of(state, self._dtype), self._seen.stop
+            Packing.of((*self._fixed, self._stated), self._dtype),
+            Packing.of(state, self._dtype),
+            self._seen.stop,
         )
-        packed = jax.device_put(self._layout.fixed.pack(fixed))
-        self._steps = Steps(problem, ready, self._layout, packed)
+        self._steps = Steps(problem, ready, self._layout, self._packed())
         self._round_decision = RoundDecision(problem, self._dtype, self._steps)
         self._weights = Weights.of(ready, self._layout)
         self._last_data: Any = None  # of the last round, for forecasts
         self._running = RunningTotals(self._count)
-        self._history = History(self._count, math.prod(self._shape))
+        rows = None if history is None else arguments.count("history", history, 0)
+        self._history = History(self._count, math.prod(self._shape), rows)
         self._history.constraint_names = problem.constraint_names
+        self._history.coordinate_names = problem.coordinate_names
         # Whether the names are known, or known to be missing. Some come with the first data.
         self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
         start = np.asarray(first, float).ravel()
         self._extremes = RunningExtremes(
-            self._shape, start, self._history.recent, self._history.decision_of
+            self._shape,
+            start,
+            self._history.recent,
+            self._history.decision_of,
+            clip_of(learner),
         )
         self._data = DataTypes(self._dtype)
         # Whether arrays are played as they are. Models written in CVXPY arrange them.
@@ -153,8 +199,27 @@ class Player(Displayed):
         self._asked: tuple[Any, Array, Any] | None = (
             None  # the round of a request that was not observed yet
         )
+        self._missing = MissingRounds()
+        self._watch(limits, on_refuted)
         self._lock = threading.RLock()
         self._set_state(state)
+
+    def _watch(self, limits: Any, on_refuted: Any) -> None:
+        """Set guards, hooks, and what `undo` and files need."""
+        self._guard, self._hooks = as_limits(limits), Hooks()
+        self._on_refuted = on_refuted
+        if not callable(on_refuted):
+            arguments.one_of("on_refuted", on_refuted, REACTIONS)
+        self._checked_every: int | None = None  # rounds between two looks at all bounds
+        self._last: Any = None  # what `undo` needs
+        self._fingerprint: tuple[Any, dict[str, Array]] | None = None  # of data of a structure
+        self.migration: tuple[str, ...] = ()
+        """What was not taken over when the player was loaded for another problem."""
+
+    def _packed(self) -> tuple[Any, ...]:
+        """Return game, learner and thresholds as the compiled steps take them."""
+        packed = self._layout.fixed.pack((*self._fixed, self._stated))
+        return cast("tuple[Any, ...]", jax.device_put(packed))
 
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
@@ -207,7 +272,30 @@ class Player(Displayed):
     def round(self) -> int:
         """The round about to be played, from 1."""
         with self._lock:
-            return self._running.rounds + 1
+            return self._running.rounds + self._missing.passed + 1
+
+    @property
+    def unknown(self) -> int:
+        """The number of rounds that were skipped and not observed since. Totals do not contain
+        them."""
+        return self._missing.unknown
+
+    @property
+    def observed(self) -> int:
+        """The number of rounds that totals contain: those that were observed since the player was
+        made or migrated."""
+        with self._lock:
+            return self._running.rounds
+
+    @property
+    def migrated(self) -> int:
+        """The number of rounds that were played on another problem, before it was changed."""
+        return self._missing.migrated
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """The rounds that were skipped and can still be observed with `observe_late`."""
+        return self._missing.rounds
 
     @property
     def history(self) -> History:
@@ -231,7 +319,13 @@ class Player(Displayed):
         """
         from ..judge.live import certify_player
 
-        return certify_player(self, **options)
+        found = certify_player(self, **options)
+        for row in found.rows:
+            if row.holds is False and row.worst is not None:
+                numbers = {"quantity": row.quantity, "value": row.worst, "bound": row.bound}
+                text = f"{row.quantity}: got {row.worst:g}; expected at most {row.bound:g}"
+                self._hooks.report(Event("bound", self.round - 1, text, numbers))
+        return found
 
     @property
     def cuts_hold(self) -> bool | None:
@@ -380,6 +474,7 @@ class Player(Displayed):
         self,
         z: Any = None,
         *,
+        round: int | None = None,
         played: Any = None,
         gradient: Any = None,
         excess: Any = None,
@@ -391,6 +486,8 @@ class Player(Displayed):
         Arguments:
             z: the data, as the problem's loss takes it; in shape and type like those of earlier
                 rounds.
+            round: the number of the round, if it is to be checked: one that was observed before,
+                or that is not the next, is refused.
             gradient: a subgradient of the loss at the decision, of its shape.
             excess: the constraint values g(x_t), shape (m,) or a number if m = 1.
             jacobian: their gradients, shape (m, *decision) or that of the decision if m = 1.
@@ -402,32 +499,280 @@ class Player(Displayed):
         After `decide(z)`, for a learner that sees the request first, call it without arguments.
         """
         measured = gradient is not None or excess is not None or jacobian is not None
-        if self.learner.request_first:
-            with self._lock:
-                self._finish(measured or z is not None or loss is not None or played is not None)
-            return
+        require_jax(tracing=False)
+        with self._lock:
+            try:
+                if round is not None:
+                    check_round(round, self.round, self._missing.rounds)
+                if self.learner.request_first:
+                    given = measured or z is not None or loss is not None or played is not None
+                    self._finish(given)
+                else:
+                    self._play(z, measured, played, gradient, excess, jacobian, loss)
+            except (TypeError, ValueError) as error:
+                self._hooks.refused(self.round, error)
+                raise
+            if self._report[0] or self._checked_every is not None:
+                self._alarm()
+
+    def _play(
+        self,
+        z: Any,
+        measured: bool,
+        played: Any,
+        gradient: Any,
+        excess: Any,
+        jacobian: Any,
+        loss: Any,
+    ) -> None:
+        """Play the round with its data, or with measurements."""
         if measured == (z is not None):
             came = "both z and measurements" if measured else "neither z nor measurements"
             raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
+        before = self._arrays, self._report
+        if played is not None:
+            before = self._round_decision.played(played, self._arrays)
+        else:
+            before = self._before_round()
+        if measured:
+            self._measured(before, gradient, excess, jacobian, loss)
+        elif loss is not None:
+            raise TypeError(
+                "loss: got a value beside z; expected it only beside gradient, excess and jacobian"
+            )
+        else:
+            arrays, report, data = self._revealed(z, before[0])
+            self._accept(arrays, report, before[1])
+            if self._weights is not None:
+                self._last_data = data
+            if not self._data.known or self._guard is not None or not self._named:
+                self._remember(data)
+        if played is not None:
+            self._extremes.changed += 1
+            self._last = (*self._last[:-1], True)
+
+    def skip(self, reason: str = "") -> None:
+        """Go on to the next round, because no observation of this one came.
+
+        Totals do not contain the round; `unknown` counts it. The learner learns nothing, so its
+        decision stays; `taut.DelayTolerant` goes on with a copy that waits for nothing, and the
+        round can still be observed with `observe_late`. Guarantees are then about the rounds that
+        were observed.
+
+        Arguments:
+            reason: why, for the log.
+
+        >>> import numpy as np, taut
+        >>> problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0, 1, 2))
+        >>> player = taut.Player(problem)
+        >>> player.observe(np.ones(2))
+        >>> player.skip(reason="the meter did not answer")
+        >>> player.round, player.unknown
+        (3, 1)
+        """
+        if not isinstance(reason, str):
+            raise TypeError(f"reason: got {arguments.shown(reason)}; expected a text")
         require_jax(tracing=False)
         with self._lock:
-            before = self._arrays, self._report
-            if played is not None:
-                before = self._round_decision.played(played, self._arrays)
-            else:
-                before = self._before_round()
-            if measured:
-                self._measured(before, gradient, excess, jacobian, loss)
-            elif loss is not None:
-                raise TypeError(
-                    "loss: got a value beside z; expected it only beside gradient, excess and "
-                    "jacobian"
+            arrays, report = self._arrays, self._report
+            if self._round_decision.known:
+                arrays, report = self._before_round()
+            missing, lost = self._missing, self._missing.lost(self.learner)
+            after = self._steps.take(skipped_step, arrays, np.asarray(lost, np.int32))
+            before = self._layout.state.unpack(arrays, self._seen.stop)[1]
+            new = Pending(
+                self.round,
+                int(np.asarray(after[0])[1]),
+                np.array(report[self._played]),
+                None if before is None else np.asarray(before).ravel(),
+            )
+            LOG.info(
+                "round %d was skipped: %s",
+                new.round,
+                reason or "no reason was given",
+                extra={"taut_event": "skipped", "taut_round": new.round},
+            )
+            self._last = self._arrays, self._report, missing, True, False
+            self._history.add(np.full(1 + self._count, np.nan), new.decision)
+            self._extremes.skip()
+            self._missing = missing.skipped(self.learner, new)
+            self._arrays, self._report = after, np.asarray(after[0])
+            self._round_decision.forget()
+            self._asked = None
+
+    def observe_late(self, round: int, z: Any) -> None:
+        """Reveal the data of a round that was skipped.
+
+        Only learners whose guarantees cover delays can use it, such as `taut.DelayTolerant`. The
+        decision of the present round stays as it is.
+
+        Arguments:
+            round: the number of the round, one of `pending`.
+            z: its data.
+        """
+        check_late(self.learner, self.feedback)
+        require_jax(tracing=False)
+        with self._lock:
+            number = arguments.count("round", round)
+            try:
+                late = self._missing.find(number, self.round)
+                data = self._cast(z)
+                if self._guard is not None:
+                    self._guard.refuse(data, number)
+                shape, dtype = self._shape, self._dtype
+                previous = late.previous
+                given = (
+                    data,
+                    np.asarray(late.tag, np.int32),
+                    late.decision.reshape(shape).astype(dtype),
+                    None if previous is None else previous.reshape(shape).astype(dtype),
                 )
-            else:
-                arrays, report, data = self._revealed(z, before[0])
-                self._accept(arrays, report, before[1])
-                self._remember(data)
-            self._extremes.changed += played is not None
+                arrays = self._steps.take(late_step, self._arrays, *given)
+                report = np.asarray(arrays[0])
+                if report[0]:
+                    self._check_flags(report, number)
+            except (TypeError, ValueError) as error:
+                self._hooks.refused(number, error)
+                raise
+            scored = report[1 : self._played.start]
+            self._arrays, self._report, self._last = arrays, report, None
+            self._history.fill(number, scored)
+            self._running.add(scored)
+            self._extremes.add_late(report[self._seen], number, late.decision)
+            self._missing = self._missing.arrived(number)
+            self._remember(data)
+            if report[0]:
+                self._alarm(number)
+
+    def undo(self) -> None:
+        """Take back the last round, so that it can be observed again.
+
+        Only the last observation, or skip, can be taken back, once; not a late observation, and not
+        what happened before a file was loaded. Announced constraints must be announced again.
+
+        >>> import numpy as np, taut
+        >>> problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0, 1, 2))
+        >>> player = taut.Player(problem)
+        >>> player.observe(np.array([1.0, 1e6]))
+        >>> player.undo()
+        >>> player.round, player.decision.tolist()
+        (1, [0.5, 0.5])
+        """
+        with self._lock:
+            if self._last is None:
+                raise TypeError(
+                    f"undo: nothing can be taken back before round {self.round}; expected it once "
+                    "after observe or skip, in the same process"
+                )
+            self._arrays, self._report, self._missing, skipped, moved = self._last
+            self._last = None
+            self._history.take_back()
+            self._extremes.take_back()
+            self._extremes.changed -= moved
+            self._round_decision.forget()
+            if not skipped:
+                self._running.take_back()
+                if self._guard is not None:
+                    self._guard.take_back()
+                if not self._running.rounds:
+                    self._data.forget()
+            LOG.info(
+                "round %d was taken back",
+                self.round,
+                extra={"taut_event": "undone", "taut_round": self.round},
+            )
+
+    def on(
+        self,
+        event: str,
+        function: Callable[[Event], Any],
+        *,
+        tolerance: float | None = None,
+        every: int | None = None,
+    ) -> None:
+        """Call a function whenever something happens that an operator should know of.
+
+        Each event is also a log record of the logger "taut.player", with the same fields. The
+        function is called after the round was taken over, in the thread that observed it; what it
+        raises reaches the caller. Functions are not saved.
+
+        Arguments:
+            event: "refuted": a stated constant was exceeded (once for each doubling); "bound": a
+                measured quantity is above its bound, which `certificate` and `every` look at;
+                "refused": a round was refused; "violated": a constraint was violated by more than
+                the tolerance.
+            function: it gets the `taut.Event`, with round, message and numbers.
+            tolerance: for "violated", how much is tolerated; by default 0. The last one counts.
+            every: for "bound", look at all bounds after every so many rounds.
+
+        >>> import numpy as np, taut
+        >>> problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0, 1, 2))
+        >>> player = taut.Player(problem)
+        >>> player.on("refused", lambda event: print(event.message))
+        >>> player.observe(np.array([1.0, np.nan]))
+        Traceback (most recent call last):
+        taut.player.hooks.Refused: z: got a value that is not finite in round 1; expected finite
+        numbers
+        """
+        if tolerance is not None and event != "violated":
+            raise TypeError(f'tolerance: got {tolerance}; expected None for the event "{event}"')
+        if every is not None and event != "bound":
+            raise TypeError(f'every: got {every}; expected None for the event "{event}"')
+        with self._lock:
+            self._hooks.add(event, function)
+            if event == "violated":
+                least = 0.0 if tolerance is None else arguments.non_negative("tolerance", tolerance)
+                self._stated[-1] = least
+                self._steps.fix(self._packed())
+            if every is not None:
+                self._checked_every = arguments.count("every", every)
+
+    def _check_flags(self, report: Array, round: int) -> None:
+        """Refuse a round in which something is not finite, or that refutes a constant if the user
+        wants that."""
+        flags = int(report[0])
+        if flags % FAULTY:
+            refuse(flags % FAULTY, round)
+        if not flags & REFUTED:
+            return
+        reaction = self._on_refuted
+        event = refuted_event(self.problem, report[self._seen], self._stated, round)
+        if callable(reaction):
+            reaction = reaction(event)
+            arguments.one_of("on_refuted(event)", reaction, REACTIONS)
+        if reaction == "refuse":
+            self._hooks.report(event)
+            raise Refused(event.message, **event.numbers)
+
+    def _alarm(self, round: int | None = None) -> None:
+        """Report what happened in the round that was just taken over."""
+        report, flags = self._report, int(self._report[0])
+        number = self.round - 1 if round is None else round
+        if flags & REFUTED:
+            seen = report[self._seen][: len(NAMES)]
+            event = refuted_event(self.problem, seen, self._stated, number)
+            if not callable(self._on_refuted) and self._on_refuted == "warn":
+                exceeded = seen > self._stated[: len(NAMES)]
+                self._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
+                self._steps.fix(self._packed())
+            self._hooks.report(event)
+        if flags & VIOLATED:
+            excess = report[2 : self._played.start]
+            names, worst = self.constraint_names, int(np.argmax(excess))
+            name = f"g[{worst}]" if names is None else names[worst]
+            tolerance = float(self._stated[-1])
+            self._hooks.report(
+                Event(
+                    "violated",
+                    number,
+                    f"{name}: got {excess[worst]:g} in round {number}; expected at most "
+                    f"{tolerance:g}",
+                    {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance},
+                )
+            )
+        every = self._checked_every
+        if round is None and every is not None and number % every == 0:
+            self.certificate()
 
     def _measured(
         self, before: tuple[Any, Array], gradient: Any, excess: Any, jacobian: Any, loss: Any
@@ -449,7 +794,7 @@ class Player(Displayed):
         arrays = self._steps.take(measured_step, before[0], *numbers)
         report = np.asarray(arrays[0])
         if report[0]:
-            refuse(int(report[0]), self.round)
+            self._check_flags(report, self.round)
         self._accept(arrays, report, before[1], without_loss=loss is None)
 
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
@@ -457,15 +802,21 @@ class Player(Displayed):
         player stays as it is."""
         data = self._data.quick_cast(z) if self._takes_arrays else None
         if data is None:  # rarely: walking a tree takes time
-            decision = self._report[self._played].reshape(self._shape)
-            counts = self._learned, self._announced
-            arranged = self.problem.arrange(z)
-            data = checked_data(self.problem, self._data, decision, counts, arranged)
+            data = self._cast(z)
+        if self._guard is not None:
+            self._guard.refuse(data, self.round)
         arrays = self._steps.take(revealed_step, before, data)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
-            refuse(int(report[0]), self.round)
+            self._check_flags(report, self.round)
         return arrays, report, data
+
+    def _cast(self, z: Any) -> Any:
+        """Return the data in the types of earlier rounds, or refuse them."""
+        decision = self._report[self._played].reshape(self._shape)
+        counts = self._learned, self._announced
+        arranged = self.problem.arrange(z)
+        return checked_data(self.problem, self._data, decision, counts, arranged)
 
     def _accept(
         self, arrays: Any, report: Array, before: Array, without_loss: bool = False
@@ -474,6 +825,7 @@ class Player(Displayed):
         scored = report[1 : self._played.start]
         if without_loss:
             scored = np.concatenate([[np.nan], scored[1:]])
+        self._last = self._arrays, self._report, self._missing, False, False
         self._history.add(scored, before[self._played])
         self._arrays, self._report = arrays, report
         if self._weights is not None:
@@ -504,21 +856,37 @@ class Player(Displayed):
         """Remember the data of a round that was accepted. The first show the names of
         constraints."""
         self._data.remember(data)
-        self._last_data = data if self._weights is not None else None
+        if self._guard is not None:
+            self._guard.remember(data, self.round - 1)
         if not self._named:
             decision = self._report[self._played].reshape(self._shape)
             given = self.problem.given(data, decision)
             self._history.constraint_names = self.problem.names_for(decision, given)
             self._named = True
 
-    def save(self, path: str | Path) -> None:
-        """Write the player to a file, atomically: a crash leaves the old file or the new one."""
-        files.write_arrays(arguments.path("path", path), *self._contents())
+    def save(self, path: str | Path, *, history: bool = True) -> None:
+        """Write the player to a file, atomically: a crash leaves the old file or the new one.
 
-    def _contents(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        Arguments:
+            path: the file.
+            history: whether to write the remembered rounds.
+        """
+        files.write_arrays(arguments.path("path", path), *self._contents(history))
+
+    def to_bytes(self, *, history: bool = True) -> bytes:
+        """Return what `save` writes: for a database, or another machine. Nothing is pickled, and a
+        checksum protects the content."""
+        return files.arrays_to_bytes(*self._contents(history))
+
+    def _contents(self, history: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return header and arrays of a file."""
+        arguments.flag("history", history)
         with self._lock:
             counts = self._learned, self._announced
+            names, structure = self.constraint_names, self._data.structure
+            if self._fingerprint is None or self._fingerprint[0] != structure:
+                made = tag.fingerprint(self.problem, structure, self._dtype)
+                self._fingerprint = structure, made
             header = player_file.header(
                 self.learner,
                 self.problem,
@@ -526,13 +894,23 @@ class Player(Displayed):
                 counts,
                 self._dtype,
                 self._data.described(),
-                self.constraint_names,
+                names,
+                tag.tag_of(self.problem, names, structure),
             )
+            header["history"] = self._history.asked
+            if self.migration:
+                header["migration"] = list(self.migration)
+            last = None if self._guard is None else self._guard.last
             parts = {
                 "state": files.flat(self._layout.state.unpack(self._arrays, self._seen.stop)),
                 "totals": self._running.to_arrays(),
-                "history": self._history.to_arrays(),
+                "history": self._history.to_arrays() if history else {},
                 "extremes": self._extremes.to_arrays(),
+                "missing": self._missing.to_arrays(math.prod(self._shape)),
+                "problem": self._fingerprint[1],
+                "last": {}
+                if last is None
+                else {"round": np.asarray(last[0]), **files.flat(last[1])},
             }
             return header, player_file.as_arrays(parts)
 
@@ -547,28 +925,96 @@ class Player(Displayed):
         problem: Problem,
         learner: Learner | None = None,
         feedback: Feedback | None = None,
+        *,
+        migrate: bool | Mapping[str, str] = False,
+        limits: Any = None,
+        on_refuted: str | Callable[[Event], str] = "warn",
     ) -> Player:
         """Load a player that `save` wrote. It continues exactly where it stopped.
 
         Arguments:
             path: the file.
-            problem: the problem, because a file cannot hold its functions; domain and number of
-                constraints must match.
+            problem: the problem, because a file cannot hold its functions. Domain, names and
+                shapes must match, and loss and constraints must have the values that they had, at
+                a few decisions.
             learner: if given, the file must have been written by this learner with these
                 parameters.
             feedback: if given, the file must have been written with the same; needed only if it
                 contains functions.
+            migrate: whether the problem may be another one. Entries of the decision are then
+                matched by name, or by position if they have none, and a dict gives the new names of
+                entries whose names changed. What can be taken over is: the decision, the step
+                size, and kept cuts that still hold. `player.migration` says what was not. Totals
+                begin anew.
+            limits: as for `Player`; a file does not hold it.
+            on_refuted: likewise.
         """
-        saved, arrays = player_file.read(path, problem, learner)
-        feedback = player_file.saved_feedback(path, saved.get("feedback"), as_feedback(feedback))
-        try:
-            player = revived(files.unpack(saved["learner"]), problem, saved, arrays, feedback)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"path: got {path}, damaged ({error}); expected a player that taut saved"
-            ) from error
+        player = cls._loaded(path, problem, learner, feedback, migrate, limits, on_refuted)
         LOG.info("loaded a player before round %d from %s", player.round, path)
         return player
+
+    @classmethod
+    def from_bytes(
+        cls,
+        content: bytes,
+        problem: Problem,
+        learner: Learner | None = None,
+        feedback: Feedback | None = None,
+        *,
+        migrate: bool | Mapping[str, str] = False,
+        limits: Any = None,
+        on_refuted: str | Callable[[Event], str] = "warn",
+    ) -> Player:
+        """Return the player that `to_bytes` described; the other arguments are those of `load`.
+
+        >>> import numpy as np, taut
+        >>> problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0, 1, 2))
+        >>> player = taut.Player(problem)
+        >>> player.observe(np.ones(2))
+        >>> again = taut.Player.from_bytes(player.to_bytes(), problem)
+        >>> again.round, bool(np.all(again.decision == player.decision))
+        (2, True)
+        """
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise TypeError(
+                f"content: got {arguments.shown(content)}; expected the bytes that "
+                "player.to_bytes() returned"
+            )
+        return cls._loaded(bytes(content), problem, learner, feedback, migrate, limits, on_refuted)
+
+    @classmethod
+    def _loaded(
+        cls,
+        source: Any,
+        problem: Problem,
+        learner: Learner | None,
+        feedback: Feedback | None,
+        migrate: bool | Mapping[str, str],
+        limits: Any,
+        on_refuted: Any,
+    ) -> Player:
+        """Return the player of a file or of its bytes."""
+        arguments.instance("problem", problem, Problem, "taut.Problem(...)")
+        renamed = migration.as_names(migrate)
+        same = learner if renamed is None else None  # a migrated player may get another learner
+        saved, arrays, came = player_file.read(source, same)
+        given = player_file.saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
+        options = {"limits": limits, "on_refuted": on_refuted}
+        try:
+            changes = migration.changes(problem, saved, arrays)
+            if renamed is None and not changes.any:
+                return revived(
+                    files.unpack(saved["learner"]), problem, saved, arrays, given, **options
+                )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{came}, damaged ({error}); expected a player that taut saved"
+            ) from error
+        if renamed is None:
+            raise ValueError(
+                f"{'. '.join(changes.texts)}. Pass migrate=True to go on with it ({came})"
+            )
+        return migration.migrated(problem, saved, arrays, changes, renamed, learner, given, options)
 
     def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
@@ -580,9 +1026,16 @@ class Player(Displayed):
         ):
             raise ValueError("its decision is outside the domain")
         self._running = RunningTotals.from_arrays(self._count, parts["totals"])
-        self._history.restore(parts["history"], self._running.rounds)
+        self._missing = MissingRounds.from_arrays(
+            parts["missing"], math.prod(self._shape), self.problem.previous
+        )
+        rounds = self.round - 1
+        self._history.restore(parts["history"], rounds)
         if self._history.constraint_names is None:
             self._history.constraint_names = player_file.saved_names(saved, self._count)
             self._named = self._named or self.constraint_names is not None
-        self._extremes.restore(parts["extremes"], self._running.rounds)
-        self._data.restore(saved.get("data"))
+        self._extremes.restore(parts["extremes"], rounds)
+        self._data.restore(saved.get("data"), saved["problem"].get("data"))
+        self.migration = player_file.saved_texts(saved.get("migration", []))
+        if self._guard is not None:
+            self._guard.restore(parts["last"], saved["problem"].get("data"))

@@ -15,31 +15,52 @@ import jax
 import jax.numpy as jnp
 
 from ..learners import Learner
-from ..learners.protocols import moved
+from ..learners.protocols import LateRounds, moved
 from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
-from ..play.round import Game, GameState, announce, fault, play_round, reveal
+from ..play.round import (
+    FAULTS,
+    Game,
+    GameState,
+    Played,
+    announce,
+    fault,
+    faults_of,
+    floats_of,
+    play_round,
+    reveal,
+)
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.rounds import MeasuredRound, Round
-from .extremes import COLUMNS, round_extremes
+from .extremes import COLUMNS, NAMES, round_extremes
 
 __all__ = [
+    "FAULTY",
+    "REFUTED",
+    "VIOLATED",
     "Layout",
     "Steps",
     "header",
     "heeded_step",
+    "late_step",
     "measured_step",
     "moved_step",
     "revealed_step",
+    "skipped_step",
 ]
+
+FAULTY = 2 ** len(FAULTS)
+"""Flags below this are those of numbers that are not finite."""
+REFUTED, VIOLATED = FAULTY, 2 * FAULTY
+"""Flags of a round that exceeds a stated constant, or the tolerated violation."""
 
 
 class Layout(NamedTuple):
     """How a player's arrays are packed. Hashable."""
 
     fixed: Packing
-    """Of the pair (game, learner)."""
+    """Of game, learner, and what the extremes of a round are compared with."""
     state: Packing
     """Of the pair (learner's state, previous decision or None)."""
     header: int
@@ -47,10 +68,15 @@ class Layout(NamedTuple):
 
     def unpack(self, arrays: tuple[Any, ...]) -> tuple[Game, Learner, GameState]:
         """Return game, learner and state from the packed arrays of both."""
-        game, learner = self.fixed.unpack(arrays[: self.fixed.count])
+        game, learner, _ = self.fixed.unpack(arrays[: self.fixed.count])
         state, previous = self.state.unpack(arrays[self.fixed.count :], self.header)
         nothing = jnp.asarray(0, jnp.int32)
         return game, learner, GameState(state, None, nothing, nothing, previous)
+
+    def thresholds(self, arrays: tuple[Any, ...]) -> jax.Array:
+        """Return what the extremes of a round are compared with."""
+        stated: jax.Array = self.fixed.unpack(arrays[: self.fixed.count])[2]
+        return stated
 
     def pack(self, state: GameState, header: jax.Array) -> tuple[jax.Array, ...]:
         """Return the packed state behind its header."""
@@ -73,6 +99,10 @@ class Steps:
         self._problem, self._layout, self._fixed = problem, layout, fixed
         self._facts = facts_of(learner, problem.domain, seeds=1)
         self._compiled: dict[Any, Executable] = {}
+
+    def fix(self, fixed: tuple[Any, ...]) -> None:
+        """Replace what is packed as game, learner and thresholds."""
+        self._fixed = fixed
 
     def take(self, step: Callable[..., Any], state: tuple[Any, ...], *given: Any) -> Any:
         """Return the packed state after a step from a packed state."""
@@ -109,7 +139,7 @@ def revealed_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     *given, z = arrays
     game, learner, state = layout.unpack(tuple(given))
     after, played = reveal(learner, game, state, z)
-    return _packed(layout, game, after, played, after.faults)
+    return _packed(layout, given, game, after, played, after.faults)
 
 
 def measured_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
@@ -123,11 +153,42 @@ def measured_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
         learner=learned, previous=None if state.previous is None else played.state.x
     )
     faults = fault("constraints", excess) | fault("next decision", after.x)
-    return _packed(layout, game, after, played, faults)
+    return _packed(layout, given, game, after, played, faults)
+
+
+def late_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, z, tag, x, previous) -> *state: a round arrives that was skipped, in which
+    `x` was played after `previous`. The decision of the present round stays."""
+    *given, z, tag, x, previous = arrays
+    game, learner, state = layout.unpack(tuple(given))
+    assert isinstance(learner, LateRounds)  # others were refused before
+    round = game.played_round(z, previous)
+    scored = game.scored_round(z, previous) or round
+    after = state._replace(learner=learner.arrived(state.learner, round, tag))
+    loss, excess = scored.loss(x), scored.constraints(x).values
+    played = Played(learner, round, state.learner._replace(x=x), loss, excess)
+    # The decision of the present round does not show a gradient that is not finite.
+    unusable = [jnp.where(jnp.isnan(leaf), leaf, 0) for leaf in floats_of(after.learner)]
+    faults = faults_of(z, loss, excess, after.x) | fault("next decision", *unusable)
+    return _packed(layout, given, game, after, played, faults)
+
+
+def skipped_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
+    """(*fixed, *state, lost) -> *state: nothing is known of the round. The header has the tag of
+    the round, for a learner to which it may come late; `lost` is the tag of a round that it no
+    longer waits for, -1 for none."""
+    *given, lost = arrays
+    _, learner, state = layout.unpack(tuple(given))
+    inner, tag = state.learner, jnp.zeros((), jnp.int32)
+    if isinstance(learner, LateRounds):
+        inner, tag = learner.send(inner)
+        inner = learner.advance(learner.give_up(inner, lost))
+    previous = None if state.previous is None else state.x
+    return _unplayed(layout, state._replace(learner=inner, previous=previous), tag)
 
 
 def _packed(
-    layout: Layout, game: Game, after: GameState, played: Any, faults: jax.Array
+    layout: Layout, given: Any, game: Game, after: GameState, played: Any, faults: jax.Array
 ) -> tuple[jax.Array, ...]:
     """Return the packed state after a round, with all that the player reads in its header."""
     round: Round = played.round
@@ -135,7 +196,11 @@ def _packed(
     gradient = round.gradient(x)
     centre = jnp.asarray(game.domain.centre, x.dtype)
     extremes = round_extremes(round, x, played.loss, gradient, centre)
-    bits = faults % 2**5 | fault("loss gradient", gradient)
+    stated = layout.thresholds(tuple(given))
+    refuted = jnp.any(extremes[: len(NAMES)] > stated[: len(NAMES)])
+    violated = jnp.max(played.excess) > stated[len(NAMES)]
+    bits = faults % FAULTY | fault("loss gradient", gradient)
+    bits = bits | jnp.where(refuted, REFUTED, 0) | jnp.where(violated, VIOLATED, 0)
     return layout.pack(after, header(bits, played.loss, played.excess, after.x, extremes))
 
 
@@ -154,7 +219,8 @@ def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     return _unplayed(layout, state._replace(learner=moved(learner, state.learner, x)))
 
 
-def _unplayed(layout: Layout, state: GameState) -> tuple[jax.Array, ...]:
-    """Return the packed state of a round that was not played yet."""
+def _unplayed(layout: Layout, state: GameState, tag: Any = 0) -> tuple[jax.Array, ...]:
+    """Return the packed state of a round that was not played yet; `tag` is in the place of the
+    loss."""
     nothing = jnp.zeros(layout.header - 2 - state.x.size - len(COLUMNS), state.x.dtype)
-    return layout.pack(state, header(0, 0, nothing, state.x))
+    return layout.pack(state, header(0, tag, nothing, state.x))

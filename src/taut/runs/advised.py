@@ -28,9 +28,13 @@ class AdviceFacts(NamedTuple):
 
     def observed(self) -> ObservedAdvice:
         """Return what bounds need, the worst over the seeds."""
-        largest, total, first = self.slopes.T
+        largest, total, first, excess = self.slopes.T
         return ObservedAdvice(
-            float(self.gap.max()), float(largest.max()), float(total.max()), float(first.min())
+            float(self.gap.max()),
+            float(largest.max()),
+            float(total.max()),
+            float(first.min()),
+            float(excess.max()),
         )
 
 

@@ -192,6 +192,7 @@ class RunningTotals:
         self._added = 0
         each, one = np.zeros(constraints), np.zeros(())
         self._totals = Totals(one, each, each, each, each, one, one, one)
+        self._flushed: tuple[int, Totals] | None = None  # the last block's rows, totals before it
 
     @property
     def rounds(self) -> int:
@@ -204,6 +205,15 @@ class RunningTotals:
         self._buffered += 1
         if self._buffered == BLOCK:
             self._add_buffer()
+
+    def take_back(self) -> None:
+        """Forget the last round. Only one can be taken back."""
+        if not self._buffered:
+            assert self._flushed is not None
+            self._buffered, self._totals = self._flushed
+            self._added -= self._buffered
+        self._buffered -= 1
+        self._flushed = None
 
     @property
     def totals(self) -> Totals:
@@ -247,6 +257,7 @@ class RunningTotals:
     def _add_buffer(self) -> None:
         if not self._buffered:
             return
+        self._flushed = self._buffered, self._totals
         rounds = self._buffer[: self._buffered]
         terms = round_terms(np, rounds[:, 0], rounds[:, 1:])
         # A cumulative sum adds row after row, whereas np.sum chooses an order of its own.

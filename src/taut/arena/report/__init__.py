@@ -4,7 +4,15 @@ for a paper.
 Read `page` (what the interactive page contains), then `tables` (Markdown, LaTeX and the figure).
 """
 
-from .page import payload, write_page
+from .page import payload, table_of, write_page, write_tables
 from .tables import figure, latex, markdown
 
-__all__ = ["figure", "latex", "markdown", "payload", "write_page"]
+__all__ = [
+    "figure",
+    "latex",
+    "markdown",
+    "payload",
+    "table_of",
+    "write_page",
+    "write_tables",
+]

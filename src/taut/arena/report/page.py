@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +15,60 @@ import numpy as np
 
 from ... import storage
 from ...engine import VERSION
-from ...judge.compare import Interval
-from ...learners import LEARNERS
+from ...judge.over_seeds import Interval
 from .. import results as stored
-from ..entries import FACTORS, THEORY
+from .. import statistics, suite
+from ..entries import FACTORS, THEORY, known_card
+from ..families import FAMILIES, OTHERS, family_of
 from ..results import Result
-from ..score import SMALLEST, Board, boards_of, exponents, front
+from ..score import (
+    Board,
+    Key,
+    Leaderboard,
+    board,
+    boards_of,
+    exponents,
+    field_of,
+    front,
+    leaderboard,
+    parts,
+    sensitivity,
+)
+from ..stream import Stream
+from .tables import groups
 
-__all__ = ["payload", "write_page"]
+__all__ = ["payload", "table_of", "write_page", "write_tables"]
+
+TAUS = 10.0 ** np.linspace(0, 4, 41)
+"""The factors of performance profiles."""
+LONGEST, TUNED = "longest", "tuned"
+"""Views: the largest number of rounds of each stream, and the best of the grid."""
+Rows = Mapping[Key, Result]
 
 
 def payload(folder: Path) -> dict[str, Any]:
     """Return everything that the page shows, as plain values."""
     results = stored.read_all(folder)
-    theory, tuned = boards_of(results), boards_of(results, tuned=True)
-    seeds = max(one.seeds for one in results.values())
-    names = list(dict.fromkeys(line.learner for board in theory for line in board.lines))
+    boards = boards_of(results)
+    names = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
     return {
         "version": VERSION,
-        "seeds": seeds,
-        "smallest": SMALLEST,
+        "suite": suite.NAME,
+        "run": stored.read_machine(folder),
+        "seeds": max(one.seeds for one in results.values()),
+        "targets": [len(statistics.TARGETS), *map(float, statistics.TARGETS[[0, -1]])],
         "factors": list(FACTORS),
-        "quantile": _quantiles(seeds),
         "cells": len(results),
         "bounds": sum(len(one.bounds) for one in results.values()),
-        "streams": [_stream(one, best) for one, best in zip(theory, tuned, strict=True)],
+        "taus": _rounded(TAUS),
+        "families": [
+            {"name": one.name, "title": one.title, "colour": one.colour}
+            for one in (*FAMILIES, OTHERS)
+        ],
+        "streams": [_stream(one) for one in boards],
         "learners": {name: _learner(name) for name in names},
-        "boards": {
-            one.stream.name: {
-                line.learner: {
-                    **_line(folder, results, one.stream.name, line),
-                    "front": line.learner in front(one.lines),
-                    "tuned": _tuned(best, line.learner),
-                }
-                for line in one.lines
-            }
-            for one, best in zip(theory, tuned, strict=True)
-        },
+        "groups": _groups(folder, results, boards),
+        "boards": {one.stream.name: _lines(folder, results, one) for one in boards},
         "broken": [
             f"{one.learner} on {one.stream}, T = {one.horizon}: {text}"
             for one in results.values()
@@ -77,73 +97,230 @@ def write_page(folder: Path, path: Path | None = None) -> Path:
     return path
 
 
-def _quantiles(seeds: int) -> list[float]:
-    """The factor of the standard error in a 95 % interval, by the number of seeds; 0 for one
-    seed."""
-    from scipy import stats
+def table_of(folder: Path) -> list[dict[str, Any]]:
+    """Return all leaderboards as rows of plain values, one row per board and learner."""
+    rows: list[dict[str, Any]] = []
+    for title, group in groups(boards_of(stored.read_all(folder))):
+        table = leaderboard(group)
+        for standing in table.standings:
+            entries = asdict(standing)
+            score, ranks = entries.pop("score"), entries.pop("ranks")
+            columns = entries.pop("columns")
+            rows.append(
+                {
+                    "board": title,
+                    "learner": entries.pop("learner"),
+                    "family": standing.family.name,
+                    "rank": entries.pop("rank"),
+                    "rank low": ranks[0] or None,
+                    "rank high": ranks[1] or None,
+                    "hit": score["mean"],
+                    "hit low": score["low"],
+                    "hit high": score["high"],
+                    **{name.replace("_", " "): value for name, value in entries.items()},
+                    "of streams": len(group),
+                    **{
+                        name: columns.get(name)
+                        for name in ("violating rounds", "feasible rounds", "peak violation")
+                    },
+                }
+            )
+    return [
+        {name: _number(v) if isinstance(v, float) else v for name, v in row.items()} for row in rows
+    ]
 
-    return [0.0, 0.0, *(round(float(stats.t.ppf(0.975, n - 1)), 6) for n in range(2, seeds + 1))]
+
+def write_tables(folder: Path, page: Path) -> list[Path]:
+    """Write all leaderboards as CSV and as JSON beside a page; return both files."""
+    rows = table_of(folder)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    paths = [page.with_suffix(".csv"), page.with_suffix(".json")]
+    storage.write_atomically(paths[0], text.getvalue().encode())
+    content = {
+        "suite": suite.NAME,
+        "version": VERSION,
+        "run": stored.read_machine(folder),
+        "rows": rows,
+    }
+    storage.write_atomically(paths[1], json.dumps(content, indent=1, allow_nan=False).encode())
+    return paths
 
 
-def _stream(one: Board, tuned: Board) -> dict[str, Any]:
+def _groups(folder: Path, results: Rows, boards: tuple[Board, ...]) -> list[dict[str, Any]]:
+    """The boards of the page. Each has a view per number of rounds, and one of the best of the
+    grid."""
+    horizons = sorted({one.horizon for one in results.values() if one.variant == THEORY})
+    by_horizon = {T: dict(groups(boards_of(results, horizon=T))) for T in horizons}
+    tuned = dict(groups(boards_of(results, tuned=True)))
+    listed = []
+    for title, group in groups(boards):
+        views = {
+            LONGEST: _view(folder, results, group),
+            TUNED: _view(folder, results, tuned[title]),
+        }
+        for T in horizons:
+            if title in by_horizon[T]:
+                views[str(T)] = _view(folder, results, by_horizon[T][title])
+        listed.append({"title": title, "views": views, "ways": sensitivity(group)})
+    return listed
+
+
+def _view(folder: Path, results: Rows, group: Sequence[Board]) -> dict[str, Any]:
+    """One leaderboard with its performance profiles."""
+    table, field = leaderboard(group), field_of(group)
+    weights = statistics.weights_of(field.families)
+    means = [_seed_means(values, field.seeds) for values in (field.regret, field.violation)]
+    factors = {
+        "pair": statistics.pair_factors(*means),
+        "sum": statistics.ratios(means[0] + means[1]),
+        "regret": statistics.ratios(means[0]),
+        "violation": statistics.ratios(means[1]),
+    }
+    curves = {
+        name: statistics.profile(values, weights, TAUS).tolist() for name, values in factors.items()
+    }
+    return {
+        "streams": [[one.stream.name, one.horizon] for one in group],
+        "rows": [_standing(folder, group, one) for one in table.standings],
+        "difference": _number(table.difference),
+        "friedman": _number(table.friedman),
+        "better": _better(table),
+        "profiles": {
+            name: {field.names[m]: _rounded(curve) for m, curve in enumerate(curves[name])}
+            for name in factors
+        },
+    }
+
+
+def _seed_means(values: Any, seeds: Sequence[int]) -> Any:
+    """The mean over the seeds that each stream has, (method, stream)."""
+    return np.stack([values[:, s, :count].mean(axis=1) for s, count in enumerate(seeds)], axis=1)
+
+
+def _better(table: Leaderboard) -> dict[str, list[float]]:
+    """For each ranked learner, the share of samples in which it is better than each of them."""
+    names = [one.learner for one in table.ranked]
+    return {name: [round(table.better[name, other], 3) for other in names] for name in names}
+
+
+def _standing(folder: Path, group: Sequence[Board], one: Any) -> dict[str, Any]:
+    times = [
+        spent
+        for where in group
+        if one.learner in where.by_learner
+        and (spent := stored.seconds_of(folder, where[one.learner].result)) is not None
+    ]
+    return {
+        "name": one.learner,
+        "rank": one.rank,
+        "ranks": list(one.ranks),
+        "hit": _interval(one.score),
+        "missed": _rounded([one.missed_regret, one.missed_violation, one.missed_both]),
+        "mean_rank": _number(one.mean_rank),
+        "same": _number(one.same),
+        "streams": one.streams,
+        "columns": {name: _number(value) for name, value in one.columns.items()},
+        "microseconds": _number(float(np.median(times)) * 1e6) if times else None,
+        "headline": one.headline,
+    }
+
+
+def _stream(one: Board) -> dict[str, Any]:
     stream = one.stream
     return {
         "name": stream.name,
         "title": stream.title,
         "setting": stream.setting,
+        "family": stream.family,
         "source": stream.source,
+        "stream_version": stream.version,
         "T": one.horizon,
-        "tuned_T": tuned.horizon,
-        "comparator": stream.comparator,
+        "comparator": stream.scored_comparator,
+        "fixed": "" if stream.shifting is None else stream.comparator,
         "known": dict(stream.known),
-        "scored": stream.scored,
+        "regret": stream.scored_regret,
+        "violation": stream.scored,
         "ranked": stream.ranked,
+        "frozen": suite.in_suite(stream),
+        "beaten": all(float(np.max(line.regret)) == 0 for line in one.lines),
     }
 
 
 def _learner(name: str) -> dict[str, str]:
-    if name not in LEARNERS:
-        return {"title": name, "reference": ""}
-    return {"title": LEARNERS[name].title, "reference": LEARNERS[name].reference}
+    card = known_card(name)
+    family = family_of(name).name
+    if card is None:
+        return {"title": name, "reference": "", "family": family, "cost": "", "bounds": ""}
+    return {
+        "title": card.title,
+        "reference": card.reference,
+        "family": family,
+        "cost": card.cost,
+        "bounds": f"regret {card.regret}; violation {card.violation}",
+    }
 
 
-def _line(folder: Path, results: Mapping[Any, Result], stream: str, line: Any) -> dict[str, Any]:
+def _lines(folder: Path, results: Rows, one: Board) -> dict[str, Any]:
+    """All learners on one stream."""
+    name = one.stream.name
+    here = {key: result for key, result in results.items() if key[0] == name}
+    best = board(here, one.stream, tuned=True)
+    ahead = front(one.lines)
+    return {
+        line.learner: _line(folder, here, one, best, line.learner)
+        | {"front": line.learner in ahead}
+        for line in one.lines
+    }
+
+
+def _hit(stream: Stream, result: Result) -> float | None:
+    """The share of targets that a result hits."""
+    if stream.scored_regret not in result.values:
+        return None
+    return _number(float(statistics.shares(*parts(stream, result)).hit.mean()))
+
+
+def _line(
+    folder: Path, results: Rows, one: Board, best: Board | None, learner: str
+) -> dict[str, Any]:
+    stream, line = one.stream, one[learner]
     horizons = sorted(
-        T for s, name, variant, T in results if (s, name, variant) == (stream, line.learner, THEORY)
+        T for s, name, variant, T in results if (s, name, variant) == (stream.name, learner, THEORY)
     )
-    runs = [results[stream, line.learner, THEORY, T] for T in horizons]
-    times = [spent for one in runs if (spent := stored.seconds_of(folder, one)) is not None]
-    growth = exponents(results, stream, line.learner)
+    runs = [results[stream.name, learner, THEORY, T] for T in horizons]
+    times = [spent for run in runs if (spent := stored.seconds_of(folder, run)) is not None]
+    growth = exponents(results, stream.name, learner)
+    tuned = None if best is None else best.by_learner.get(learner)
     return {
         "values": {name: _interval(line.interval(name)) for name in line.result.values},
-        "parts": [_rounded(line.regret), _rounded(line.violation)],
+        "hit": _number(line.score),
         "curve": {
             "T": horizons,
             **{
-                name: [_interval(Interval.of(np.asarray(one.values[name]))) for one in runs]
+                name: [_interval(Interval.of(np.asarray(run.values[name]))) for run in runs]
                 for name in ("regret", "violation")
             },
         },
+        "hits": [_hit(stream, run) for run in runs],
         "exponents": {
             name: [_number(rate.exponent), _number(rate.low), _number(rate.high)]
             for name, rate in growth.items()
         },
         "microseconds": _number(min(times) * 1e6) if times else None,
         "parameters": line.result.parameters,
+        "origin": line.result.origin,
         "bounds": {name: _number(bound) for name, bound in line.result.bounds.items()},
-    }
-
-
-def _tuned(board: Board, learner: str) -> dict[str, Any] | None:
-    """The best parameters of the grid; `None` if the grid was not played."""
-    line = next((one for one in board.lines if one.learner == learner), None)
-    if line is None:
-        return None
-    values = {name: _interval(line.interval(name)) for name in line.result.values}
-    return {
-        "variant": line.result.variant,
-        "parts": [_rounded(line.regret), _rounded(line.violation)],
-        "values": values,
+        "tuned": None
+        if tuned is None
+        else {
+            "variant": tuned.result.variant,
+            "T": tuned.result.horizon,
+            "hit": _number(tuned.score),
+            "values": {name: _interval(tuned.interval(name)) for name in tuned.result.values},
+        },
     }
 
 

@@ -15,8 +15,9 @@ from ...display import markdown_code, terminal_width
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from .. import results as stored
+from ..families import FAMILIES, OTHERS, family_of
 from ..results import Result
-from ..score import Board, Standing, boards_of, front, leaderboard
+from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ __all__ = ["figure", "latex", "markdown", "text", "write_docs"]
 
 GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
 """The settings to which nearly every method applies; the first table is about them."""
-WIDEST = 120
+WIDEST = 80
 """Text is at most so wide, and no wider than the terminal."""
 TOLERANCE = 1e-3
 """The mean violation per round, in units of G_g D, up to which a learner can have the best
@@ -45,7 +46,8 @@ def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
 
 
 def text(folder: Path) -> str:
-    """Return the leaderboards for a terminal."""
+    """Return the leaderboards for a terminal, at most 80 columns wide."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -53,23 +55,31 @@ def text(folder: Path) -> str:
     console = Console(width=terminal_width(WIDEST), color_system=None)
     with console.capture() as capture:
         for title, boards in groups(boards_of(stored.read_all(folder))):
+            names = ", ".join(one.stream.name for one in boards)
             table = Table(
-                title=f"{title}: {', '.join(one.stream.name for one in boards)}",
+                title=f"{title}: {names}",
                 title_justify="left",
+                box=SIMPLE_HEAD,
+                padding=(0, 1, 0, 0),
+                pad_edge=False,
             )
-            for name in ("rank", "learner", "score", "regret part", "violation part", "streams"):
+            for name in TERMINAL:
                 table.add_column(
-                    name, justify="left" if name == "learner" else "right", no_wrap=True
+                    name,
+                    justify="left" if name == "learner" else "right",
+                    no_wrap=name != "learner",
+                    overflow="fold",
                 )
-            for one in leaderboard(boards):
-                table.add_row(*map(escape, _cells(one, len(boards))))
+            for standing in leaderboard(boards).standings:
+                cells = _cells(standing, len(boards))
+                table.add_row(*(escape(cells[name]) for name in TERMINAL))
             console.print(table)
     return capture.get()
 
 
 def markdown(folder: Path, picture: str = "arena.png") -> str:
     """Return the page for the documentation, without its introduction: leaderboards, the best of
-    the grid, and streams."""
+    the grid, how the leader depends on choices, and streams."""
     results = stored.read_all(folder)
     boards, tuned = boards_of(results), boards_of(results, tuned=True)
     seeds = max(one.seeds for one in results.values())
@@ -86,28 +96,64 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     ]
     best = dict(groups(tuned))
     for title, group in groups(boards):
-        names = ", ".join(markdown_code(one.stream.name) for one in group)
-        lines += [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
-        lines += [
-            "| rank | learner | score | regret part | violation part | streams |",
-            "|---:|---|---:|---:|---:|---:|",
-        ]
-        lines += [_row(one, len(group)) for one in leaderboard(group)]
-        found = [one for one in leaderboard(best[title]) if one.rank is not None][:5]
-        shown = ", ".join(f"{markdown_code(one.learner)} {one.score}" for one in found)
-        lines += ["", f"With the best of the grid, chosen in hindsight: {shown}.", ""]
+        lines += _section(title, group, best[title])
     lines += [
         "## Streams",
         "",
-        "| stream | what is decided | rounds | comparator | known | source |",
-        "|---|---|---:|---|---|---|",
+        "| stream | family | what is decided | rounds | scored against | known | source |",
+        "|---|---|---|---:|---|---|---|",
     ]
     for one in boards:
         stream = one.stream
         known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
-        facts = (stream.title, str(one.horizon), stream.comparator, known, stream.source)
+        facts = (
+            stream.family,
+            stream.title,
+            str(one.horizon),
+            stream.scored_comparator,
+            known,
+            stream.source,
+        )
         lines.append(f"| {' | '.join([markdown_code(stream.name), *map(cell, facts)])} |")
     return "\n".join(lines) + "\n"
+
+
+def _section(title: str, group: tuple[Board, ...], tuned: tuple[Board, ...]) -> list[str]:
+    """One leaderboard: representatives of families first, then everybody."""
+    names = ", ".join(markdown_code(one.stream.name) for one in group)
+    table = leaderboard(group)
+    votes = len(set(table.families))
+    lines = [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
+    head = [f"| {' | '.join(DOCUMENTED)} |", "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2)]
+    representatives = [one for one in table.standings if one.headline]
+    lines += [*head, *(_row(one, len(group)) for one in representatives), ""]
+    if len(table.ranked) > 1:
+        lines += [
+            f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
+            "them differ if they are more "
+            f"than {table.difference:.2f} apart (Nemenyi's critical difference). The hypothesis "
+            f"that all learners are alike has p = {table.friedman:.2g} (Friedman).",
+            "",
+        ]
+    lines += ["<details markdown><summary>All learners</summary>", "", *head]
+    lines += [*(_row(one, len(group)) for one in table.standings), "", "</details>", ""]
+    chosen = leaderboard(tuned).ranked[:5]
+    shown = ", ".join(f"{markdown_code(one.learner)} {_percent(one.score.mean)}" for one in chosen)
+    if shown:
+        lines += [f"With the best of the grid, chosen in hindsight: {shown}.", ""]
+    ways = sensitivity(group)
+    if ways:
+        lines += [
+            "<details markdown><summary>Does the leader depend on our choices?</summary>",
+            "",
+            f"| choice | leader | place of {markdown_code(ways[0][1])} |",
+            "|---|---|---:|",
+            *(f"| {cell(way)} | {markdown_code(name)} | {place} |" for way, name, place in ways),
+            "",
+            "</details>",
+            "",
+        ]
+    return lines
 
 
 BEGIN, END = "<!-- arena: begin -->", "<!-- arena: end -->"
@@ -238,9 +284,6 @@ def figure(folder: Path, narrow: bool = False) -> Figure:
     return found
 
 
-OURS, PAPER, OTHERS = "#D55E00", "#0072B2", "0.65"
-
-
 def _handles() -> list[Any]:
     """What colours, sizes and shapes mean, for the legend."""
     from matplotlib.lines import Line2D
@@ -249,9 +292,7 @@ def _handles() -> list[Any]:
         return Line2D([], [], ls="", marker=marker, color=colour, ms=size, mew=0, label=label)
 
     return [
-        dot(OURS, "half-space learners"),
-        dot(PAPER, "Clipped-OGD, the paper's method"),
-        dot(OTHERS, "other learners"),
+        *(dot(family.colour, family.title) for family in (*FAMILIES, OTHERS)),
         dot("0.3", "on the Pareto front", 6.5),
         Line2D([], [], color="0.4", lw=0.8, label="Pareto front"),
         dot("0.3", "beyond the range", 5, "^"),
@@ -271,18 +312,17 @@ def _panel(axes: Any, one: Board) -> None:
     }
     reach = max(0.05, float(np.quantile([abs(y) for _, y in points.values()], 0.7)) * 1.5)
     for name, (x, y) in points.items():
-        ours, paper = name.startswith("half-space"), name.startswith("clipped-ogd")
-        colour = OURS if ours else PAPER if paper else OTHERS
+        family = family_of(name)
         inside = float(np.clip(y, -reach, reach))
         marker = "o" if inside == y else "^" if y > 0 else "v"
         axes.scatter(
             x,
             inside,
             s=26 if name in best else 12,
-            color=colour,
+            color=family.colour,
             marker=marker,
             lw=0,
-            zorder=3 if ours else 2,
+            zorder=3 if family.name == "half-space" else 2,
         )
     walk = sorted(points[name] for name in best)
     axes.plot(
@@ -300,21 +340,59 @@ def _panel(axes: Any, one: Board) -> None:
     axes.tick_params(labelsize=7)
 
 
-def _cells(one: Standing, streams: int) -> tuple[str, ...]:
-    rank = "" if one.rank is None else str(one.rank)
-    return (
-        rank,
-        one.learner,
-        str(one.score),
-        f"{one.regret:.3g}",
-        f"{one.violation:.3g}",
-        f"{one.streams} of {streams}",
-    )
+TERMINAL = ("rank", "learner", "hit %", "95 %", "regret", "viol.", "both", "of")
+"""Columns in a terminal. After the share of targets that is hit come the shares that are missed,
+because of the regret alone, because of the violation alone, and because of both."""
+DOCUMENTED = (
+    "rank",
+    "learner",
+    "hit %",
+    "95 %",
+    "missed: regret",
+    "missed: violation",
+    "missed: both",
+    "mean rank",
+    "feasible rounds",
+    "peak",
+    "streams",
+)
+"""Columns in the documentation."""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _cells(one: Standing, streams: int) -> dict[str, str]:
+    """The cells of a learner by the name of their column."""
+    first, last = one.ranks
+    ranks = str(one.rank) if first == last else f"{one.rank} ({first}-{last})"
+    missed = {
+        "regret": _percent(one.missed_regret),
+        "viol.": _percent(one.missed_violation),
+        "both": _percent(one.missed_both),
+    }
+    feasible, peak = (one.columns.get(name) for name in ("feasible rounds", "peak violation"))
+    return {
+        "rank": "" if one.rank is None else ranks,
+        "learner": one.learner,
+        "hit %": _percent(one.score.mean),
+        "95 %": f"{100 * one.score.low:.0f}-{100 * one.score.high:.0f}",
+        **missed,
+        "missed: regret": missed["regret"],
+        "missed: violation": missed["viol."],
+        "missed: both": missed["both"],
+        "of": f"{one.streams}/{streams}",
+        "mean rank": "" if one.rank is None else f"{one.mean_rank:.1f}",
+        "feasible rounds": "" if feasible is None else f"{_percent(feasible)} %",
+        "peak": "" if peak is None else f"{peak:.2g}",
+        "streams": f"{one.streams} of {streams}",
+    }
 
 
 def _row(one: Standing, streams: int) -> str:
-    rank, learner, *rest = _cells(one, streams)
-    return f"| {rank} | {markdown_code(learner)} | {' | '.join(rest)} |"
+    cells = _cells(one, streams) | {"learner": markdown_code(one.learner)}
+    return f"| {' | '.join(cells[name] for name in DOCUMENTED)} |"
 
 
 def _tex_cell(result: Result, quantity: str, winner: bool) -> str:

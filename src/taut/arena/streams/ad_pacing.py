@@ -155,6 +155,7 @@ def stream(name: str, title: str, draw: Any, source: str, **facts: Any) -> Strea
         scored="excess",
         comparator="the offline linear program, which knows all requests",
         **{"setting": "requests"} | facts,
+        family="requests",
     )
 
 

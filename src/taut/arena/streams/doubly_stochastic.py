@@ -95,6 +95,7 @@ def stream(size: int = 5) -> Stream:
         "strongly convex",
         known={"Slater gap": "none: equalities", "smoothness": "affine", "strong convexity": "1"},
         longest=2**13,
+        family="doubly-stochastic",
     )
 
 

@@ -79,6 +79,7 @@ def stream(power: float, name: str = "") -> Stream:
         },
         bounded=("violation", "squared violation", "peak violation", "excess"),
         cumulative=False,
+        family="drifting",
     )
 
 

@@ -163,6 +163,7 @@ def stream(
         source,
         best=partial(_best, people),
         **{"known": known, **facts},
+        family="fairness",
     )
 
 

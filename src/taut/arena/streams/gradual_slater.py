@@ -86,6 +86,7 @@ def stream(margin: float, d: int = 5) -> Stream:
         refuted=frozenset({"slater"}),
         feasible_rounds=always,
         version=2,
+        family="gradual-slater",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -97,6 +99,20 @@ def _best_sphere(z: Any, rounds: int) -> float:
     return -float(z["radius"][rounds - 1] * np.linalg.norm(z["c"].sum(axis=0)))
 
 
+PARTS = 8
+
+
+def _best_of_parts(best: Callable[[Any, int], float], z: Any, rounds: int) -> float:
+    """The total loss of the best decision of each of eight equal parts of the rounds, which is
+    feasible in its part."""
+    ends = [rounds * k // PARTS for k in range(PARTS + 1)]
+    return sum(
+        best({name: values[low:high] for name, values in z.items()}, high - low)
+        for low, high in pairwise(ends)
+        if high > low
+    )
+
+
 _SOURCE = "the instance class of Vaze & Sinha 2025: every feasible set contains the next one"
 
 
@@ -111,11 +127,14 @@ def stream(kind: str, d: int = 10, name: str = "") -> Stream:
         _SOURCE,
         "changing constraints",
         best=_best_box if box else _best_sphere,
+        shifting=partial(_best_of_parts, _best_box if box else _best_sphere),
+        shifts=f"the best decision of each of {PARTS} equal parts of the rounds, feasible there",
         known={
             "Slater gap": f"{LEAST / d**0.5:.3g}" if box else f"{LEAST**2 / 2:.3g}",
             "smoothness": "affine" if box else "1",
             "sets": "nested",
         },
+        family="nested",
     )
 
 

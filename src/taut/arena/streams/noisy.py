@@ -83,6 +83,7 @@ def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
         feedback=noise,
         told={"sigma": noise.values.sigma},
         **facts,
+        family="noisy",
     )
 
 

@@ -56,6 +56,7 @@ def stream(d: int = 10, rows: int = 64, slack: float = 0.1, name: str = "", **fa
         best=partial(_best, d, rows, slack),
         known={"Slater gap": f"{slack:g}" if slack > 0 else "none", "smoothness": "affine"},
         **facts,
+        family="polytope",
     )
 
 

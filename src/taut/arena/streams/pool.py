@@ -78,6 +78,7 @@ def stream(d: int, adaptive: bool, name: str = "") -> Stream:
         "changing constraints",
         best=partial(_best, d),
         known={"Slater gap": f"{SLACK:g}", "half-spaces": str(ROWS)},
+        family="pool",
     )
 
 

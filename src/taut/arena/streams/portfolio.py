@@ -167,6 +167,7 @@ def stream(d: int = 20, name: str = "") -> Stream:
         "changing constraints",
         best=partial(_best, partial(synthetic, d)),
         known=_KNOWN,
+        family="portfolio",
     )
 
 
@@ -184,5 +185,6 @@ STREAMS = (
         seeds=1,
         longest=8312,
         requires="skfolio",
+        family="portfolio",
     ),
 )

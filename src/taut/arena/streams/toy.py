@@ -97,6 +97,11 @@ def switching_costs(seed: int, rounds: int) -> Array:
     return np.asarray(c[np.arange(rounds) * (SWITCHES + 1) // rounds])
 
 
+def _best_of_segments(c: Array, rounds: int) -> float:
+    """The total loss of the best vertex of each segment, whose costs are constant."""
+    return -float(np.abs(c).max(axis=1).sum())
+
+
 _KNOWN = {"Slater gap": "1", "error bound": "1", "smoothness": "none: the constraint has kinks"}
 _YUAN = (
     "Yuan & Lamperski, NeurIPS 2018, figure 1: losses uniform on [0, 1.2] x [0, 1], rescaled to "
@@ -112,6 +117,7 @@ STREAMS = (
         _YUAN,
         known=_KNOWN,
         feasible=L1Ball(1.0, shape=2),
+        family="toy",
     ),
     Stream(
         "toy-strong",
@@ -122,6 +128,7 @@ STREAMS = (
         "strongly convex",
         known=_KNOWN | {"strong convexity": "1"},
         feasible=L1Ball(1.0, shape=2),
+        family="toy",
     ),
     Stream(
         "switching",
@@ -133,5 +140,8 @@ STREAMS = (
         feasible=L1Ball(1.0, shape=2),
         cumulative=False,
         shortest=SWITCHES + 1,
+        shifting=_best_of_segments,
+        shifts="the best decision of each of the nine segments",
+        family="toy",
     ),
 )

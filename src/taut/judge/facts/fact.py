@@ -66,17 +66,15 @@ class Facts(Displayed):
     """The decision that has this room."""
     error_bound: Fact | None = None
     half_spaces: Fact | None = None
-    """M: the constraints of all rounds are maxima of so many different affine functions."""
-    cuts: Fact | None = None
-    """How many different half-spaces gradients can reveal: more than M if there are kinks, because
-    JAX returns a mean of slopes there. This is what `taut.Constants(half_spaces=...)` means."""
+    """M: the constraints of all rounds are maxima of so many different affine functions, so
+    gradients reveal at most M different half-spaces."""
 
     def strengthened(self, given: Constants) -> Constants:
         """The constants, with each one that is unknown, estimated or weaker than a fact replaced by
         the fact."""
         better: dict[str, Any] = {}
         for name in (*UPPER, *LOWER):
-            fact, stated = self._of(name), getattr(given, name)
+            fact, stated = getattr(self, name, None), getattr(given, name)
             if fact is None or (fact.value == 0 and name != "constraint_smoothness"):
                 continue  # theorems are about functions that are not constant
             unknown = stated is None or name in given.estimated
@@ -90,13 +88,8 @@ class Facts(Displayed):
 
     def proof(self, name: str, constants: Constants) -> Fact | None:
         """The fact that the value of a constant is; None if it is something else."""
-        fact = self._of(name)
+        fact: Fact | None = getattr(self, name, None)
         return fact if fact is not None and getattr(constants, name) == fact.value else None
-
-    def _of(self, name: str) -> Fact | None:
-        """The fact about a constant."""
-        fact: Fact | None = getattr(self, "cuts" if name == "half_spaces" else name, None)
-        return fact
 
     def to_dict(self) -> dict[str, Any]:
         """All facts as JSON-able values."""

@@ -15,7 +15,7 @@ from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, 
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .fact import PROVEN, VERIFIED, Fact, Facts
-from .half_spaces import MOST, ROOM, Pieces, distinct, pieces_of
+from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_of
 from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
 from .slater import slater_point
@@ -127,11 +127,11 @@ def _steepest(pieces: Pieces) -> Fact:
     return Fact((1 + 1e-9) * pieces.steepest, PROVEN, "the steepest affine piece of all rounds")
 
 
-def _pieces(function: Any, problem: Problem, stream: Stream | None, ties: bool = False) -> Pieces:
+def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
     """The affine pieces of a function; in all rounds of all seeds, (round, ...), if it takes
     data."""
     if stream is None:
-        return pieces_of(function, problem.domain.shape, None, ties=ties)
+        return pieces_of(function, problem.domain.shape, None)
     first = jax.tree.leaves(stream.block(0, 1))
     numbers = sum(np.asarray(leaf).size for leaf in first) * stream.horizon
     rounds = stream.seeds * stream.horizon
@@ -140,7 +140,7 @@ def _pieces(function: Any, problem: Problem, stream: Stream | None, ties: bool =
     data = jax.tree.map(
         lambda a: np.asarray(a).reshape(rounds, *np.shape(a)[2:]), stream.block(0, stream.horizon)
     )
-    return pieces_of(jax.vmap(function, (None, 0)), problem.domain.shape, data, ties=ties)
+    return pieces_of(jax.vmap(function, (None, 0)), problem.domain.shape, data)
 
 
 def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[str, Any]:
@@ -159,27 +159,12 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     if not 0 < len(normals) <= MOST:
         return found
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
-    found["half_spaces"] = Fact(len(normals), PROVEN, f"half-spaces of the traced program{seen}")
-    cuts = len(normals) if affine else _count_with_ties(problem, stream)
-    if cuts is not None:
-        more = "" if cuts == len(normals) else ", and those of gradients where two pieces are equal"
-        found["cuts"] = Fact(cuts, PROVEN, f"half-spaces of the traced program{seen}{more}")
+    if not nearly_parallel(normals):
+        why = f"half-spaces of the traced program{seen}"
+        found["half_spaces"] = Fact(len(normals), PROVEN, why)
     if stream is None:
         found |= _hoffman(problem, pieces)
     return found
-
-
-def _count_with_ties(problem: Problem, stream: Stream | None) -> int | None:
-    """The number of half-spaces that a gradient can reveal."""
-    try:
-        pieces = _pieces(problem.constraints.values, problem, stream, ties=True)
-        slopes = pieces.slopes.reshape(-1, pieces.size)
-        length = np.linalg.norm(slopes, axis=1)
-        moving = length > 0
-        normals, _ = distinct(slopes[moving], pieces.offsets.ravel()[moving])
-    except Unknown:
-        return None
-    return len(normals) if len(normals) <= MOST else None
 
 
 def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, evaluate
 from .derivatives import has_usual_derivative
 
-__all__ = ["Pieces", "distinct", "pieces_of"]
+__all__ = ["Pieces", "distinct", "nearly_parallel", "pieces_of"]
 
 MOST = 256
 """Pieces of an entry, at most."""
@@ -33,6 +33,8 @@ ROOM = 4_000_000
 """Numbers in an array of pieces, at most."""
 SAME = 1e-12
 """Half-spaces whose unit normals and offsets differ by less than this, relatively, are the same."""
+APART = 1.5e-6
+"""Kept cuts whose unit normals differ by less than this share a slot."""
 PLAIN_CALLS = CALLS - {"custom_jvp_call", "custom_vjp_call"}
 """Calls that have no derivative of their own."""
 
@@ -77,25 +79,19 @@ class Pieces:
         )
 
 
-def pieces_of(
-    function: Callable[..., Any], shape: tuple[int, ...], data: Any = None, *, ties: bool = False
-) -> Pieces:
+def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = None) -> Pieces:
     """The affine pieces of all outputs of `function(x, z)`. Raises `Unknown` if there are none.
 
-    With `ties`, the functions whose slopes JAX returns where two pieces are equal count as pieces,
-    too: the half of two that are equal, and 0 for an absolute value at 0.
+    Every gradient that a learner sees is the slope of a piece, also where several are equal: see
+    `taut.jaxpr.maxima`.
     """
     x = jax.ShapeDtypeStruct(shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     program = jax.make_jaxpr(function)(x, like)
     size = math.prod(shape)
     decision = Pieces(np.eye(size).reshape(1, *shape, size), np.zeros((1, *shape)), 0)
-
-    def rule(equation: Any, operands: list[Any]) -> Sequence[Any]:
-        return _apply(equation, operands, ties)
-
     with np.errstate(all="ignore"):
-        (result,) = evaluate(program, [decision, *jax.tree.leaves(data)], rule, PLAIN_CALLS)
+        (result,) = evaluate(program, [decision, *jax.tree.leaves(data)], _apply, PLAIN_CALLS)
     result = result if isinstance(result, Pieces) else _constant(result, size)
     if not (np.all(np.isfinite(result.slopes)) and np.all(np.isfinite(result.offsets))):
         raise Unknown("an affine piece is not finite")
@@ -118,10 +114,17 @@ def distinct(slopes: Array, offsets: Array) -> tuple[Array, Array]:
     return kept[:, :-1], kept[:, -1]
 
 
+def nearly_parallel(normals: Array) -> bool:
+    """Whether two unit normals differ by so little that their cuts share a slot, although they are
+    not the same."""
+    distances = (np.linalg.norm(normals[k + 1 :] - one, axis=1) for k, one in enumerate(normals))
+    return any(np.any((each > 10 * SAME) & (each < APART)) for each in distances)
+
+
 # -- Rules
 
 
-def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
+def _apply(equation: Any, operands: list[Any]) -> Sequence[Any]:
     name, types = equation.primitive.name, [variable.aval.dtype for variable in equation.outvars]
     moves = any(isinstance(one, Pieces) for one in operands)
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
@@ -129,7 +132,7 @@ def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
     if moves and any(dtype.kind != "f" for dtype in types):
         raise Unknown("a value that depends on the decision is not a real number")
     if name in CALLS and (not moves or has_usual_derivative(equation)):
-        return evaluate(called(equation), operands, lambda e, of: _apply(e, of, ties), PLAIN_CALLS)
+        return evaluate(called(equation), operands, _apply, PLAIN_CALLS)
     if not moves:
         return _computed(equation, operands)
     if name in MOVES:
@@ -137,8 +140,6 @@ def _apply(equation: Any, operands: list[Any], ties: bool) -> Sequence[Any]:
     rule = _RULES.get(name)
     if rule is None:
         raise Unknown(f"the operation {name} is not piecewise affine, as far as is known")
-    if name in ("abs", "max", "min"):
-        return [rule(*operands, ties=ties)]
     return [rule(*operands, **equation.params)]
 
 
@@ -252,29 +253,19 @@ def _div(u: Any, v: Any, **_: Any) -> Pieces:
     return _mul(u, 1 / np.asarray(v, float))
 
 
-def _joined(u: Any, v: Any, sign: int, ties: bool) -> Pieces:
+def _joined(u: Any, v: Any, sign: int) -> Pieces:
     """The maximum (sign 1) or minimum (sign -1) of two arrays."""
     u, v = _both(u, v)
     if _sign(u, v) == -sign:
         raise Unknown("a maximum and a minimum are combined")
-    parts = [u, v, _mul(_add(u, v), 0.5)] if ties else [u, v]
-    slopes = [np.broadcast_to(p.slopes, (len(p.offsets), *u.shape, u.size)) for p in parts]
-    offsets = [np.broadcast_to(p.offsets, (len(p.offsets), *u.shape)) for p in parts]
+    slopes, offsets = [u.slopes, v.slopes], [u.offsets, v.offsets]
     return _made(np.concatenate(slopes), np.concatenate(offsets), sign)
 
 
-def _max(u: Any, v: Any, *, ties: bool) -> Pieces:
-    return _joined(u, v, 1, ties)
-
-
-def _min(u: Any, v: Any, *, ties: bool) -> Pieces:
-    return _joined(u, v, -1, ties)
-
-
-def _abs(u: Pieces, *, ties: bool) -> Pieces:
+def _abs(u: Pieces, **_: Any) -> Pieces:
     if u.sign:
         raise Unknown("the absolute value of a maximum")
-    return _joined(u, _neg(u), 1, ties)
+    return _joined(u, _neg(u), 1)
 
 
 def _last(u: Pieces, axes: Sequence[int]) -> Pieces:
@@ -441,8 +432,8 @@ _RULES: dict[str, Callable[..., Pieces]] = {
     "div": _div,
     "dot_general": _dot,
     "integer_pow": _power,
-    "max": _max,
-    "min": _min,
+    "max": lambda u, v, **_: _joined(u, v, 1),
+    "min": lambda u, v, **_: _joined(u, v, -1),
     "mul": _mul,
     "neg": _neg,
     "reduce_max": lambda u, *, axes, **_: _extreme(u, axes, 1),

@@ -35,6 +35,7 @@ __all__ = [
     "StepLengths",
     "adaptive_half_space_regret",
     "adaptive_step_lengths",
+    "clipped_slopes_limit",
     "half_space_contraction",
     "half_space_distance",
     "half_space_distance_squared",
@@ -107,7 +108,7 @@ def adaptive_step_lengths(
     first_squared_slope: float,
 ) -> StepLengths:
     r"""The lengths of the steps scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, from
-    observed gradients.
+    observed gradients p_t (those that were accepted, if gradients were clipped).
 
     a_t^2 = scale^2 |p_t|^2 / S_t, at most scale^2 / (1 + w). Let tau be the first round with p !=
     0. For t > tau,
@@ -176,22 +177,49 @@ def adaptive_half_space_regret(
     loss_slope: float,
     squared_slopes: float,
     first_squared_slope: float = 0.0,
+    clipped_slopes: float = 0.0,
 ) -> float:
-    r"""Regret with the step scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, for every T
+    r"""Regret with the step scale / sqrt(S_t), S_t = w max_s |q_s|^2 + sum_s |q_s|^2, for every T
     (H2).
 
-    Let tau be the first round with p != 0; rounds before it have no regret. Steps do not increase,
-    so (R) over 2 eta_t summed by parts is at most (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2
-    scale), and since S_t - S_{t-1} >= |p_t|^2, sum eta_t |p_t|^2 / 2 <= scale (sqrt(S_T) -
-    sqrt(W_tau)), W_tau = w |p_tau|^2. With scale = R = D / 2 the result is at most 1.5 D sqrt(S_T).
-    All is observed; before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0).
+    q_t = c_t p_t with 0 <= c_t <= 1 is what was accepted of the gradient p_t; without clipping it
+    is p_t. Let tau be the first round with q != 0. Steps do not increase, so (R) for the q_t, over
+    2 eta_t and summed by parts, is at most (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2 scale),
+    and since S_t - S_{t-1} >= |q_t|^2, sum eta_t |q_t|^2 / 2 <= scale (sqrt(S_T) - sqrt(W_tau)),
+    W_tau = w |q_tau|^2. With scale = R = D / 2 this is at most 1.5 D sqrt(S_T). The rest of the
+    gradients adds at most D sum_t (|p_t| - |q_t|), because p_t.(x_t - x) <= q_t.(x_t - x) + |p_t -
+    q_t| D. All is observed; before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0), and
+    `clipped_slopes_limit` bounds the rest.
+
+    Arguments:
+        loss_slope: the largest |q_t|.
+        squared_slopes: the sum of |q_t|^2.
+        first_squared_slope: |q_tau|^2, or 0.
+        clipped_slopes: the sum of |p_t| - |q_t|.
     """
     scale, weight = arguments.positive("scale", scale), arguments.non_negative("start_up", start_up)
     across = diameter_of(diameter, radius)
     last = math.sqrt(weight * loss_slope**2 + squared_slopes)
     first = math.sqrt((1 + weight) * first_squared_slope)
     distance = (across**2 * last - max(across**2 - radius**2, 0.0) * first) / (2 * scale)
-    return distance + scale * (last - math.sqrt(weight * first_squared_slope))
+    if math.isinf(clipped_slopes):
+        raise OutsideTheorem("the length of a loss gradient is more than floats can represent")
+    rest = across * arguments.non_negative("clipped_slopes", clipped_slopes)
+    return distance + scale * (last - math.sqrt(weight * first_squared_slope)) + rest
+
+
+def clipped_slopes_limit(*, loss_lipschitz: float, first_slope: float, clip: float = 2.0) -> float:
+    """What clipping can cut off in total, in any number of rounds: G_f ceil(log(G_f / |p_tau|) /
+    log(clip)) (H2).
+
+    Every round whose gradient is clipped multiplies the longest accepted gradient by `clip`, from
+    |p_tau|, that of the first gradient that is not zero, to G_f at most; and it loses at most G_f.
+    """
+    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
+    first = arguments.positive("first_slope", first_slope)
+    if slope <= first:
+        return 0.0
+    return slope * math.ceil(math.log(slope / first) / math.log(clip) * (1 - 1e-12))
 
 
 def half_space_squared_violation(

@@ -37,6 +37,8 @@ class _Rule:
     constants as the regret."""
     extra: tuple[str, ...] = ()
     """Assumptions beyond the usual ones."""
+    regret_extra: tuple[str, ...] = ()
+    """Assumptions of the bound on regret alone."""
 
 
 def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
@@ -149,7 +151,12 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
             "squared_slopes": seen.squared_slopes,
             "first_squared_slope": seen.first_squared_slope,
         }
-        regret = partial(bounds.adaptive_half_space_regret, diameter=setting.diameter, **numbers)
+        regret = partial(
+            bounds.adaptive_half_space_regret,
+            diameter=setting.diameter,
+            clipped_slopes=seen.clipped_slopes,
+            **numbers,
+        )
         lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
         if seen.slopes is not None:
             lengths = partial(StepLengths.observed, _adaptive_steps(scale, weight, seen.slopes))
@@ -176,19 +183,21 @@ def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
         lambda *, loss_lipschitz: (
             scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf
         ),
+        regret_extra=() if eta.clip is None else (Assumes.NO_JUMPS,),
     )
 
 
 def _adaptive_steps(scale: float, weight: float, slopes: Array) -> Array:
-    """The length of every step, a_t = scale |p_t| / sqrt(w max_s |p_s|^2 + sum_s |p_s|^2)."""
+    """The length of every step, a_t = scale |q_t| / sqrt(w max_s |q_s|^2 + sum_s |q_s|^2)."""
     squares = slopes**2
     sums = weight * np.maximum.accumulate(squares, axis=1) + np.cumsum(squares, axis=1)
-    return scale * slopes / np.sqrt(np.where(sums > 0, sums, 1))
+    known = (sums > 0) & np.isfinite(sums)  # a sum that is infinite ends all steps
+    return scale * np.where(known, slopes, 0) / np.sqrt(np.where(known, sums, 1))
 
 
 def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
     margin = float(learner.margin)
-    rests = (*BASE, *rule.extra)
+    rests = (*BASE, *rule.extra, *rule.regret_extra)
     if setting.path_length is not None:
         yield _moving_regret(learner, setting, rule, rests)
         return

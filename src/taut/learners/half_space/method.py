@@ -35,6 +35,7 @@ from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from ..card import STRONG, Card, Growth
 from ..protocols import StepsFromDecision
 from ..schedules import (
+    CLIP,
     AdaGradNorm,
     Constant,
     Inverse,
@@ -88,13 +89,14 @@ class HalfSpace(StepsFromDecision, Learner):
     r"""Gradient step, half-space of the current constraint, kept cuts, projection onto the domain.
 
     Guarantee: with the adaptive step, regret <= (D^2 / (2 R) + R) sqrt(S_T) for every T, where S_T
-    is the sum of the squared loss gradients that were observed plus the start-up term; the squared
+    is the sum of the squared loss gradients that were observed plus the start-up term, plus D times
+    what was cut off gradients that were more than twice as long as any before; the squared
     violation is O(sqrt T) up to logarithms; and if all constraints are among M half-spaces (M <=
     memory), the clipped violation is at most (M + 1) G_g D, whatever T is. Nothing needs to be
     known but the domain. See `docs/theory.md`, "Beyond the paper".
 
     Arguments:
-        eta: the step: a number, a schedule, or `AdaGradNorm(radius, start_up)`.
+        eta: the step: a number, a schedule, or `AdaGradNorm(radius, start_up, clip)`.
         diameter: D, the diameter of the domain; sweeps stop when kept cuts hold within D / (t +
             1)^2.
         margin: rho, added to every constraint.
@@ -111,8 +113,8 @@ class HalfSpace(StepsFromDecision, Learner):
     ...     lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
     ... )
     >>> taut.learner("half-space", toy, memory=4)
-    HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0), diameter=2.0, margin=0.0, memory=4,
-    sweeps=2, joint=False, rows='largest')
+    HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0, clip=2.0), diameter=2.0, margin=0.0,
+    memory=4, sweeps=2, joint=False, rows='largest')
     """
 
     @property
@@ -149,12 +151,17 @@ class HalfSpace(StepsFromDecision, Learner):
         start_up: float = START_UP,
         joint: bool | None = None,
         rows: str = "largest",
+        clip: float | None = CLIP,
     ) -> HalfSpace:
-        """eta_t = R / sqrt(start_up max |p|^2 + sum |p|^2): no constants, no horizon (the default
-        learner)."""
+        """eta_t = R / sqrt(start_up max |q|^2 + sum |q|^2): no constants, no horizon (the default
+        learner).
+
+        A gradient is shortened to `clip` times the longest before it (`None`: never), so that one
+        absurd reading does not end all movement.
+        """
         radius, diameter = sizes(domain, constants)
         return cls(
-            AdaGradNorm(radius, start_up),
+            AdaGradNorm(radius, start_up, clip),
             diameter,
             0.0,
             memory,
@@ -263,13 +270,13 @@ class HalfSpace(StepsFromDecision, Learner):
         """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
         x, t, _, cuts, hold = state
-        eta, slopes = self._eta(state, round)
+        eta, gradient, slopes = self._eta(state, round)
         start, shape = x.reshape(-1), x.shape
 
         def project(flat: jax.Array) -> jax.Array:
             return round.project(flat.reshape(shape)).reshape(-1)
 
-        y = (x - eta * round.gradient(x)).reshape(-1)
+        y = (x - eta * gradient).reshape(-1)
         models = self._models(x, round)
         first = _most_violated(models)
         weights = first.astype(x.dtype)
@@ -373,6 +380,12 @@ class HalfSpace(StepsFromDecision, Learner):
         worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
         return state._replace(cuts=remember(state.cuts, normal, offset, worth, state.t))
 
+    @property
+    def clip(self) -> float | None:
+        """How many times as long as the longest before it a loss gradient may be; None if none is
+        clipped."""
+        return self.eta.clip if isinstance(self.eta, AdaGradNorm) else None
+
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these
         parameters."""
@@ -383,21 +396,27 @@ class HalfSpace(StepsFromDecision, Learner):
         Kept cuts have none."""
         x = state.x
         values, pull, _ = round.constraints(x)
-        eta, _ = self._eta(state, round)
+        eta, gradient, _ = self._eta(state, round)
         weights = first_largest(values).astype(x.dtype)
         slope = pull(weights)
         squared = jnp.sum(jnp.square(slope))
         margin = jnp.asarray(self.margin, x.dtype)
-        excess = jnp.sum(weights * values) + margin - eta * jnp.sum(slope * round.gradient(x))
+        excess = jnp.sum(weights * values) + margin - eta * jnp.sum(slope * gradient)
         scale = eta * squared
         return weights * jnp.where(
             scale > 0, jnp.maximum(excess, 0) / jnp.where(scale > 0, scale, 1), 0
         )
 
-    def _eta(self, state: HalfSpaceState, round: Round) -> tuple[jax.Array, Slopes | None]:
+    def _eta(
+        self, state: HalfSpaceState, round: Round
+    ) -> tuple[jax.Array, jax.Array, Slopes | None]:
+        """The step, the gradient that it multiplies, and what an adaptive step keeps of it."""
+        gradient = round.gradient(state.x)
         if state.slopes is None or not isinstance(self.eta, AdaGradNorm):
-            return self.eta(state.t, state.x.dtype), None
-        return self.eta.with_gradient(state.slopes, round.gradient(state.x))
+            return self.eta(state.t, state.x.dtype), gradient, None
+        eta, slopes = self.eta.with_gradient(state.slopes, gradient)
+        # A step of 0 times an infinite gradient is no step.
+        return eta, jnp.where(eta == 0, 0, gradient), slopes
 
     def _models(self, x: jax.Array, round: Round) -> _Models:
         values, pull, _ = round.constraints(x)

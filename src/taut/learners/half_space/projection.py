@@ -120,7 +120,6 @@ class _Carry(NamedTuple):
     left_out: jax.Array
     """Half-spaces that are not added (any more)."""
     expired: jax.Array
-    point: jax.Array
     steps: jax.Array
     done: jax.Array
 
@@ -162,7 +161,6 @@ def exact_projection(
         adding=task.padded(nothing),
         left_out=task.padded(jnp.all(normals == 0, axis=1)),
         expired=nothing,
-        point=y,
         steps=jnp.zeros((), jnp.int32),
         done=jnp.zeros((), bool),
     )
@@ -175,8 +173,27 @@ def exact_projection(
 
     limit = 200 + 4 * (task.size + task.places)
     last = lax.while_loop(lambda c: ~c.done & (c.steps < limit), advanced, start)
-    point = jnp.where(last.done, last.point, project(last.working.x))
-    return Projection(point, last.working.multipliers[: task.size], last.expired, last.steps)
+    sound = _is_no_farther(task, last)
+    multipliers = jnp.where(sound, last.working.multipliers[: task.size], 0)
+    point = project(jnp.where(sound, last.working.x, y))
+    return Projection(point, multipliers, last.expired, last.steps)
+
+
+def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
+    """Whether no decision u in X and the cuts is farther from x than from y, up to rounding.
+
+    With rho = y - x - sum lambda_j b_j, which is zero without rounding, and b_j.u <= c_j,
+
+        |x - u|^2 <= |y - u|^2 - |y - x|^2 + 2 sum lambda_j (c_j - b_j.x) + 2 |rho| |x - u|.
+
+    Normals that are almost opposite have huge multipliers, which can lose all digits.
+    """
+    (x, multipliers, _, _), back = carry.working, task.y - carry.working.x
+    moved, short = jnp.sum(back * back), carry.offsets - _products(carry.normals, x)
+    rest = back - _combined(multipliers, carry.normals)
+    away = jnp.sqrt(jnp.sum(rest * rest)) * (task.diameter + jnp.sqrt(moved))
+    rounding = 64 * task.eps * jnp.square(task.diameter)
+    return 2 * (jnp.sum(multipliers * short) + away) <= moved + rounding
 
 
 def _chosen(task: _Task, point: jax.Array, carry: _Carry) -> _Carry:
@@ -204,7 +221,6 @@ def _chosen(task: _Task, point: jax.Array, carry: _Carry) -> _Carry:
         normals=jnp.where(place[:, None], normal[None], carry.normals),
         offsets=jnp.where(place, jnp.sum(normal * point), carry.offsets),
         adding=jnp.where(cut, _first_largest(excess), place),
-        point=point,
         done=done | (~cut & (distance <= rounding)),
     )
 

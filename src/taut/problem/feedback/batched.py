@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ... import arguments
+from ...jaxpr.maxima import by_index
 from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
@@ -139,10 +140,11 @@ class BatchedRound:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """The mean over the batch, with its Jacobian products."""
-        values, pull = jax.vjp(self._mean, x)
+        mean = by_index(self._mean)
+        values, pull = jax.vjp(mean, x)
 
         def push(direction: jax.Array) -> jax.Array:
-            slopes: jax.Array = jax.jvp(self._mean, (x,), (direction,))[1]
+            slopes: jax.Array = jax.jvp(mean, (x,), (direction,))[1]
             return slopes
 
         return Linearisation(values, lambda weights: pull(weights)[0], push)

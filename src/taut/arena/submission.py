@@ -1,0 +1,298 @@
+"""Submissions: decisions of a method that is not in taut, from which its results are computed here.
+
+A submission is a folder with a file submission.json and one array of decisions per stream and
+horizon. docs/arena.md describes the format. Regret and violations are computed from the decisions,
+so that nobody has to trust reported numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments, storage
+from ..engine import Array
+from . import results, suite
+from .comparators import comparator_loss
+from .entries import stream_of
+from .results import Result
+from .stream import Stream
+
+__all__ = ["FILE", "FORMAT", "Checked", "add_submission", "check", "measure", "write_submission"]
+
+FORMAT = 1
+FILE = "submission.json"
+OUTSIDE = 1e-6
+"""How far a decision may be outside of the domain, relative to the domain's diameter."""
+AGREE = 1e-6
+"""The relative difference up to which a reported number agrees with the computed one."""
+UNITS = 64
+"""Units in the last place up to which a constraint value counts as rounding."""
+_TEXTS = ("learner", "origin", "version", "parameters", "variant", "seeds")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `check` found."""
+
+    results: tuple[Result, ...]
+    """The results of the entries without complaints."""
+    complaints: tuple[str, ...]
+    """What is wrong, one sentence each."""
+
+
+def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
+    """Return every quantity of decisions (seed, round, ...), by seed.
+
+    >>> import numpy as np
+    >>> from taut.arena import STREAMS
+    >>> stream = STREAMS["toy"]
+    >>> data = stream.data(1, 4)
+    >>> measured = measure(stream, data, np.tile([1.0, 0.5], (1, 4, 1)) / 2)
+    >>> measured["violation"].tolist(), measured["violating rounds"].tolist()
+    ([0.0], [0.0])
+    """
+    decisions = np.asarray(decisions, float)
+    rounds = decisions.shape[1]
+    losses, values = _evaluated(stream, data, decisions)
+    clipped = np.maximum(values, 0)
+    size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), _reach(stream))
+    rounding = UNITS * np.finfo(float).eps * size[:, None]
+    total = losses.sum(axis=1)
+    measured = {"regret": total - comparator_loss(stream, data, (rounds,))[:, 0]}
+    if stream.shifting is not None:
+        best = comparator_loss(stream, data, (rounds,), shifting=True)[:, 0]
+        measured["shifting regret"] = total - best
+    return measured | {
+        "violation": clipped.max(axis=2).sum(axis=1),
+        "squared violation": (clipped**2).sum(axis=(1, 2)),
+        "peak violation": clipped.max(axis=(1, 2)),
+        "excess": values.sum(axis=1).max(axis=1),
+        "violating rounds": np.sum(values.max(axis=2) > rounding, axis=1).astype(float),
+    }
+
+
+def _reach(stream: Stream) -> float:
+    return float(stream.rows.constants.constraint_range or 0.0)
+
+
+def _evaluated(stream: Stream, data: Any, decisions: Array) -> tuple[Array, Array]:
+    """The losses (seed, round) and the constraint values (seed, round, constraint)."""
+    problem = stream.rows
+
+    def one(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        seen = problem.round(z)
+        return seen.loss(x), jax.numpy.ravel(seen.constraints(x).values)
+
+    losses, values = jax.jit(jax.vmap(jax.vmap(one)))(decisions, data)
+    return np.asarray(losses), np.asarray(values)
+
+
+def check(folder: str | Path) -> Checked:
+    """Compute the results of a submission from its decisions, and say what is wrong with it.
+
+    Streams, their versions, the suite, the number of rounds, seeds (by a checksum of the data),
+    constants, the domain, and reported numbers are verified.
+    """
+    folder = arguments.path("folder", folder)
+    told = _read(folder)
+    found, complaints = [], []
+    for i, entry in enumerate(told["entries"]):
+        where = f"entry {i} ({entry.get('stream')}, {entry.get('horizon')} rounds)"
+        try:
+            found.append(_checked(folder, told, entry))
+        except (ValueError, TypeError, KeyError) as error:
+            text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            complaints.append(f"{where}: {text}")
+    return Checked(tuple(found), tuple(complaints))
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / FILE
+    try:
+        told = json.loads(storage.read_file(path, "folder", "a submission"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: got a file that cannot be read ({error})") from error
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise ValueError(f'{path}: got another format; expected "format": {FORMAT}')
+    if told.get("suite") != suite.NAME:
+        raise ValueError(
+            f"{path}: got the suite {told.get('suite')!r}; expected {suite.NAME!r}, the one of "
+            "this version"
+        )
+    wrong = [name for name in _TEXTS if not isinstance(told.get(name), str)]
+    if wrong or not isinstance(told.get("entries"), list) or not told["entries"]:
+        raise ValueError(
+            f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
+            f"{', '.join(_TEXTS)}, and a list of entries"
+        )
+    results.check_names(told["learner"], told["origin"])
+    return told
+
+
+def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) -> Result:
+    stream, rounds = stream_of(entry["stream"]), arguments.count("horizon", entry["horizon"])
+    if entry["stream_version"] != stream.version or not suite.in_suite(stream):
+        raise ValueError(
+            f"stream_version: got {entry['stream_version']}; expected "
+            f"{suite.STREAM_VERSIONS.get(stream.name)}, as in {suite.NAME}"
+        )
+    if stream.missing():
+        raise ValueError(f"stream: {stream.missing()}")
+    if stream.feedback is not None:
+        raise ValueError(
+            "stream: got one with noisy or bandit feedback, where decisions alone do not show "
+            "what a method has seen; it must be played with taut arena run"
+        )
+    if not stream.horizons((rounds,)):
+        raise ValueError(
+            f"horizon: got {rounds}; the stream has {stream.shortest} to {stream.longest} rounds"
+        )
+    decisions = _decisions(folder / str(entry["decisions"]), folder)
+    shape = (rounds, *np.shape(stream.rows.domain.centre))
+    if decisions.shape[1:] != shape or not 1 <= len(decisions) <= suite.SEEDS:
+        raise ValueError(
+            f"decisions: got the shape {decisions.shape}; expected (seed, "
+            f"{', '.join(map(str, shape))}) with up to {suite.SEEDS} seeds"
+        )
+    if not np.all(np.isfinite(decisions)):
+        raise ValueError("decisions: got numbers that are not finite")
+    data = suite.data_of(stream, suite.seeds_of(told["seeds"], len(decisions)), rounds)
+    expected = suite.checksum(data)
+    if entry["data"] != expected:
+        raise ValueError(
+            f"data: got the checksum {str(entry['data'])[:12]}; expected {expected[:12]}, that of "
+            f"the seeds {told['seeds']!r}: other seeds or other data were played"
+        )
+    _check_constants(stream, entry.get("constants", {}))
+    _check_domain(stream, decisions)
+    measured = measure(stream, data, decisions)
+    _check_reported(measured, entry.get("reported", {}))
+    return Result(
+        stream=stream.name,
+        stream_version=stream.version,
+        learner=told["learner"],
+        variant=told["variant"],
+        horizon=rounds,
+        values={name: tuple(map(float, column)) for name, column in measured.items()},
+        parameters=told["parameters"],
+        origin=told["origin"],
+        version=told["version"],
+    )
+
+
+def _decisions(path: Path, folder: Path) -> Array:
+    if folder.resolve() not in path.resolve().parents:
+        raise ValueError(f"decisions: got {path}; expected a file inside of the submission")
+    try:
+        return np.asarray(np.load(path, allow_pickle=False), float)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"decisions: got {path}, which is no array in a .npy file") from error
+
+
+def _check_constants(stream: Stream, told: Mapping[str, float]) -> None:
+    """Refuse constants that are not those of the stream: a method may not be told more."""
+    known = stream.problem.constants
+    for name, value in told.items():
+        right = getattr(known, name, None)
+        if right is None or not np.isclose(float(value), float(right), rtol=1e-9):
+            raise ValueError(
+                f"constants: got {name} = {value}; the stream has {right}. Name the changed "
+                "constant in the variant and leave it out here"
+            )
+
+
+def _check_domain(stream: Stream, decisions: Array) -> None:
+    domain = stream.rows.domain
+    flat = decisions.reshape(-1, *decisions.shape[2:])
+    nearest = np.asarray(jax.jit(jax.vmap(domain.project))(flat))
+    away = np.linalg.norm((nearest - flat).reshape(len(flat), -1), axis=1).max()
+    if away > OUTSIDE * float(domain.diameter):
+        raise ValueError(
+            f"decisions: got one that is {away:.3g} outside of the domain; expected decisions in "
+            f"{domain!r}"
+        )
+
+
+def _check_reported(measured: Mapping[str, Array], reported: Mapping[str, Sequence[float]]) -> None:
+    for name, column in reported.items():
+        arguments.one_of("reported", name, tuple(measured))
+        right = measured[name]
+        scale = AGREE * np.maximum(1.0, np.abs(right))
+        if len(column) != len(right) or np.any(np.abs(np.asarray(column, float) - right) > scale):
+            raise ValueError(
+                f"reported: got {name} = {list(column)}; the decisions give {right.tolist()}"
+            )
+
+
+def add_submission(folder: str | Path, submission: str | Path) -> tuple[Result, ...]:
+    """Check a submission and store all its results; one complaint, and nothing is stored."""
+    folder = arguments.path("folder", folder)
+    checked = check(submission)
+    if checked.complaints:
+        raise ValueError(f"{submission}: {checked.complaints[0]}")
+    if _read(arguments.path("submission", submission))["seeds"] != suite.PUBLIC:
+        raise ValueError(
+            f"{submission}: got other seeds than the public ones. `taut arena check` verifies "
+            "them; only results on public seeds join a board, so that all entries have the same"
+        )
+    for result in checked.results:
+        results.write(folder, result)
+    results.index(folder, results.read_all(folder).values())
+    return checked.results
+
+
+def write_submission(
+    folder: str | Path,
+    decisions: Mapping[tuple[str, int], Array],
+    *,
+    learner: str,
+    origin: str,
+    version: str = "",
+    parameters: str = "",
+    variant: str = "theory",
+    seeds: str = suite.PUBLIC,
+) -> Path:
+    """Write a submission; return its folder.
+
+    Arguments:
+        folder: where to write it.
+        decisions: (name of the stream, number of rounds) -> decisions (seed, round, ...).
+        learner, origin, version, parameters, variant: what was played, by whom and with what.
+        seeds: "public", or the name of a release whose seeds were played.
+    """
+    folder = arguments.path("folder", folder)
+    entries = []
+    for (name, rounds), played in decisions.items():
+        stream, file = stream_of(name), f"{name}-{rounds}.npy"
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / file, np.asarray(played, float), allow_pickle=False)
+        data = suite.data_of(stream, suite.seeds_of(seeds, len(played)), rounds)
+        entries.append(
+            {
+                "stream": name,
+                "stream_version": stream.version,
+                "horizon": rounds,
+                "decisions": file,
+                "data": suite.checksum(data),
+            }
+        )
+    told = {
+        "format": FORMAT,
+        "suite": suite.NAME,
+        "learner": learner,
+        "origin": origin,
+        "version": version,
+        "parameters": parameters,
+        "variant": variant,
+        "seeds": seeds,
+        "entries": entries,
+    }
+    storage.write_atomically(folder / FILE, json.dumps(told, indent=1).encode())
+    return folder

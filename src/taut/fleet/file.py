@@ -1,0 +1,289 @@
+"""A fleet in a folder, or in bytes: part files with the rows of members, and one file that names
+the parts.
+
+A save writes the members that changed since the last one to a new part file. Only then the file
+with the names is replaced, atomically: until that moment, and after a crash at any moment, the
+folder contains the fleet as it was. When the parts contain many rows that are out of date, all
+members are written again and old parts are removed. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .. import arguments, files, storage
+from ..engine import VERSION, Array, wrapped_key
+from ..learners import Learner
+from ..problem.problem import Problem
+from .ids import Id, from_arrays, to_arrays
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
+
+__all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_bytes"]
+
+FORMAT = 1
+NAMES = "fleet.npz"
+"""The file that names the parts."""
+PART = 2**16
+"""Members of one part file, at most."""
+SLACK = 4096
+"""Rows that are out of date, beyond as many as there are members, with which all are written
+again."""
+
+
+class Saved(NamedTuple):
+    """The last save of a fleet."""
+
+    folder: str
+    token: str
+    """A random text in the file that names the parts: if it is still there, nobody else has saved
+    another fleet."""
+    parts: tuple[str, ...]
+    rows: int
+    """Rows in all parts together."""
+
+
+class Superseded(RuntimeError):
+    """Another fleet has saved itself to the folder."""
+
+
+def save(fleet: Fleet, path: str | Path, exclusive: bool = False) -> Saved:
+    """Write the members that changed to a folder, and return what was saved.
+
+    If another fleet has saved itself there since, all members are written, or, with `exclusive`,
+    `Superseded` is raised.
+    """
+    folder = Path(os.path.realpath(arguments.path("path", path)))
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"path: got {path}, a file; expected a folder for the fleet")
+    folder.mkdir(parents=True, exist_ok=True)
+    with storage.lock_folder(folder, "path"):
+        last = fleet._saved
+        if last is not None and (last.folder != str(folder) or _token(folder) != last.token):
+            if exclusive:
+                raise Superseded(f"path: got {path}, where another fleet has saved itself")
+            last = None
+        slots = fleet._members.slots(None)[1]
+        changed = slots[fleet._members.arrays["changed"][slots]]
+        if last is None or last.rows + len(changed) > 2 * len(fleet) + SLACK:
+            last, changed = Saved(str(folder), "", (), 0), slots
+        left = sorted(fleet._left) if last.parts else []
+        parts = list(last.parts)
+        for first in range(0, max(len(changed), 1), PART):
+            rows = changed[first : first + PART]
+            if not len(rows) and not left:
+                break
+            parts.append(f"members-{secrets.token_hex(8)}.npz")
+            arrays = _arrays_of(fleet, rows, left if first == 0 else [])
+            storage.write_arrays(folder / parts[-1], {"what": "members"}, arrays, follow=False)
+        now = Saved(str(folder), secrets.token_hex(8), tuple(parts), last.rows + len(changed))
+        about = {**_header(fleet), "token": now.token, "parts": parts, "rows": now.rows}
+        storage.write_arrays(folder / NAMES, {"what": "fleet"}, _as_bytes(about), follow=False)
+        _remove_other_parts(folder, parts)
+    return now
+
+
+def _token(folder: Path) -> str | None:
+    """Return the token of the fleet in a folder; None if there is none that can be read."""
+    try:
+        token = _about(*storage.read_arrays(folder / NAMES))["token"]
+    except (FileNotFoundError, ValueError):
+        return None
+    return str(token)
+
+
+def _remove_other_parts(folder: Path, parts: list[str]) -> None:
+    """Remove part files that are not named, and drafts that a crash left."""
+    for path in folder.glob("members-*.npz"):
+        if path.name not in parts:
+            path.unlink(missing_ok=True)
+    storage.remove_stale_drafts(folder)
+
+
+def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
+    """Return the rows of members in these slots, with their ids, and the ids of those that left."""
+    members = fleet._members
+    wanted = ("state/", "parameters/")
+    return {
+        **{f"ids/{name}": array for name, array in to_arrays(members.ids_in(slots)).items()},
+        **{f"left/{name}": array for name, array in to_arrays(left).items()},
+        **{name: array[slots] for name, array in members.arrays.items() if name.startswith(wanted)},
+    }
+
+
+def _header(fleet: Fleet) -> dict[str, Any]:
+    """Return what describes a fleet besides its members."""
+    problem, counts = fleet.problem, fleet._data.counts
+    parameters = {
+        name: fleet._members.arrays[f"parameters/{name}"] for name in fleet._parameter_names
+    }
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "learner": files.pack(fleet.learner),
+        "domain": problem.domain.to_dict(),
+        "coordinate_names": problem.coordinate_names and list(problem.coordinate_names),
+        "count": counts[0],
+        "announced_count": counts[1],
+        "dtype": str(fleet._dtype),
+        "data": fleet._data.types.described(),
+        "first": files.pack(np.asarray(fleet._first)),
+        "key": np.asarray(jax.random.key_data(fleet._key)).tolist(),
+        "parameters": {
+            name: [list(array.shape[1:]), str(array.dtype)] for name, array in parameters.items()
+        },
+    }
+
+
+def _as_bytes(about: Mapping[str, Any]) -> dict[str, Array]:
+    """Return a description as an array, which the checksum of a file covers."""
+    return {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
+
+
+def _about(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Return the description of a fleet in a file; ValueError if the file is something else."""
+    if header.get("what") != "fleet" or "about" not in arrays:
+        raise ValueError(f"it contains {header.get('what')!r}, not a fleet")
+    about = json.loads(arrays["about"].tobytes())
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT}")
+    files.refuse_newer(about.get("version"))
+    return about
+
+
+def load(kind: type[Fleet], path: str | Path, problem: Problem, learner: Any) -> Fleet:
+    """Return the fleet that was saved in a folder."""
+    folder = Path(os.path.realpath(arguments.path("path", path)))
+    if not (folder / NAMES).is_file():
+        raise FileNotFoundError(
+            f"path: got {path}, without {NAMES}; expected a folder that fleet.save wrote"
+        )
+    try:
+        about = _about(*storage.read_arrays(folder / NAMES))
+        parts = about["parts"]
+        if not isinstance(parts, list) or not all(map(_is_part, parts)):
+            raise ValueError(f"its parts are {parts!r}")
+        contents = (storage.read_arrays(folder / part)[1] for part in parts)
+        fleet = _revived(kind, about, contents, problem, learner)
+        saved = Saved(str(folder), str(about["token"]), tuple(parts), int(about["rows"]))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"path: got {path}, damaged ({error}); expected a folder that fleet.save wrote"
+        ) from error
+    fleet._saved = saved
+    return fleet
+
+
+def _is_part(name: Any) -> bool:
+    return isinstance(name, str) and Path(name).name == name and name.startswith("members-")
+
+
+def to_bytes(fleet: Fleet) -> bytes:
+    """Return all of a fleet."""
+    slots = fleet._members.slots(None)[1]
+    return storage.arrays_to_bytes(
+        {"what": "fleet"}, {**_as_bytes(_header(fleet)), **_arrays_of(fleet, slots, [])}
+    )
+
+
+def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any) -> Fleet:
+    """Return the fleet that `to_bytes` wrote."""
+    if not isinstance(content, bytes):
+        raise TypeError(f"content: got {arguments.shown(content)}; expected bytes")
+    header, arrays = storage.arrays_from_bytes(content, "content", f"{len(content)} bytes")
+    try:
+        return _revived(kind, _about(header, arrays), iter([arrays]), problem, learner)
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"content: got {len(content)} bytes, damaged ({error}); expected those that "
+            "fleet.to_bytes returned"
+        ) from error
+
+
+def _revived(
+    kind: type[Fleet],
+    about: Mapping[str, Any],
+    parts: Iterator[dict[str, Array]],
+    problem: Problem,
+    learner: Any,
+) -> Fleet:
+    """Return the fleet with this description and the members of these parts."""
+    saved, dtype = files.unpack(about["learner"]), np.dtype(about["dtype"])
+    if not isinstance(saved, Learner):
+        raise ValueError(f"its learner is {about['learner']!r}")
+    if learner is not None and not files.same(files.pack(learner), about["learner"]):
+        raise ValueError(
+            f"learner: got {learner!r}, but the fleet is by {saved!r}; expected the learner that "
+            "saved it"
+        )
+    if not files.same(problem.domain.to_dict(), about["domain"]):
+        raise ValueError(
+            f"problem: got the domain {problem.domain!r}; expected that of the fleet: "
+            f"{about['domain']}"
+        )
+    if problem.coordinate_names != (about["coordinate_names"] and tuple(about["coordinate_names"])):
+        raise ValueError(
+            f"problem: got the coordinate_names {problem.coordinate_names}; expected those of the "
+            f"fleet: {about['coordinate_names']}"
+        )
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise ValueError(
+            f'path: got a fleet in {dtype}; expected jax.config.update("jax_enable_x64", True) '
+            "before it"
+        )
+    none = {
+        name: np.zeros((0, *map(int, shape)), np.dtype(number))
+        for name, (shape, number) in about["parameters"].items()
+    }
+    fleet = kind(
+        saved,
+        problem,
+        [],
+        none,
+        x1=np.asarray(files.unpack(about["first"]), dtype),
+        count=about["count"],
+        announced_count=about["announced_count"] if problem.announced is not None else None,
+        key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
+    )
+    fleet._data.types.restore(about["data"])
+    for arrays in parts:
+        _add_part(fleet, arrays)
+    fleet._members.arrays["changed"][:] = False
+    fleet._left.clear()
+    return fleet
+
+
+def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
+    """Let members leave and join, or continue, as a part says."""
+
+    def ids_of(group: str) -> list[Id]:
+        named = {
+            name.partition("/")[2]: array
+            for name, array in arrays.items()
+            if name.startswith(f"{group}/")
+        }
+        return from_arrays(named)
+
+    members = fleet._members
+    members.leave([each for each in ids_of("left") if each in members])
+    listed = ids_of("ids")
+    members.join([each for each in listed if each not in members])
+    slots = members.slots(listed)[1]
+    for name, array in members.arrays.items():
+        if not name.startswith(("state/", "parameters/")):
+            continue
+        rows = arrays[name]
+        if rows.shape != (len(slots), *array.shape[1:]) or rows.dtype != array.dtype:
+            raise ValueError(f"{name} has the shape {rows.shape} and the type {rows.dtype}")
+        if rows.dtype.kind == "f" and np.isnan(rows).any():
+            raise ValueError(f"{name} contains NaN")
+        array[slots] = rows

@@ -1,0 +1,235 @@
+"""Guards of a player: limits on data, and what becomes of a round that refutes a stated constant.
+
+Limits are checked in Python before a round is played. Constants are compared with the extremes of
+the round inside the compiled step, which raises a flag in the header: a player without alarms pays
+nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import Array
+from ..problem.problem import Problem
+from .extremes import NAMES
+from .hooks import Event, Refused
+from .tag import filled
+
+__all__ = ["Guard", "Limits", "as_limits", "refuted_event", "thresholds"]
+
+SLACK = 1e-6
+"""Relative room for rounding before a constant counts as refuted, as in certificates."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the data of a round may be; a round outside is refused.
+
+    Arguments:
+        low: the least value of every entry, a number or an array.
+        high: the largest.
+        change: how much an entry may change from one round to the next, at most. After rounds that
+            were skipped it may change as many times more.
+        check: a function of the data that returns whether they can be true.
+
+    >>> import numpy as np, taut
+    >>> problem = taut.Problem(lambda x, z: z @ x, lambda x: x.sum() - 1, taut.Box(0, 1, shape=2))
+    >>> player = taut.Player(problem, limits=taut.Limits(0.0, 10.0, change=2.0))
+    >>> player.observe(np.array([3.0, 4.0]))
+    >>> player.observe(np.array([3.0, 400.0]))
+    Traceback (most recent call last):
+    taut.player.hooks.Refused: z[1]: got 400 in round 2; expected at most 10
+    """
+
+    low: Any = None
+    high: Any = None
+    change: Any = None
+    check: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "change"):
+            value = getattr(self, name)
+            if value is not None:
+                array = arguments.finite(name, value).astype(float)
+                object.__setattr__(self, name, array)
+        if self.change is not None and np.any(self.change < 0):
+            raise ValueError(f"change: got {self.change}; expected numbers that are not negative")
+        if self.low is not None and self.high is not None and np.any(self.low > self.high):
+            raise ValueError(f"low: got {self.low}, above high={self.high}; expected less")
+        if self.check is not None and not callable(self.check):
+            raise TypeError(
+                f"check: got {arguments.shown(self.check)}; expected a function of the data"
+            )
+
+    def refuse(self, name: str, value: Any, last: Any, rounds: int, round: int) -> None:
+        """Raise an error if the value is outside.
+
+        Arguments:
+            name: what the user calls the value.
+            value: the data.
+            last: the same of the last round that was observed, or None.
+            rounds: how many rounds ago that was.
+            round: the round, for the error.
+        """
+        if self.check is not None and not self.check(value):
+            raise Refused(
+                f"{name}: got {arguments.shown(value)} in round {round}; expected data that "
+                f"{getattr(self.check, '__name__', 'check')}(z) accepts",
+                entry=name,
+                limit="check",
+            )
+        if self.low is not None:
+            _compare(name, value, self.low, "at least", np.less, round)
+        if self.high is not None:
+            _compare(name, value, self.high, "at most", np.greater, round)
+        if self.change is not None and last is not None:
+            change = np.abs(np.asarray(value, float) - np.asarray(last, float))
+            _compare(
+                name, change, rounds * self.change, "a change of at most", np.greater, round, value
+            )
+
+
+def _compare(
+    name: str,
+    value: Any,
+    limit: Array,
+    side: str,
+    outside: Callable[[Array, Array], Any],
+    round: int,
+    shown: Any = None,
+) -> None:
+    """Raise an error that names the first entry that is outside."""
+    values = np.asarray(value, float)
+    try:
+        limits = np.broadcast_to(limit, values.shape)
+    except ValueError:
+        raise ValueError(
+            f"limits: got an array of shape {limit.shape} for {name}, of shape {values.shape}; "
+            "expected a number or the same shape"
+        ) from None
+    places = np.argwhere(outside(values, limits))
+    if not len(places):
+        return
+    place = tuple(map(int, places[0]))
+    came = float(np.asarray(values if shown is None else shown, float)[place])
+    entry = f"{name}[{', '.join(map(str, place))}]" if place else name
+    raise Refused(
+        f"{entry}: got {came:g} in round {round}; expected {side} {limits[place]:g}",
+        entry=entry,
+        value=came,
+        limit=float(limits[place]),
+        expected=side,
+    )
+
+
+def as_limits(limits: Any) -> Guard | None:
+    """Return the guard of data: of `Limits`, of a dict of them by name, or of a function."""
+    if limits is None:
+        return None
+    if isinstance(limits, Limits):
+        return Guard({None: limits})
+    if isinstance(limits, Mapping):
+        for name, each in limits.items():
+            if not isinstance(name, str) or not isinstance(each, Limits):
+                raise TypeError(
+                    f"limits: got {arguments.shown(each)} for {name!r}; expected taut.Limits(...) "
+                    "for the name of data"
+                )
+        return Guard(dict(limits))
+    if callable(limits):
+        return Guard({None: Limits(check=limits)})
+    raise TypeError(
+        f"limits: got {arguments.shown(limits)}; expected taut.Limits(...), a dict of them by the "
+        "names of the data, or a function of the data"
+    )
+
+
+class Guard:
+    """Limits on data, with the data of the last round for limits on their change.
+
+    Arguments:
+        limits: by the name of the data; under None for all of them.
+    """
+
+    def __init__(self, limits: dict[str | None, Limits]) -> None:
+        self._limits = limits
+        self.last: tuple[int, Any] | None = None  # round and data that were observed last
+        self.before: tuple[int, Any] | None = None  # the same before that, for `undo`
+
+    def refuse(self, data: Any, round: int) -> None:
+        """Raise an error if data of this round are outside the limits."""
+        number, last = self.last or (round, None)
+        for name, limits in self._limits.items():
+            if name is None:
+                self._each(limits, data, last, round - number, round)
+                continue
+            if not isinstance(data, Mapping) or name not in data:
+                raise Refused(
+                    f"limits: got limits for {name!r}, which is not in the data of round {round}; "
+                    "expected the name of an entry of a dict",
+                    entry=name,
+                )
+            then = last[name] if isinstance(last, Mapping) and name in last else None
+            limits.refuse(f"z[{name!r}]", data[name], then, round - number, round)
+
+    def _each(self, limits: Limits, data: Any, last: Any, rounds: int, round: int) -> None:
+        """Compare every array of the data; a function gets all of them at once."""
+        if limits.check is not None:
+            Limits(check=limits.check).refuse("z", data, None, rounds, round)
+        plain = Limits(limits.low, limits.high, limits.change)
+        leaves, _ = jax.tree_util.tree_flatten_with_path(data)
+        others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
+        for (path, leaf), then in zip(leaves, others, strict=True):
+            plain.refuse(f"z{jax.tree_util.keystr(path)}", leaf, then, rounds, round)
+
+    def remember(self, data: Any, round: int) -> None:
+        """Remember the data of a round that was accepted."""
+        copied = jax.tree.map(np.array, data)
+        self.before, self.last = self.last, (round, copied)
+
+    def take_back(self) -> None:
+        """Forget the data of the last round."""
+        self.last = self.before
+
+    def restore(self, arrays: Mapping[str, Array], structure: Any) -> None:
+        """Continue from the last data in a file, if there are any."""
+        if not arrays or structure is None:
+            return
+        leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
+        self.last = int(arrays["round"]), filled(structure, leaves)
+
+
+def thresholds(problem: Problem, tolerance: float, dtype: Any) -> Array:
+    """Return what the extremes of a round are compared with: the stated constants in the order of
+    `NAMES`, then the violation that is tolerated. Estimated constants are not stated."""
+    known = problem.constants
+    stated = [
+        np.inf
+        if getattr(known, name) is None or name in known.estimated
+        else float(getattr(known, name)) * (1 + SLACK)
+        for name in NAMES
+    ]
+    with np.errstate(over="ignore"):
+        return np.asarray([*stated, tolerance], dtype)
+
+
+def refuted_event(problem: Problem, seen: Array, stated: Array, round: int) -> Event:
+    """Return the event of a round that exceeds a stated constant by the most."""
+    with np.errstate(all="ignore"):
+        ratio = np.where(seen[: len(NAMES)] > stated[: len(NAMES)], seen[: len(NAMES)], 0)
+        ratio = ratio / np.where(stated[: len(NAMES)] > 0, stated[: len(NAMES)], 1e-300)
+    name, value = NAMES[int(np.argmax(ratio))], float(seen[int(np.argmax(ratio))])
+    constant = float(getattr(problem.constants, name))
+    return Event(
+        "refuted",
+        round,
+        f"{name}: got {value:g} in round {round}; expected at most {constant:g}, as the problem "
+        "states",
+        {"constant": name, "value": value, "stated": constant},
+    )

@@ -1,0 +1,432 @@
+"""Fleet: each member computes what a player computes, whoever reports with it."""
+
+from dataclasses import fields
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import taut
+from small_games import GAME
+from subprocesses import run_in_single_precision, run_optimised
+from taut.fleet.fleet import member_key
+from taut.fleet.ids import hash_of
+from taut.play.compile import count_compiled
+
+RNG = np.random.default_rng(7)
+
+
+def value(x, z):
+    return 0.5 * jnp.sum((x - z["target"]) ** 2)
+
+
+def within_budget(x, z):
+    return jnp.stack([z["price"] @ x - z["budget"], -x[0] - z["budget"]])
+
+
+def with_ramp(x, z, previous):
+    return value(x, z) + 0.1 * jnp.sum(jnp.abs(x - previous))
+
+
+def ramp(x, z, previous):
+    return jnp.stack([x[0] - previous[0] - z["rate"], previous[0] - x[0] - z["rate"]])
+
+
+def capacity(x, z):
+    return x[:1] + x[1:] - z["capacity"]
+
+
+BOX = taut.Box(-1.0, 1.0, shape=2)
+PACING = taut.Problem(value, within_budget, BOX)
+MEMORY = taut.Problem(with_ramp, within_budget, BOX, previous=True)
+RAMP = taut.Problem(with_ramp, within_budget, BOX, previous=True, announced=ramp)
+CAPPED = taut.Problem(value, within_budget, BOX, announced=capacity)
+CLIPPED = taut.ClippedOGD(0.3, 5.0)
+HALF = taut.HalfSpace.adaptive(BOX, memory=4)
+NAMES = ("budget", "rate")
+
+
+def parameters_of(ids):
+    rows = [np.random.default_rng(hash_of(each)).uniform(0.1, 0.6, 2) for each in ids]
+    return dict(zip(NAMES, np.array(rows).reshape(-1, 2).T, strict=True))
+
+
+def data_of(ids, rng):
+    n = len(ids)
+    return {
+        "target": rng.normal(size=(n, 2)),
+        "price": rng.uniform(0.2, 1, (n, 2)),
+        "capacity": rng.uniform(-0.5, 1, n),
+    }
+
+
+def row_of(data, i):
+    return {name: array[i] for name, array in data.items()}
+
+
+class Twins:
+    """A fleet, and a player for each of its members."""
+
+    def __init__(self, method, problem, ids, options=None):
+        self.method, self.problem, self.options = method, problem, options or {}
+        self.fleet = taut.Fleet(method, problem, ids, parameters_of(ids), count=2, **self.options)
+        self.players = {}
+        self.add(ids)
+
+    def add(self, ids):
+        self.own = getattr(self, "own", {}) | {
+            each: {name: column[0] for name, column in parameters_of([each]).items()}
+            for each in ids
+        }
+        self.players |= {
+            each: taut.Player(self.method, self.problem, count=2, **self.player_options)
+            for each in ids
+        }
+
+    @property
+    def player_options(self):
+        # Ramps depend on parameters, which are data of a player.
+        announced = self.problem.announced is not None
+        return {"announced_count": 2 if self.problem is RAMP else 1} if announced else {}
+
+    def join(self, ids):
+        self.fleet.join(ids, parameters_of(ids))
+        self.add(ids)
+
+    def leave(self, ids):
+        self.fleet.leave(ids)
+        for each in ids:
+            del self.players[each]
+
+    def round(self, ids, rng):
+        data = data_of(ids, rng)
+        if self.problem is CAPPED:
+            assert self.fleet.announce(ids, {"capacity": data["capacity"]}) == {}
+        decisions = self.fleet.decisions(ids)
+        for i, each in enumerate(ids):
+            z = row_of(data, i) | self.own[each]
+            if self.problem.announced is not None:
+                self.players[each].announce(z)
+            np.testing.assert_allclose(decisions[i], self.players[each].decision, atol=1e-12)
+            self.players[each].observe(z)
+        assert self.fleet.observe(ids, data) == {}
+
+    def check(self):
+        assert self.fleet.ids == list(self.players)
+        totals, rounds = self.fleet.totals(), self.fleet.rounds()
+        for i, (each, player) in enumerate(self.players.items()):
+            assert rounds[i] == player.round
+            for entry in fields(totals):
+                ours, theirs = (getattr(t, entry.name) for t in (totals[i], player.totals))
+                np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+            check_extremes(self.fleet.extremes(each), player.extremes)
+
+
+def check_extremes(ours, theirs):
+    assert (ours.since, ours.rounds) == (theirs.since, theirs.rounds)
+    for name in ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one.value, other.value, rtol=1e-12)
+            assert one.round == other.round
+            np.testing.assert_allclose(one.decision, other.decision, atol=1e-12)
+    np.testing.assert_allclose(ours.constraint_slope, theirs.constraint_slope, rtol=1e-12)
+    np.testing.assert_allclose(
+        ours.clipping.numbers, theirs.clipping.numbers, rtol=1e-12, atol=1e-12
+    )
+
+
+COMBINATIONS = [
+    (CLIPPED, PACING),
+    (HALF, PACING),
+    (taut.learner("surrogate", GAME, horizon=100), PACING),
+    (CLIPPED, MEMORY),
+    (HALF, RAMP),
+    (HALF, CAPPED),
+]
+
+
+@pytest.mark.parametrize(("method", "problem"), COMBINATIONS)
+def test_members_equal_players(method, problem):
+    """Several learners x reporting subsets x joins and leaves x previous and announced."""
+    rng = np.random.default_rng(3)
+    options = {"announced_count": 1} if problem is CAPPED else {}
+    twins = Twins(method, problem, ["a", "b", "c", "d", "e"], options)
+    twins.round(["a", "b", "c", "d", "e"], rng)
+    twins.round(["d", "a"], rng)
+    twins.leave(["b", "d"])
+    twins.join(["f", "g", "b"])
+    compiled = count_compiled()
+    for _ in range(4):
+        reporting = [each for each in twins.fleet.ids if rng.uniform() < 0.7]
+        twins.round(reporting, rng)
+    twins.round(list(rng.permutation(twins.fleet.ids)), rng)
+    twins.check()
+    if problem is not CAPPED:
+        assert count_compiled() == compiled
+
+
+@pytest.fixture(scope="module")
+def observed():
+    """A fleet of three after two rounds; tests copy its arrays."""
+    return played(taut.Fleet(CLIPPED, PACING, ["a", "b", "c"], parameters_of("abc"), count=2))
+
+
+def played(fleet, rounds=2):
+    rng = np.random.default_rng(11)
+    for _ in range(rounds):
+        assert fleet.observe(None, data_of(fleet.ids, rng)) == {}
+    return fleet
+
+
+@pytest.fixture
+def fleet(observed):
+    """The same, to be changed: the compiled steps are shared."""
+    return played(taut.Fleet(CLIPPED, PACING, ["a", "b", "c"], parameters_of("abc"), count=2))
+
+
+def rows_of(fleet):
+    state = [array[fleet._members.slots(None)[1]].tobytes() for array in fleet._state]
+    return [fleet.ids, state, fleet.rounds().tolist(), fleet.skipped().tolist()]
+
+
+def test_refuses_one_member_by_name(fleet, observed):
+    """A number that is not finite is refused for its member alone; nothing else is lost."""
+    data = data_of("abc", np.random.default_rng(1))
+    observed_alone = data_of("abc", np.random.default_rng(1))
+    data["target"][1, 0] = np.nan
+    before = fleet.decisions(["b"])
+    with pytest.warns(RuntimeWarning, match="'b'"):
+        refused = fleet.observe(["a", "b", "c"], data)
+    assert list(refused) == ["b"]
+    assert refused["b"] == ("z: got a value that is not finite in round 3; expected finite numbers")
+    assert fleet.rounds().tolist() == [4, 3, 4]
+    np.testing.assert_array_equal(fleet.decisions(["b"]), before)
+    other = played(taut.Fleet(CLIPPED, PACING, ["a", "b", "c"], parameters_of("abc"), count=2))
+    other.observe(["a", "c"], {name: array[[0, 2]] for name, array in observed_alone.items()})
+    assert rows_of(other) == rows_of(fleet)
+
+
+def test_names_what_is_not_finite():
+    """A loss, a gradient or a constraint that is not finite is refused as well."""
+
+    def loss(x, z):
+        return jnp.sqrt(x[0] - z) + 0 * x[1]
+
+    fleet = taut.Fleet(CLIPPED, taut.Problem(loss, lambda x: x[0], BOX), [1, 2, 3])
+    with pytest.warns(RuntimeWarning, match="2, 3"):
+        refused = fleet.observe([1, 2, 3], np.array([-1.0, 0.0, 1.0]))
+    assert [text.partition(":")[0] for text in refused.values()] == ["loss gradient", "loss"]
+    assert fleet.rounds().tolist() == [2, 1, 1]
+
+
+def test_refuses_rounds_that_are_not_next(fleet):
+    data = data_of("abc", np.random.default_rng(1))
+    with pytest.warns(RuntimeWarning, match="'c'"):
+        refused = fleet.observe(["a", "b", "c"], data, rounds=[3, 3, 2])
+    assert refused == {"c": "rounds: got 2; expected 3, the round that comes next"}
+    with pytest.warns(RuntimeWarning, match="'a', 'b'"):
+        assert list(fleet.observe(None, data, rounds=3)) == ["a", "b"]
+    assert fleet.rounds().tolist() == [4, 4, 4]
+    with pytest.raises(TypeError, match="rounds: got"):
+        fleet.observe(None, data, rounds=[1.5, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("ids", "change", "message"),
+    [
+        (["a", "x"], {}, "ids: got 'x', not in the fleet of 3 members"),
+        (["a", "a"], {}, "ids: got 'a' more than once"),
+        ("ab", {}, "ids: got 'ab'; expected several ids"),
+        (["a", 1], {}, "ids: got ids of type int, str"),
+        (["a", "b"], {"budget": np.ones(2)}, "z: got 'budget', which are parameters"),
+        (["a", "b"], {"target": np.ones((3, 2))}, "expected a row for each of 2 members"),
+        (["a", "b"], {"target": np.ones((2, 5))}, "z: got data of shape"),
+        (["a", "b"], {"price": None}, "price"),
+    ],
+)
+def test_refuses_data_that_do_not_fit_and_changes_nothing(fleet, ids, change, message):
+    before = rows_of(fleet)
+    data = data_of("ab", np.random.default_rng(1)) | change
+    with pytest.raises((ValueError, TypeError, KeyError), match=message):
+        fleet.observe(ids, data)
+    assert rows_of(fleet) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda fleet: fleet.join(["a"], parameters_of("a")), "'a', in the fleet already"),
+        (lambda fleet: fleet.join(["d", "d"], parameters_of("dd")), "'d' more than once"),
+        (lambda fleet: fleet.join([4], parameters_of([4])), "ids: got 4; expected ids like 'a'"),
+        (lambda fleet: fleet.join(["d"]), "parameters: got none; expected budget, rate"),
+        (lambda fleet: fleet.join(["d"], {"budget": [1.0]}), "parameters: got budget"),
+        (
+            lambda fleet: fleet.join(["d"], {"budget": [np.nan], "rate": [1.0]}),
+            "not finite for 'd'",
+        ),
+        (
+            lambda fleet: fleet.join(["d"], {"budget": [[1.0]], "rate": [1.0]}),
+            "got rows of shape",
+        ),
+        (lambda fleet: fleet.leave(["a", "z"]), "'z', not in the fleet"),
+        (lambda fleet: fleet.set_parameters(["a"], {"cap": [1.0]}), "parameters: got cap"),
+        (lambda fleet: fleet.announce(["a"], {}), "no announced constraints"),
+        (lambda fleet: fleet.to_dataframe("rounds"), "what"),
+    ],
+)
+def test_refuses_calls_that_do_not_fit_and_changes_nothing(fleet, call, message):
+    before = rows_of(fleet)
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(fleet)
+    assert rows_of(fleet) == before
+
+
+def test_skipped_rounds_are_counted_apart(fleet):
+    before = fleet.totals()
+    fleet.skip(["b"], reason="no report")
+    assert fleet.rounds().tolist() == [3, 4, 3]
+    assert fleet.skipped().tolist() == [0, 1, 0]
+    np.testing.assert_array_equal(fleet.totals().loss, before.loss)
+    assert fleet.observe(["b"], data_of("b", RNG), rounds=4) == {}
+    assert fleet.extremes("b").rounds == 3
+
+
+def test_a_skipped_decision_is_the_previous_one():
+    fleet = taut.Fleet(CLIPPED, MEMORY, ["a"], parameters_of("a"), count=2)
+    fleet.observe(["a"], data_of("a", RNG))
+    x = fleet.decisions()
+    fleet.skip(["a"])
+    np.testing.assert_array_equal(fleet._member("a").game.previous, x[0])
+
+
+def test_parameters_can_change(fleet):
+    fleet.set_parameters(["b"], {"budget": [9.0]})
+    assert fleet.parameters(["a", "b"])["budget"][1] == 9.0
+    assert fleet.parameters()["rate"].tolist() == parameters_of("abc")["rate"].tolist()
+
+
+def test_tables_in_and_out():
+    """The index of a table names the members; its columns are the entries of the data."""
+    prices = taut.Problem(
+        lambda x, z: z["cost"] * x[0], lambda x, z: z["floor"] - x, taut.Box(0.0, 1.0, shape=1)
+    )
+    table = pd.DataFrame({"floor": [0.2, 0.4]}, index=["a", "b"])
+    fleet = taut.Fleet(CLIPPED, prices, table.index, table)
+    reports = pd.DataFrame({"cost": [1.0, 2.0]}, index=["b", "a"])
+    assert fleet.observe(reports) == {}
+    assert fleet.observe(["b", "a"], reports) == {}
+    with pytest.raises(ValueError, match="the row 'b' at 0; expected 'a'"):
+        fleet.observe(["a", "b"], reports)
+    totals = fleet.to_dataframe("totals")
+    assert totals.index.tolist() == ["a", "b"]
+    assert totals["round"].tolist() == [3, 3]
+    decisions = fleet.to_dataframe("decisions")
+    np.testing.assert_array_equal(decisions.to_numpy(), fleet.decisions())
+    assert fleet.to_dataframe("parameters")["floor"].tolist() == [0.2, 0.4]
+
+
+def test_certificate_of_a_member_is_that_of_a_player(observed):
+    rng = np.random.default_rng(11)
+    streams = [data_of("abc", rng) for _ in range(2)]
+    player = taut.Player(CLIPPED, PACING, count=2)
+    own = {name: column[1] for name, column in parameters_of("abc").items()}
+    for data in streams:
+        player.observe(row_of(data, 1) | own)
+    stream = {name: np.stack([data[name][1] for data in streams]) for name in streams[0]}
+    whole = stream | {name: np.repeat(column, 2) for name, column in own.items()}
+    assert str(observed.certificate("b")) == str(player.certificate())
+    ours = observed.certificate("b", stream=stream)
+    assert str(ours) == str(player.certificate(stream=whole))
+    going_on = observed.player("b")
+    for each in (going_on, player):
+        each.observe(row_of(streams[0], 1) | own)
+    np.testing.assert_allclose(going_on.decision, player.decision, atol=1e-12)
+
+
+def test_random_members_have_keys_of_their_own():
+    """A member draws the numbers of a player with its key, wherever it is in the fleet."""
+    bandit = taut.learner("two-point", GAME, horizon=50)
+    alone = taut.Fleet(bandit, GAME, ["b"])
+    fleet = taut.Fleet(bandit, GAME, ["a", "b", "c"])
+    key = member_key(jax.random.key(0), np.array(hash_of("b"), np.uint32))
+    player = taut.Player(bandit, GAME, key=key)
+    z = np.random.default_rng(2).normal(size=(3, 2))
+    for _ in range(3):
+        np.testing.assert_allclose(fleet.points(["b"])[0], player.points, atol=1e-12)
+        fleet.observe(["c", "b", "a"], z)
+        alone.observe(["b"], z[1:2])
+        player.observe(z[1])
+    np.testing.assert_array_equal(fleet.decisions(["b"]), alone.decisions())
+    np.testing.assert_allclose(alone.decisions()[0], player.decision, atol=1e-12)
+    assert np.any(fleet.decisions(["a"]) != fleet.decisions(["b"]))
+
+
+PROGRAM = """
+import jax, jax.numpy as jnp, numpy as np
+jax.config.update("jax_enable_x64", True)
+import taut
+
+ball = taut.Ball(1.0, shape=3)
+constants = taut.Constants(
+    loss_lipschitz=4.0, constraint_lipschitz=2.0, constraint_range=2.0, constraint_count=2
+)
+
+def largest(values):
+    def constraints(x, z):
+        return jnp.stack([jnp.max(values(x * z["v"])) - 0.4, jnp.sum(jnp.abs(x)) - z["cap"]])
+    return constraints
+
+# Sorting is an operation that no kernel can contain: members are then played side by side.
+for name, values in (
+    ("half-space", lambda y: y), ("surrogate", lambda y: y), ("clipped-ogd", jnp.sort)
+):
+    problem = taut.Problem(lambda x, z: z["v"] @ x + 0.1 * x @ x, largest(values), ball, constants)
+    method, n, rng = taut.learner(name, problem, horizon=50), 200, np.random.default_rng(0)
+    caps = rng.uniform(0.2, 1, n)
+    everyone = taut.Fleet(method, problem, range(n), {"cap": caps})
+    few = taut.Fleet(method, problem, range(n), {"cap": caps})
+    alone = taut.Fleet(method, problem, [7], {"cap": caps[7:8]})
+    player = taut.Player(method, problem)
+    for t in range(12):
+        z = rng.normal(size=(n, 3))
+        everyone.observe(None, {"v": z})
+        for part in np.array_split(rng.permutation(n), [3, 20, 120]):
+            few.observe(part, {"v": z[part]})
+        alone.observe([7], {"v": z[7:8]})
+        player.observe({"v": z[7], "cap": caps[7]})
+    same = [np.array_equal(everyone.decisions(), few.decisions()),
+            np.array_equal(everyone.decisions([7]), alone.decisions()),
+            np.array_equal(everyone.totals().loss, few.totals().loss)]
+    print(name, same, np.abs(alone.decisions()[0] - player.decision).max() < 1e-12)
+"""
+
+
+def test_who_reports_together_changes_no_bit():
+    """In code that XLA optimises: not the others, not the padding, not the slot."""
+    lines = run_optimised("-c", PROGRAM).splitlines()
+    assert len(lines) == 3
+    assert all(line.endswith("[True, True, True] True") for line in lines), lines
+
+
+SINGLE = """
+import numpy as np, jax.numpy as jnp, taut
+problem = taut.Problem(lambda x, z: z @ x, lambda x: x[0] + x[1] - 0.5, taut.Ball(1.0, shape=2))
+method = taut.HalfSpace.adaptive(problem.domain, memory=2)
+fleet, player = taut.Fleet(method, problem, [1, 2]), taut.Player(method, problem)
+for z in np.random.default_rng(0).normal(size=(20, 2)):
+    fleet.observe(None, np.stack([z, -z]))
+    player.observe(z)
+assert fleet.decisions().dtype == np.float32
+np.testing.assert_allclose(fleet.decisions([1])[0], player.decision, rtol=1e-5)
+np.testing.assert_allclose(fleet.totals().loss[0], player.totals.loss, rtol=1e-6)
+np.testing.assert_allclose(fleet.player(1).decision, player.decision, rtol=1e-5)
+assert fleet.rounds().tolist() == [21, 21]
+"""
+
+
+def test_single_precision():
+    run_in_single_precision(SINGLE)
