@@ -1,5 +1,5 @@
-"""Advice in live use: five generators with ramp limits follow a demand that is known only after the
-decision.
+"""Advice in live use: three generators with ramp limits follow a demand that is known only after
+the decision.
 
 Rows are the default learner, forecasts as advice (the last demand, that of the day before, the true
 one), advice that an adversary chose, and CVXPY, which minimises the predicted cost in each round
@@ -28,22 +28,24 @@ from taut.arena.demand import packaged, read, rescaled  # noqa: E402
 
 from .results import report  # noqa: E402
 
-COST, SLOPE = np.array([0.10, 0.14, 0.16, 0.12, 0.40]), np.array([0.4, 0.8, 0.9, 0.6, 2.0])
-EMISSION, CAP = np.array([0.40, 0.22, 0.22, 0.02, 0.30]), 60.0
-MOST = np.array([14.0, 12.0, 12.0, 9.0, 8.0])
-RAMP = np.array([0.03, 0.10, 0.10, 0.40, 0.30])
-START = np.array([8.0, 6.0, 6.0, 5.0, 1.0])
-DAY, ROUNDS, PEAK = 288, 2880, 33.0
-FOLDERS = (Path(__file__).parents[2] / "shared" / "data", Path("../shared/data"))
+COST, SLOPE, IMBALANCE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6]), 10.0
+EMISSION, CAP = np.array([0.26, 0.38, 0.37]), 100.0
+MOST, RAMP, START = (
+    np.array([20.0, 15.0, 18.0]),
+    np.array([0.6, 0.4, 0.8]),
+    np.array([8.0, 9.0, 9.0]),
+)
+DAY, ROUNDS, MEAN = 288, 2880, 26.0
+FOLDER = Path(__file__).parents[2] / "shared" / "data"
 """Where further series may be; they are skipped where they are not."""
-SERIES = ("caiso_5min_demand_20190424_20190503.csv", "caiso_hourly_20180424_20180503.csv")
+SERIES = ("caiso_5min_demand_20190424_20190503.csv", "isone_hourly_20180424_20180503.csv")
 
 
 def problem() -> taut.Problem:
     """Return the problem: fuel, the squared imbalance, a cap, and ramps that are announced."""
 
     def cost(x: jax.Array, demand: jax.Array) -> jax.Array:
-        return jnp.sum(0.5 * COST * x**2 + SLOPE * x) + 0.5 * (jnp.sum(x) - demand) ** 2
+        return jnp.sum(0.5 * COST * x**2 + SLOPE * x) + IMBALANCE / 2 * (jnp.sum(x) - demand) ** 2
 
     def ramps(x: jax.Array, demand: jax.Array, previous: jax.Array) -> dict[str, jax.Array]:
         return {"up": x - previous - RAMP, "down": previous - x - RAMP}
@@ -51,7 +53,7 @@ def problem() -> taut.Problem:
     return taut.Problem(
         cost,
         lambda x: jnp.sum(EMISSION * x**2) / CAP - 1,
-        taut.Box(np.zeros(5), MOST),
+        taut.Box(np.zeros(3), MOST),
         previous=True,
         start=START,
         announced=ramps,
@@ -60,12 +62,11 @@ def problem() -> taut.Problem:
 
 
 def series(rounds: int) -> dict[str, Any]:
-    """Return the demand series that are there, scaled to the same peak."""
-    found = {"packaged": rescaled(packaged(), PEAK)[:rounds]}
+    """Return the demand series that are there, scaled to the same mean."""
+    found = {"packaged": rescaled(packaged(), MEAN)[:rounds]}
     for name in SERIES:
-        path = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
-        if path is not None:
-            found[path.stem] = rescaled(read(path), PEAK)[:rounds]
+        if (FOLDER / name).is_file():
+            found[name.partition("_20")[0]] = rescaled(read(FOLDER / name), MEAN)[:rounds]
     return found
 
 
@@ -81,7 +82,7 @@ def adversarial(demand: Any) -> Any:
     known = jnp.asarray(demand)
 
     def worst(t: jax.Array, previous: jax.Array) -> jax.Array:
-        slope = COST * previous + SLOPE + jnp.sum(previous) - known[t - 1]
+        slope = COST * previous + SLOPE + IMBALANCE * (jnp.sum(previous) - known[t - 1])
         return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP
 
     return worst
@@ -89,11 +90,11 @@ def adversarial(demand: Any) -> Any:
 
 def with_cvxpy(demand: Any, forecast: Any) -> tuple[float, float]:
     """Return cost and clipped violation of the controller that minimises the predicted cost."""
-    x, before, expected = cp.Variable(5), cp.Parameter(5), cp.Parameter()
+    x, before, expected = cp.Variable(3), cp.Parameter(3), cp.Parameter()
     fuel = cp.sum(0.5 * cp.multiply(COST, cp.square(x)) + cp.multiply(SLOPE, x))
     limits = [x >= 0, x <= MOST, cp.abs(x - before) <= RAMP]
     cap = cp.sum(cp.multiply(EMISSION / CAP, cp.square(x))) <= 1
-    goal = cp.Minimize(fuel + 0.5 * cp.square(cp.sum(x) - expected))
+    goal = cp.Minimize(fuel + IMBALANCE / 2 * cp.square(cp.sum(x) - expected))
     model = cp.Problem(goal, [*limits, cap])
     fallback = cp.Problem(goal, limits)  # while the cap is out of reach
     decision, total, violation = START, 0.0, 0.0
@@ -105,7 +106,7 @@ def with_cvxpy(demand: Any, forecast: Any) -> tuple[float, float]:
                 fallback.solve(solver=cp.CLARABEL)
             decision = np.clip(x.value, 0, MOST)
         total += np.sum(0.5 * COST * decision**2 + SLOPE * decision)
-        total += 0.5 * (np.sum(decision) - z) ** 2
+        total += IMBALANCE / 2 * (np.sum(decision) - z) ** 2
         violation += max(float(np.sum(EMISSION * decision**2)) / CAP - 1, 0.0)
     return float(total), violation
 

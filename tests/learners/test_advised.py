@@ -102,8 +102,14 @@ def test_a_loss_that_is_not_finite_is_explained_by_that_of_the_mixture():
     )
     base = HalfSpace(AdaGradNorm(1.0, 1.0, None), 1.0)
     run = taut.simulate(
-        base, problem, np.ones(200), x1=[0.0], advice=np.ones((200, 1)), record=("loss", "weights")
+        base,
+        problem,
+        np.ones(200),
+        x1=[0.0],
+        advice=lambda t, previous: jnp.where(t < 150, jnp.ones(1), previous + 1),
+        record=("loss", "weights"),
     )
+    assert run.loss[0, 0] == 2.0  # half way between 0 and the advice
     assert run.loss.sum() - 200.0 <= run.advised.gap[0] + 1e-9  # 200 is what the learner loses
     assert run.weights[0, -1, 1] < 0.01
 
