@@ -34,7 +34,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "judge/test_regret.py",
         "judge/test_certificate.py",
     ),
-    "learners/announced.py": ("play/test_announced.py",),
+    "learners/half_space/announced.py": ("play/test_announced.py",),
     "learners/base.py": (
         "learners/test_base.py",
         "learners/test_cuts.py",

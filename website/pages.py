@@ -39,6 +39,7 @@ GUIDES = (
     "checkpoints",
     "fleets",
     "production",
+    "advice",
     "troubleshooting",
 )
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
@@ -114,6 +115,7 @@ MODULES = {
         "taut.ProjectedOGD",
         "taut.DriftPlusPenalty",
         "taut.Doubling",
+        "taut.Advised",
         "taut.Averaged",
         "taut.DelayTolerant",
         "taut.OnePoint",

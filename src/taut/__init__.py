@@ -20,6 +20,7 @@ from .judge.rates import rates
 from .judge.recommend import recommend
 from .learners import (
     LEARNERS,
+    Advised,
     Averaged,
     Card,
     ClippedOGD,
@@ -69,6 +70,7 @@ from .sweeps import Cell, Sweep, sweep
 
 __all__ = [
     "LEARNERS",
+    "Advised",
     "AffineBox",
     "Averaged",
     "Ball",

@@ -88,6 +88,15 @@ _Set = Annotated[
     typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
 ]
 
+_Advice = Annotated[
+    str | None,
+    typer.Option(
+        "--advice",
+        help="Columns of the data file whose names begin with this are what your own controller "
+        "would play, in the order of a decision; an empty cell is missing advice.",
+    ),
+]
+
 
 def run(
     problem: _Problem,
@@ -102,6 +111,7 @@ def run(
     decisions: Annotated[
         bool, typer.Option("--decisions", help="Record the decisions too.")
     ] = False,
+    advice: _Advice = None,
     json_out: _Json = False,
 ) -> None:
     """Play a learner on your problem and data, and save the run."""
@@ -109,13 +119,20 @@ def run(
     from ..play.simulate import simulate
     from ..problem.streams import as_stream
 
-    game, stream = load_problem(problem), read_data(data)
+    game, (stream, advised) = load_problem(problem), advice_apart(read_data(data), advice)
     rounds = as_stream(game.arrange(stream), horizon=horizon, seeds=seeds).horizon
     game = _with_constants(game, stream, rounds, seeds)
     made = build(learner, game, horizon=rounds, **_options(options))
     record = ("loss", "excess", "decisions") if decisions else ("loss", "excess")
     found = simulate(
-        made, game, stream, horizon=rounds, seeds=seeds, record=record, progress=sys.stderr.isatty()
+        made,
+        game,
+        stream,
+        horizon=rounds,
+        seeds=seeds,
+        record=record if advised is None else (*record, "weights"),
+        progress=sys.stderr.isatty(),
+        advice=advised,
     )
     found.save(out)
     origin.write(out, problem, data, seeds)
@@ -173,6 +190,7 @@ def certify(
     data: _GivenData = None,
     seeds: _Seeds = None,
     yes: _Yes = False,
+    advice: _Advice = None,
     json_out: _Json = False,
 ) -> None:
     """Print the certificate of a saved run.
@@ -183,11 +201,11 @@ def certify(
 
     saved = Run.load(run)
     noted = origin.read(run)
-    stream = read_data(noted.data_file(run, data))
+    stream, advised = advice_apart(read_data(noted.data_file(run, data)), advice)
     seeds = noted.seeds if seeds is None else seeds
     where = noted.problem_file(run, problem, yes)
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
-    found = saved.certificate(problem=game, stream=stream, seeds=seeds)
+    found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
 
 
@@ -198,7 +216,7 @@ def plot(
         typer.Option(
             "--quantity",
             "-q",
-            help="loss, violation, excess, decision or regret; by default three panels.",
+            help="loss, violation, excess, decision, weights or regret; by default three panels.",
         ),
     ] = None,
     out: Annotated[
@@ -320,6 +338,23 @@ def read_data(path: Path) -> Any:
         times = pd.to_datetime(table.index, errors="coerce", format="mixed")
         table.index = times if not times.isna().any() else table.index
     return table.iloc[:, 0] if table.shape[1] == 1 else table
+
+
+def advice_apart(data: Any, prefix: str | None) -> tuple[Any, Any]:
+    """Return the data without the columns of advice, and these as an array (round, entry), or None
+    without a prefix."""
+    if prefix is None:
+        return data, None
+    columns = [str(name) for name in getattr(data, "columns", ())]
+    chosen = [name for name in columns if name.startswith(prefix)]
+    if not prefix or not chosen or len(chosen) == len(columns):
+        known = f", which are {', '.join(columns)}" if columns else ""
+        raise ValueError(
+            f"--advice: got {prefix!r}; expected the beginning of the names of some columns, not "
+            f"all, of a table with names{known}"
+        )
+    rest = data.drop(columns=chosen)
+    return (rest.iloc[:, 0] if rest.shape[1] == 1 else rest), data[chosen].to_numpy(float)
 
 
 def _refuse_data_as_names(path: Path, names: list[str]) -> None:

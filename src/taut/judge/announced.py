@@ -129,9 +129,9 @@ class AnnouncedRun:
             )
         assert self.stream is not None
         start, worst, away = 0, -np.inf, 0
-        decisions = (x for x, _ in replayed(self.run, self.problem, self.stream))
-        proposals = (
-            y for y, _ in replayed(self.run, self.problem, self.stream, record=("proposals",))
+        decisions, proposals = (
+            (x for x, _ in replayed(self.run, self.problem, self.stream, record=(kind,)))
+            for kind in ("own decisions", "proposals")
         )
         for x, y in zip(decisions, proposals, strict=True):
             axes = tuple(range(2, x.ndim))

@@ -37,6 +37,7 @@ NAMES = {
     "excess": "the constraint values",
     "decisions": "the decisions",
     "multipliers": "the multipliers",
+    "weights": "the weights",
     "final": "the final decisions",
 }
 

@@ -13,6 +13,7 @@ from ..engine import Array
 from ..learners import Learner
 from ..problem.problem import Problem
 from ..problem.streams import Stream
+from ..runs.advised import AdviceFacts
 from ..runs.run import Run
 from .announced import AnnouncedRun
 from .assumptions import Assumption
@@ -52,6 +53,8 @@ class Case:
     """For a problem with `previous=True`: how it became one without memory."""
     announced: AnnouncedRun | None = None
     """Set if constraints were announced."""
+    advised: AdviceFacts | None = None
+    """What was observed with advisers."""
     uncovered: str = ""
     """Why no guarantee of the learner applies; empty if they do."""
     notes: tuple[str, ...] = ()

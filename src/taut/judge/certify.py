@@ -19,6 +19,7 @@ from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
+from ..runs.advised import AdviceFacts
 from ..runs.run import Run
 from . import assumptions
 from .announced import AnnouncedRun
@@ -37,6 +38,7 @@ from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 __all__ = [
     "certify",
+    "with_advice",
     "with_announced",
     "with_checks",
     "with_comparator",
@@ -57,6 +59,8 @@ def certify(
     score: Problem | None = None,
     best: Any = None,
     data: Any = None,
+    advice: Any = None,
+    forecast: Any = None,
     check: bool = True,
     key: jax.Array | None = None,
 ) -> Certificate:
@@ -83,6 +87,8 @@ def certify(
             measured against a comparator that moves, and compared with bounds that depend on the
             length of its path.
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
+        advice, forecast: what advisers said or predicted in all rounds, as in `taut.simulate`, for
+            a run that was loaded from a file.
         check: whether to check the assumptions. All rounds are played again for it.
         key: random key for the probes.
     """
@@ -91,10 +97,13 @@ def certify(
     if isinstance(run.learner, tuple):
         raise TypeError("run: got a sweep of learners; expected one run: pick it with run[i]")
     notice_precision()
+    if advice is not None or forecast is not None:
+        run = replace(run, advice=advice, forecast=forecast)
     case = _opened(run, problem, score, stream, seeds, data)
     if case.source is not None:
         again = check_same(run, case.played, case.scored, case.source)
         case = with_projections(case, again.cuts_hold)
+        case = with_advice(case, again.advised)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
@@ -216,6 +225,18 @@ def with_projections(case: Case, hold: Any) -> Case:
             {"seeds": failed},
         )
     return replace(case, checks=(*case.checks, told))
+
+
+def with_advice(case: Case, advised: AdviceFacts | None) -> Case:
+    """Add what was observed with advisers, if there were any."""
+    if advised is None:
+        return case
+    if case.played.previous:
+        case = case.noted(
+            "Bounds with advisers are on the path that was played: what an adviser alone would "
+            "have lost after its own previous decisions may be less."
+        )
+    return replace(case, advised=advised)
 
 
 def with_reaction(case: Case) -> Case:

@@ -23,6 +23,7 @@ from .binding import check_same
 from .case import Case
 from .certificate import Certificate
 from .certify import (
+    with_advice,
     with_announced,
     with_checks,
     with_comparator,
@@ -71,6 +72,7 @@ def certify_player(
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
     case = with_projections(case, player.cuts_hold)
+    case = with_advice(case, player._advice_facts())
     if check:
         case = with_facts(case)
         case = with_checks(case)

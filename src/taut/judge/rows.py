@@ -138,6 +138,8 @@ def _promised(case: Case) -> tuple[Guarantee, ...]:
 def _setting(case: Case) -> Setting:
     """What bounds need to know about the problem that was played and about the run."""
     observed = None if case.seen is None else case.seen.observed
+    if observed is not None and case.advised is not None:
+        observed = replace(observed, advice=case.advised.observed())
     setting = setting_of(case.played, case.run.first, observed, case.facts)
     if case.run.first is None:  # the first decision may have been anywhere
         setting = replace(
@@ -170,11 +172,24 @@ def _measured(
             limit = None
             bounds = () if case.memory is None else case.memory.policy_guarantees(promised)
         yield Measured(name, "regret", regret, bounds, limit)
+    yield from _to_advisers(case)
     for name, values in metrics.measured(case.run).items():
         yield Measured(name, name, values, about_scored, limits.by_quantity.get(name))
     if case.announced is not None:
         peak, bounds = case.announced.peak, case.announced.guarantees()
         yield Measured(ANNOUNCED_VIOLATION, "peak violation", peak, bounds, None)
+
+
+def _to_advisers(case: Case) -> Iterator[Measured]:
+    """The loss beyond that of each adviser, on the path that was played, and C1."""
+    if case.advised is None:
+        return
+    bound = float(case.advised.gap.max())
+    promised = Guarantee("regret", bound, "advice, C1", (str(Assumes.CONVEX_LOSSES),))
+    if case.uncovered:
+        promised = Guarantee.none("regret", "advice, C1", case.uncovered)
+    for k, values in enumerate(case.advised.regret.T, start=1):
+        yield Measured(f"regret to adviser {k}", "regret", values, (promised,), None)
 
 
 def _rows(measured: Measured, refuted: set[str], rounding: float) -> Iterator[Row]:

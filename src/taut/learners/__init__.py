@@ -5,6 +5,7 @@ Read `base` first (the contract), then `clipped_ogd` (an example), `protocols` (
 offer besides) and `registry` (names); formulas are in `bounds`.
 """
 
+from .advised import Advised
 from .averaged import Averaged
 from .bandit import OnePoint, TwoPoint
 from .base import (
@@ -45,6 +46,7 @@ from .yu_neely import YuNeely
 __all__ = [
     "LEARNERS",
     "QUANTITIES",
+    "Advised",
     "Assumes",
     "Averaged",
     "BlockFrankWolfe",

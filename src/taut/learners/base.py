@@ -36,6 +36,7 @@ __all__ = [
     "Learner",
     "MultiplierState",
     "Observed",
+    "ObservedAdvice",
     "OutsideTheorem",
     "Setting",
     "State",
@@ -256,6 +257,19 @@ def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
 
 
 @dataclass(frozen=True)
+class ObservedAdvice:
+    """What a run with advisers observed at the decisions of its learner, which are not those that
+    were played, as in `Observed`."""
+
+    gap: float
+    """Delta_{T-1} + Delta_T, by which the mixture is behind its best expert at most."""
+    loss_slope: float
+    squared_slopes: float
+    first_squared_slope: float
+    clipped_slopes: float = 0.0
+
+
+@dataclass(frozen=True)
 class Observed:
     """What a run observed in all its rounds, for bounds that depend on it. Maxima and sums are over
     rounds.
@@ -280,6 +294,8 @@ class Observed:
     """The sum over rounds of |p_t| - |q_t|."""
     path: float | None = None
     """The sum over rounds of |x_{t+1} - x_t|."""
+    advice: ObservedAdvice | None = None
+    """What the learner observed at its own decisions, in a run with advisers."""
 
 
 @dataclass(frozen=True)

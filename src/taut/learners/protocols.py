@@ -7,6 +7,7 @@ learner, also for one that does not offer the thing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -21,6 +22,7 @@ __all__ = [
     "Delayed",
     "Grows",
     "HasMultiplier",
+    "KeepsCuts",
     "LateRounds",
     "Movable",
     "PlaysPoints",
@@ -59,6 +61,24 @@ class Announced(Protocol):
         The round's constraints are the announced ones; its loss is not known yet. If the problem
         depends on the previous decision, `round.data.previous` is it.
         """
+
+
+@runtime_checkable
+class KeepsCuts(Protocol):
+    """A learner that keeps half-spaces of earlier rounds, into which other decisions than its own
+    can be moved."""
+
+    def into_cuts(
+        self, state: Any, x: jax.Array, project: Callable[[jax.Array], jax.Array], rows: Any
+    ) -> tuple[jax.Array, jax.Array]:
+        """Return x moved into the kept half-spaces, into `rows` (or None), and into the domain by
+        its projection; and whether all of them hold there."""
+
+    def kept(self, state: Any) -> Any:
+        """Return the kept half-spaces as `Rows`, or None."""
+
+    def with_cut_at(self, state: Any, x: jax.Array, round: Round) -> Any:
+        """Return the state with the half-space that the round reveals at x, if x violates it."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ import jax
 
 from .. import arguments
 from ..engine import default_float
-from ..learners import Learner
+from ..learners import Advised, Learner
 from ..learners.protocols import Announced
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
@@ -39,9 +39,10 @@ def check_announced(
             "information, for which alone it is proven what enforcing them does"
         )
     for learner in learners:
-        if not isinstance(learner, Announced):
+        own = learner.learner if isinstance(learner, Advised) else learner
+        if not isinstance(own, Announced):
             raise TypeError(
-                f"learner: {type(learner).__name__} fixes its decision before it sees announced "
+                f"learner: {type(own).__name__} fixes its decision before it sees announced "
                 "constraints; expected a learner that enforces them, such as half-space, or a "
                 "problem in which they are ordinary constraints"
             )

@@ -22,7 +22,7 @@ from ..problem.compatibility import adversary_state
 from ..problem.problem import Problem
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
-from ..problem.streams import Adversary, Stream
+from ..problem.streams import Adversary, Arrays, Stream
 from ..storage import digest
 from .description import Descriptions
 from .simulation import Simulation
@@ -64,6 +64,7 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
             program_digest(functions, trees, first, simulation.example),
         ],
         "feedback": _checksum(describe.of(simulation.feedback, "feedback")),
+        **_of_advice(simulation, describe),
         "stream (shapes and types)": str(simulation.example),
         "horizon": simulation.stream.horizon,
         "number of seeds": simulation.stream.seeds,
@@ -78,6 +79,18 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
         "every": simulation.every,
         "chunk": simulation.shape.length,
         "version of taut or jax": [VERSION, numerics(), jax.__version__],
+    }
+
+
+def _of_advice(simulation: Simulation, describe: Descriptions) -> dict[str, Any]:
+    """Return what tells advice from other advice; nothing without advice."""
+    given = {"advice": simulation.advice, "forecast": simulation.forecast}
+    return {
+        name: digest_of_tree(value.data)
+        if isinstance(value, Arrays)
+        else _checksum(describe.of(value, name))
+        for name, value in given.items()
+        if value is not None
     }
 
 

@@ -19,6 +19,7 @@ from jax import lax
 
 from ..engine import register_dataclass
 from ..learners import Learner
+from ..learners.advised import AdvisedState
 from ..learners.protocols import multiplier_of, side_by_side
 from .round import Game, GameState, Played, announce, init, reveal
 
@@ -33,8 +34,8 @@ class Record(NamedTuple):
     """Something that can be recorded of every round."""
 
     value: Callable[[Played, Any, jax.Array], Any]
-    """Computes it from the played round, its data, and the decision before it was moved into the
-    announced constraints."""
+    """Computes it from the played round, its data, and the learner's own decision before it was
+    moved into the announced constraints."""
     thinned: bool
     """Whether it is recorded in every `every`-th round only."""
 
@@ -51,6 +52,8 @@ RECORDS = {
     ),
     "data": Record(lambda played, z, proposed: z, thinned=False),
     "proposals": Record(lambda played, z, proposed: proposed, thinned=False),
+    "own decisions": Record(lambda played, z, proposed: own_decision(played.state), thinned=False),
+    "weights": Record(lambda played, z, proposed: played.state.weights, thinned=True),
 }
 
 
@@ -67,6 +70,11 @@ class Shape(NamedTuple):
     every: int
     reveal: Callable[..., Any] | None
     """An adversary, or None."""
+    advice: Callable[..., Any] | None = None
+    """A function that advises, or None."""
+    advised: bool = False
+    """Whether the data of a round are pairs, of which the second is advice and a forecast, or None
+    for each."""
 
     def rows(self, name: str, rounds: int) -> int:
         """Return in how many of `rounds` rounds something is recorded."""
@@ -200,12 +208,24 @@ def _one_round(
     shape: Shape, game: Game, learner: Learner, state: GameState, z: Any, key: Any
 ) -> tuple[GameState, dict[str, Any]]:
     """Play one round of one learner and one seed. Returns the state after it and its records."""
-    proposed = state.x
-    state = announce(learner, game, state, z)
+    proposed = own_decision(state.learner)
+    z, (advice, forecast) = z if shape.advised else (z, (None, None))
+    if shape.advice is not None:
+        advice = jnp.asarray(shape.advice(state.t, state.learner.previous), state.x.dtype)
+        advice = advice.reshape(state.learner.advice.shape)
+    elif advice is None and forecast is not None:
+        advice = jnp.full_like(state.learner.advice, jnp.nan)
+    state = announce(learner, game, state, z, advice, forecast)
     if shape.reveal is not None:
         state, z = _ask(shape.reveal, state, key)
     after, played = reveal(learner, game, state, z)
     return after, {name: RECORDS[name].value(played, z, proposed) for name in shape.record}
+
+
+def own_decision(state: Any) -> jax.Array:
+    """Return the decision of a learner itself, not its mixture with advice."""
+    own: jax.Array = (state.base if isinstance(state, AdvisedState) else state).x
+    return own
 
 
 def _ask(reveal: Callable[..., Any], state: GameState, key: jax.Array) -> tuple[GameState, Any]:

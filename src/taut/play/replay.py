@@ -55,8 +55,9 @@ def replayed(
         run: of one learner.
         problem: the problem that was played, for a run that was loaded from a file.
         stream: its data, in the same case, or what an adversary revealed.
-        record: "decisions"; "data" alone for what an adversary revealed; or "proposals" for
-            decisions before announced constraints were enforced.
+        record: "decisions"; "data" alone for what an adversary revealed; "proposals" for the
+            learner's own decisions before announced constraints were enforced, or "own decisions"
+            for those after it.
 
     Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not
     computed again.
@@ -64,9 +65,7 @@ def replayed(
     again = _prepared(run, problem, stream, record=frozenset(record))
     stream = again.stream
     known = (
-        run.decisions
-        if run.every == 1 and not stream.reacts and "proposals" not in record
-        else None
+        run.decisions if run.every == 1 and not stream.reacts and "decisions" in record else None
     )
     if known is not None:
         for start in range(0, run.horizon, again.shape.length):
@@ -146,14 +145,17 @@ def _prepared(
         random_keys=_keys_again(run, learner, stream),
         chunk=None,
         quick=quick and short,
+        advice=run.advice,
+        forecast=run.forecast,
     )
 
 
 def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:
-    """Return decisions or proposals and data of a chunk, arrays (seed, round, ...)."""
+    """Return decisions of one kind and data of a chunk, arrays (seed, round, ...)."""
     first = jax.tree.map(lambda a: a[0], chunk.records)  # the axis `learner`
     data = first["data"] if simulation.stream.reacts else chunk.data
-    return first.get("decisions", first.get("proposals")), data
+    kinds = ("decisions", "proposals", "own decisions")
+    return next((first[kind] for kind in kinds if kind in first), None), data
 
 
 def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:

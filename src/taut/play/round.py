@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from ..engine import register_dataclass
-from ..learners import Learner
+from ..learners import Advised, Learner
 from ..learners.protocols import Announced, RequestFirst, points_of, seeded
 from ..problem.constraints import Constraints, Linearisation
 from ..problem.domains import Domain
@@ -27,6 +27,7 @@ from ..problem.problem import Problem
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation, Round
 from ..runs.totals import ChunkTotals, round_terms
+from .forecast import best_for
 
 __all__ = [
     "FAULTS",
@@ -201,13 +202,32 @@ def init(
     )
 
 
-def announce(learner: Learner, game: Game, state: GameState, z: Any) -> GameState:
-    """Return the state with a decision that satisfies the announced constraints of the coming
-    round; the same state if there are none."""
-    if game.announced is None:
+def announce(
+    learner: Learner,
+    game: Game,
+    state: GameState,
+    z: Any,
+    advice: jax.Array | None = None,
+    forecast: Any = None,
+) -> GameState:
+    """Return the state with the decision of the coming round: advice is taken, and announced
+    constraints are satisfied. It is the same state if there is neither.
+
+    `advice` has one row per adviser; a row that is not finite is missing. With a `forecast` of the
+    round's data, the last adviser is the decision that is best for it, unless it is not finite.
+    """
+    round = None if game.announced is None else announced_round(game, state, z)
+    if advice is not None:
+        assert isinstance(learner, Advised)
+        if forecast is not None:
+            best = _best_for_forecast(learner, game, state, z, forecast, round)
+            advice = jnp.concatenate([advice[:-1], best[None]])
+        given = jnp.all(jnp.isfinite(advice), axis=tuple(range(1, advice.ndim)))
+        project = game.domain.project
+        return state._replace(learner=learner.advised(state.learner, advice, given, project, round))
+    if round is None:
         return state
     assert isinstance(learner, Announced)  # others were refused before
-    round = announced_round(game, state, z)
     return state._replace(learner=learner.heed(state.learner, round))
 
 
@@ -216,6 +236,25 @@ def announced_round(game: Game, state: GameState, z: Any) -> FullInformation:
     assert game.announced is not None
     data = z if state.previous is None or not game.previous[0] else RoundData(z, state.previous)
     return FullInformation(_unknown_loss, game.announced, game.domain, data)
+
+
+def _best_for_forecast(
+    learner: Advised,
+    game: Game,
+    state: GameState,
+    z: Any,
+    forecast: Any,
+    announced: FullInformation | None,
+) -> jax.Array:
+    """Return the decision that is best for a forecast, NaN if the forecast is not finite."""
+    data = forecast
+    if isinstance(z, RoundData):  # of a run whose previous decisions were recorded
+        data = RoundData(forecast, z.previous)
+    elif state.previous is not None and game.previous[0]:
+        data = RoundData(forecast, state.previous)
+    best = best_for(game.loss, data, learner, state.learner, game.domain, announced)
+    known = [jnp.all(jnp.isfinite(leaf)) for leaf in floats_of(forecast)]
+    return jnp.where(jnp.all(jnp.stack(known)), best, jnp.nan) if known else best
 
 
 def _unknown_loss(x: jax.Array, z: Any) -> Any:

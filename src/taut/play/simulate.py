@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import first_key, random_key, require_jax
-from ..learners import Learner
+from ..learners import Advised, Learner
 from ..learners.protocols import is_random
 from ..learners.registry import as_learner, with_default
 from ..problem.compatibility import first_decision
@@ -26,6 +26,7 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
 from ..runs.run import RECORDS, Run
+from .advice import with_adviser
 from .checkpoint import Checkpoint
 from .deadline import check_deadline
 from .default import default_learner
@@ -51,6 +52,8 @@ def simulate(
     score: Problem | None = None,
     feedback: Feedback | None = None,
     unproven: bool = False,
+    advice: Any = None,
+    forecast: Any = None,
     chunk: int | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = False,
@@ -78,9 +81,9 @@ def simulate(
             split over the seeds; by default `jax.random.key(0)`.
         x1: first decision; by default the centre of the domain. All computations use its float
             type.
-        record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers".
-            Totals are always kept.
-        every: keep decisions and multipliers of rounds every, 2 every, 3 every, ... only.
+        record: what to keep of every round, any of "loss", "excess", "decisions", "multipliers",
+            and "weights" with advice. Totals are always kept.
+        every: keep decisions, multipliers and weights of rounds every, 2 every, 3 every, ... only.
         score: another problem whose loss and constraints score the decisions, for example the one
             before a transform.
         feedback: what the learner sees of a round: `taut.FullInformation()` (the default),
@@ -89,6 +92,15 @@ def simulate(
             refused.
         unproven: play such a combination all the same. The certificate then says that no guarantee
             covers it.
+        advice: what your own controller would play in each round: an array (round, *decision), with
+            an axis `adviser` before the decision if `taut.Advised(learner, advisers)` has several,
+            and an axis `seed` first if each seed has its own; a row of NaN is missing advice. Or a
+            function `advice(round, previous)` of the round, counted from 1, and the decision that
+            was played before it, written in jax.numpy. A learner without advisers gets one.
+        forecast: predictions of the data, like `stream`, or "last" for the data of the round
+            before. The last adviser is then the decision that is best for the prediction: it
+            minimises the loss over the domain, the kept cuts and the announced constraints. A
+            forecast with a NaN is missing.
         chunk: number of rounds that are played at a time; by default chosen from the size of a
             round's data. Memory does not depend on the horizon, except for what is recorded.
         checkpoint: a folder. After each chunk all that is needed to continue is written there.
@@ -128,6 +140,8 @@ def simulate(
         every,
         unproven,
         chunk,
+        advice,
+        forecast,
     )
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
@@ -176,6 +190,8 @@ def _prepared(
     every: Any,
     unproven: bool,
     chunk: int | None,
+    advice: Any,
+    forecast: Any,
 ) -> Simulation:
     """Check the arguments of `simulate` and lay them out."""
     for name, value in (("problem", problem), ("score", score)):
@@ -196,9 +212,10 @@ def _prepared(
         data = None if source.reacts else source
         learner = default_learner(problem, feedback, data, source.horizon)
     learners, swept = _learners(learner, problem, source.horizon)
+    learners = tuple(with_adviser(one, advice, forecast) for one in learners)
     for one in learners:
         check_covered(one, feedback, unproven)
-    kept, every = _record(record), arguments.count("every", every)
+    kept, every = _record(record, learners[0]), arguments.count("every", every)
     first = first_decision(problem, x1)
     check_feasible(problem)
     return Simulation.prepare(
@@ -213,6 +230,8 @@ def _prepared(
         first=first,
         random_keys=random_keys(key, source, is_random(through(learners[0], feedback))),
         chunk=chunk,
+        advice=advice,
+        forecast=forecast,
     )
 
 
@@ -261,13 +280,18 @@ def _shown(learners: Sequence[Learner]) -> str:
     )
 
 
-def _record(record: Any) -> frozenset[str]:
+def _record(record: Any, learner: Learner) -> frozenset[str]:
     if not isinstance(record, Iterable) or isinstance(record, jax.Array):
         raise TypeError(
             f"record: got {record!r}; expected names among {', '.join(map(repr, RECORDS))}, or () "
             "for none"
         )
     names = (record,) if isinstance(record, str) else tuple(record)
+    if "weights" in names and not isinstance(learner, Advised):
+        raise ValueError(
+            f'record: got "weights" for {type(learner).__name__}; expected a learner with '
+            "advisers, taut.Advised(learner)"
+        )
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from .. import arguments
 from ..engine import VERSION, Array
 from ..learners import Learner
+from ..learners.advised import AdvisedState
 from ..learners.protocols import Grows
 from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
 from ..problem.feedback import Feedback
@@ -21,8 +22,16 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
+from ..runs.advised import advice_facts
 from ..runs.run import Run
 from ..runs.totals import Totals
+from .advice import (
+    Advice,
+    advice_of_rounds,
+    check_advice_function,
+    forecast_of_rounds,
+    last_data,
+)
 from .announced import check_announced
 from .buffers import Staging
 from .compile import Executable, compiled, facts_of
@@ -89,6 +98,10 @@ class Simulation:
     """The size of states that may grow."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
+    advice: Advice | None = None
+    """What advisers say in all rounds."""
+    forecast: Any = None
+    """A stream of predicted data, "last" for the data of the round before, or None."""
 
     @classmethod
     def prepare(
@@ -106,11 +119,18 @@ class Simulation:
         random_keys: jax.Array | None,
         chunk: int | None,
         quick: bool = False,
+        advice: Any = None,
+        forecast: Any = None,
     ) -> Simulation:
         """Check that learners, problem and data fit together, and lay them out for the loop."""
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         played = count_constraints(problem, first, problem.given(example, first), "stream")
         check_announced(learners, problem, stream, feedback)
+        advice = advice_of_rounds(advice, learners[0], problem, stream, feedback)
+        forecast = forecast_of_rounds(forecast, learners[0], problem, stream, feedback)
+        function = None if isinstance(advice, Stream) else advice
+        if function is not None:
+            check_advice_function(function, learners[0], first)
         thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
         shape = Shape(
             learners=len(learners),
@@ -120,6 +140,8 @@ class Simulation:
             record=tuple(name for name in RECORDS if name in record),
             every=thinning,
             reveal=stream.function if isinstance(stream, Adversary) else None,
+            advice=function,
+            advised=isinstance(advice, Stream) or forecast is not None,
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
         start = shared_start(problem, score, first)
@@ -146,6 +168,8 @@ class Simulation:
             inputs=inputs,
             room=ROOM,
             quick=quick,
+            advice=advice,
+            forecast=forecast,
         )
 
     def block(self, start: int, rounds: int) -> Any:
@@ -216,9 +240,11 @@ class Simulation:
     def _play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> Chunk:
         staging = Staging()
         read = self._read_from(start)
-        staged = self._staged(
-            staging, data if read == start else self.block(read, self.shape.length)
-        )
+        revealed = data if read == start else self.block(read, self.shape.length)
+        if self.shape.advised:
+            length = rounds if read == start else self.shape.length
+            revealed = revealed, self._before_rounds(read, length)
+        staged = self._staged(staging, revealed)
         span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
         passed = (self.inputs, carry.state, staged, self.random_keys, span)
         state, records = self._executable(passed)(*passed)
@@ -231,6 +257,15 @@ class Simulation:
             for name, record in records.items()
         }
         return Chunk(start, rounds, data, Carry(state, totals), trimmed)
+
+    def _before_rounds(self, start: int, length: int) -> tuple[Any, Any]:
+        """Return advice and forecasts of some rounds, None for what there is not."""
+        advice = self.advice.block(start, length) if isinstance(self.advice, Stream) else None
+        if self.forecast is None:
+            return advice, None
+        if isinstance(self.forecast, Stream):
+            return advice, self.forecast.block(start, length)
+        return advice, last_data(self.stream, start, length)
 
     def _read_from(self, start: int) -> int:
         """Return the round before which a chunk's data begin.
@@ -275,6 +310,8 @@ class Simulation:
         hold = getattr(carry.state.learner, "cuts_hold", None)
         if hold is not None:
             entries["cuts_hold"] = np.asarray(hold)
+        if isinstance(carry.state.learner, AdvisedState):
+            entries["advised"] = advice_facts(carry.state.learner)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,
@@ -291,7 +328,12 @@ class Simulation:
             reacts=self.stream.reacts,
             constraint_names=scored.names_for(self.first, scored.given(self.example, self.first)),
             coordinate_names=self.problem.coordinate_names,
-            **{name: array if self.swept else array[0] for name, array in entries.items()},
+            advice=self.advice,
+            forecast=self.forecast,
+            **{
+                name: entry if self.swept else jax.tree.map(lambda array: array[0], entry)
+                for name, entry in entries.items()
+            },
         )
 
 

@@ -21,6 +21,7 @@ from ..problem.compatibility import count_constraints, first_decision
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from . import round as rounds
+from .advice import check_advised
 from .announced import check_announced
 from .packing import as_arrays
 from .round import Game, GameState
@@ -85,16 +86,49 @@ def init(
     )
 
 
-def announce(learner: Learner, problem: Problem, state: GameState, z: Any) -> GameState:
-    """Return the state with a decision that satisfies the announced constraints of the coming
-    round, as far as a decision does. `step` does this itself, unless it is told otherwise."""
-    return rounds.announce(_ready(learner, state.x), Game.of(problem), state, z)
+def announce(
+    learner: Learner, problem: Problem, state: GameState, z: Any = None, *, advice: Any = None
+) -> GameState:
+    """Return the state with the decision of the coming round: it satisfies the announced
+    constraints, as far as a decision does, and takes advice. `step` does this itself, unless it is
+    told otherwise.
+
+    Arguments:
+        learner, problem: as in `init`.
+        state: the state before the round.
+        z: the data of the announced constraints.
+        advice: for `taut.Advised(learner, advisers)`, what each adviser would play: (adviser,
+            *decision), or a decision for one adviser. A row that is not finite is missing advice.
+    """
+    rows = None if advice is None else _advice(learner, state.x, advice)
+    return rounds.announce(_ready(learner, state.x), Game.of(problem), state, z, rows)
+
+
+def _advice(learner: Learner, x: jax.Array, advice: Any) -> jax.Array:
+    """Return advice with an axis of advisers; it may be traced."""
+    count = check_advised(learner, None).advisers
+    rows = jnp.asarray(advice, x.dtype)
+    if rows.shape == x.shape and count == 1:
+        return rows[None]
+    if rows.shape != (count, *x.shape):
+        raise ValueError(
+            f"advice: got shape {rows.shape}; expected {(count, *x.shape)}, the decisions of all "
+            "advisers"
+        )
+    return rows
 
 
 def step(
-    learner: Learner, problem: Problem, state: GameState, z: Any, *, announced: bool = False
+    learner: Learner,
+    problem: Problem,
+    state: GameState,
+    z: Any,
+    *,
+    announced: bool = False,
+    advice: Any = None,
 ) -> tuple[GameState, Scored]:
-    """Play one round: enforce announced constraints, score the decision, reveal the round.
+    """Play one round: take advice, enforce announced constraints, score the decision, reveal the
+    round.
 
     Arguments:
         learner, problem: as in `init`.
@@ -102,12 +136,17 @@ def step(
             constraints, what `announce` makes of it.
         z: the round's data.
         announced: whether `announce` was called for this round already.
+        advice: as in `announce`.
 
     Returns the state after the round, with the next decision, and the score of this one.
     """
     game, ready = Game.of(problem), _ready(learner, state.x)
     if not arguments.flag("announced", announced):
-        state = rounds.announce(ready, game, state, z)
+        state = announce(learner, problem, state, z, advice=advice)
+    elif advice is not None:
+        raise TypeError(
+            "advice: got advice beside announced=True; expected it in the call of announce"
+        )
     after, played = rounds.reveal(ready, game, state, z)
     return after, Scored(played.state.x, played.loss, played.excess)
 

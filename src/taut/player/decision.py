@@ -40,11 +40,12 @@ class RoundDecision:
     def __init__(self, problem: Problem, dtype: Any, steps: Steps, layout: Layout) -> None:
         self._problem, self._dtype, self._steps, self._layout = problem, dtype, steps, layout
         self._begun: Begun | None = None  # for the round about to be played
-        self._announced: Any = None  # the data that were announced for it
+        self._data: Any = None  # what was announced for it
+        self._advice: tuple[Any, Any] = None, None  # advice and forecast for it
 
     @property
     def known(self) -> bool:
-        """Whether announced constraints of the coming round were enforced."""
+        """Whether advice for the coming round was taken, or announced constraints enforced."""
         return self._begun is not None
 
     def announce(self, z: Any, arrays: Any, round: int) -> Begun:
@@ -60,16 +61,24 @@ class RoundDecision:
             raise ValueError(
                 f"z: got a value that is not finite in round {round}; expected finite numbers"
             )
-        self._begun = self._heeded(arrays, data, round)
-        self._announced = data
-        return self._begun
+        return self._take(arrays, data, self._advice, round)
+
+    def advise(self, advice: Array, forecast: Any, arrays: Any, round: int) -> Begun:
+        """Take the advice of all advisers, and a forecast or None; return state and header."""
+        announced = self._problem.announced is not None
+        if announced and self._begun is None and announced_needs_data(self._problem):
+            raise TypeError(
+                f"advice: the announced constraints of round {round} are not known; call "
+                "player.announce(z) before"
+            )
+        return self._take(arrays, self._data, (advice, forecast), round)
 
     def check(self, data: Any, round: int) -> None:
         """Refuse data of the round that differ from those that were announced."""
-        if self._announced is None:
+        if self._data is None:
             return
         observed = dict(jax.tree_util.tree_flatten_with_path(data)[0])
-        for path, value in jax.tree_util.tree_flatten_with_path(self._announced)[0]:
+        for path, value in jax.tree_util.tree_flatten_with_path(self._data)[0]:
             other = observed.get(path, value)
             if not np.array_equal(other, value):
                 name = f"z{jax.tree_util.keystr(path)}"
@@ -90,19 +99,21 @@ class RoundDecision:
                     f"decision: the announced constraints of round {round} are not known; call "
                     "player.announce(z) before"
                 )
-            self._begun = self._heeded(arrays, None, round)
+            return self._take(arrays, None, self._advice, round)
         return self._begun
 
-    def _heeded(self, arrays: Any, data: Any, round: int) -> Begun:
-        """Enforce announced constraints, or raise an error if no decision satisfies them."""
-        heeded = self._steps.take(heeded_step, arrays, data)
+    def _take(self, arrays: Any, data: Any, advice: tuple[Any, Any], round: int) -> Begun:
+        """Take advice and enforce announced constraints, or raise an error if no decision satisfies
+        them."""
+        heeded = self._steps.take(heeded_step, arrays, data, *advice)
         report = np.asarray(heeded[0])
-        if report[1] <= max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
-            return heeded, report
-        state, previous = self._layout.state.unpack(heeded, self._layout.header)
-        inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
-        moved = self._steps.take(moved_step, arrays, jnp.asarray(inside, self._dtype))
-        return moved, np.asarray(moved[0])
+        if report[1] > max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
+            state, previous = self._layout.state.unpack(heeded, self._layout.header)
+            inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
+            heeded = self._steps.take(moved_step, heeded, jnp.asarray(inside, self._dtype))
+            report = np.asarray(heeded[0])
+        self._begun, self._data, self._advice = (heeded, report), data, advice
+        return self._begun
 
     def played(self, decision: Any, arrays: Any) -> Begun:
         """Return state and header with the decision that was really played."""
@@ -120,12 +131,14 @@ class RoundDecision:
                 f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected "
                 "a point inside"
             )
+        if self._begun is not None:
+            arrays = self._begun[0]
         moved = self._steps.take(moved_step, arrays, x)
         return moved, np.asarray(moved[0])
 
     def forget(self) -> None:
-        """The round is over: what was announced no longer applies."""
-        self._begun = self._announced = None
+        """The round is over: what was announced and advised no longer applies."""
+        self._begun, self._data, self._advice = None, None, (None, None)
 
 
 def _shown(value: Any) -> str:

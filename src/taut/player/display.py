@@ -48,8 +48,15 @@ def as_numbers(player: Player) -> dict[str, Any]:
         "pending": list(player.pending),
         "decision": shown,
         **({} if names is None else {"constraint_names": list(names)}),
+        **_weights(player),
         "totals": player.totals.to_dict(),
     }
+
+
+def _weights(player: Player) -> dict[str, Any]:
+    """Return the weights of the coming round, nothing without advisers."""
+    weights = player.weights
+    return {} if weights is None else {"weights": weights[player.round].tolist()}
 
 
 def frame(player: Player, what: str) -> pandas.DataFrame:
@@ -69,7 +76,7 @@ def drawn(player: Player, quantity: str | None, ax: Any) -> Any:
     """Draw what `Player.plot` describes."""
     from ..plots.methods import plot_player
 
-    return plot_player(player.history, quantity, ax, _names(player))
+    return plot_player(player.history, quantity, ax, _names(player), player.weights)
 
 
 def _names(player: Player) -> dict[str, list[str]]:

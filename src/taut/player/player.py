@@ -16,10 +16,12 @@ import numpy as np
 from .. import arguments, files
 from ..display import Displayed, Summary
 from ..engine import Array, first_key, random_key, require_jax
-from ..learners import Learner
+from ..learners import Advised, Learner
+from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
+from ..play.advice import advice_of_round, check_advised
 from ..play.announced import check_announced, count_announced
 from ..play.default import default_learner
 from ..play.packing import Packing, as_arrays
@@ -30,6 +32,7 @@ from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
+from ..runs.advised import AdviceFacts, advice_facts
 from ..runs.totals import RunningTotals, Totals
 from . import display as player_display
 from . import file as player_file
@@ -62,6 +65,7 @@ from .steps import (
     revealed_step,
     skipped_step,
 )
+from .weights import Weights
 
 if TYPE_CHECKING:
     import pandas
@@ -176,6 +180,8 @@ class Player(Displayed):
         )
         self._steps = Steps(problem, ready, self._layout, self._packed())
         self._round_decision = RoundDecision(problem, self._dtype, self._steps, self._layout)
+        self._weights = Weights.of(ready, self._layout)
+        self._last_data: Any = None  # of the last round, for forecasts
         self._running = RunningTotals(self._count)
         rows = None if history is None else arguments.count("history", history, 0)
         self._history = History(self._count, math.prod(self._shape), rows)
@@ -234,7 +240,7 @@ class Player(Displayed):
         that sees requests first, the decision for the last request. If announced constraints depend
         on data, call `announce` before.
         """
-        if self.problem.announced is not None:
+        if self.problem.announced is not None or self._round_decision.known:
             with self._lock:
                 report = self._before_round()[1]
         else:
@@ -357,7 +363,8 @@ class Player(Displayed):
         """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
 
         Arguments:
-            quantity: "loss", "excess" or "decision"; by default all three.
+            quantity: "loss", "excess" or "decision"; by default all three. With advisers, also
+                "weights".
             ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
                 ones.
 
@@ -370,13 +377,21 @@ class Player(Displayed):
         with self._lock:
             return player_display.summary(self, self._report[self._played].reshape(self._shape))
 
-    def decide(self, z: Any) -> Any:
-        """Return the decision for the request `z`, for a learner that sees the request first; then
-        call `observe()`.
+    def decide(self, z: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
+        """Return the decision of the round: for the request `z`, or with advice.
 
-        The round is not over until it is observed: without that, the next call of `decide` asks
-        again.
+        Arguments:
+            z: the request, for a learner that sees it first; then call `observe()`.
+            advice: for `taut.Advised(learner)`, what your own controller would play, or None if it
+                is missing; for several advisers a list with a decision or None for each.
+            forecast: a prediction of the round's data, or "last" for the data of the last round.
+                The last adviser is then the decision that is best for it.
+
+        The round is not over until it is observed. Until then `decide` may be called again, and the
+        last call counts. With announced constraints that depend on data, call `announce` before.
         """
+        if isinstance(self.learner, Advised) or advice is not None or forecast is not None:
+            return self._advised(z, advice, forecast)
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(
@@ -387,6 +402,58 @@ class Player(Displayed):
             self._asked = self._revealed(z, self._arrays)
             decision = self._asked[1][self._played].reshape(self._shape).copy()
         return self.problem.present(decision)
+
+    def _advised(self, z: Any, advice: Any, forecast: Any) -> Any:
+        """Return the decision with advice, a forecast, or both."""
+        learner = check_advised(self.learner, self.feedback)
+        if z is not None:
+            raise TypeError(
+                "z: got data beside advice; expected them in player.announce(z) if constraints are "
+                "announced, or as forecast=z if they are a prediction"
+            )
+        require_jax(tracing=False)
+        with self._lock:
+            rows = advice_of_round(advice, learner, self.problem, self._dtype)
+            if isinstance(forecast, str):
+                arguments.one_of("forecast", forecast, ("last",))
+                forecast = self._last_data
+            elif forecast is not None:
+                forecast = self._forecast(forecast)
+            begun = self._round_decision.advise(rows, forecast, self._arrays, self.round)
+            return self.problem.present(begun[1][self._played].reshape(self._shape).copy())
+
+    def _forecast(self, forecast: Any) -> Any:
+        """Return predicted data in the form of a round's data, or refuse them."""
+        decision = self._report[self._played].reshape(self._shape)
+        counts = self._learned, self._announced
+        try:
+            arranged = self.problem.arrange(forecast)
+            data = checked_data(self.problem, self._data, decision, counts, arranged)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"forecast: {error}") from error
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+            raise ValueError(
+                f"forecast: got a value that is not finite in round {self.round}; expected finite "
+                "numbers, or no forecast"
+            )
+        return data
+
+    @property
+    def weights(self) -> dict[int, Array] | None:
+        """The weights of the learner and the advisers in the last rounds, by round, and in the
+        coming round as it would be played now; `None` for a learner without advisers."""
+        if self._weights is None:
+            return None
+        with self._lock:
+            report = self._report if not self._round_decision.known else self._before_round()[1]
+            return self._weights.by_round(self.round, report)
+
+    def _advice_facts(self) -> AdviceFacts | None:
+        """What was observed with advisers, for the certificate."""
+        state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+        if not isinstance(state, AdvisedState):
+            return None
+        return AdviceFacts(*(array[None] for array in advice_facts(state)))
 
     def announce(self, z: Any) -> Any:
         """Reveal the data of announced constraints before the round; return the decision, which
@@ -410,7 +477,7 @@ class Player(Displayed):
 
     def _before_round(self) -> tuple[Any, Array]:
         """Return the state with which the round is played, and its header."""
-        if self.problem.announced is None:
+        if self.problem.announced is None and not self._round_decision.known:
             return self._arrays, self._report
         return self._round_decision.enforced(self._arrays, self.round)
 
@@ -476,7 +543,7 @@ class Player(Displayed):
         before = self._arrays, self._report
         if played is not None:
             before = self._round_decision.played(played, self._arrays)
-        elif self.problem.announced is not None:
+        else:
             before = self._before_round()
         if measured:
             self._measured(before, gradient, excess, jacobian, loss)
@@ -487,6 +554,8 @@ class Player(Displayed):
         else:
             arrays, report, data = self._revealed(z, before[0])
             self._accept(arrays, report, before[1])
+            if self._weights is not None:
+                self._last_data = data
             if not self._data.known or self._guard is not None or not self._named:
                 self._remember(data)
         if played is not None:
@@ -772,8 +841,9 @@ class Player(Displayed):
         self._last = self._arrays, self._report, self._missing, False, False
         self._history.add(scored, before[self._played])
         self._arrays, self._report = arrays, report
-        if self.problem.announced is not None:
-            self._round_decision.forget()
+        if self._weights is not None:
+            self._weights.add(self.round, before)
+        self._round_decision.forget()
         self._running.add(scored)
         self._extremes.add(report[self._seen])
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ..learners import Learner
-from ..learners.announced import relative_violation
+from ..learners.half_space.announced import relative_violation
 from ..learners.protocols import LateRounds, moved
 from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
@@ -207,11 +207,13 @@ def _packed(
 
 
 def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
-    """(*fixed, *state, z) -> *state: enforce announced constraints. The header has their largest
-    relative violation."""
-    *given, z = arrays
+    """(*fixed, *state, z, advice, forecast) -> *state: take advice, enforce announced constraints.
+    The header has their largest relative violation."""
+    *given, z, advice, forecast = arrays
     game, learner, state = layout.unpack(tuple(given))
-    after = announce(learner, game, state, z)
+    after = announce(learner, game, state, z, advice, forecast)
+    if game.announced is None:
+        return _unplayed(layout, after)
     return _unplayed(layout, after, relative_violation(after.x, announced_round(game, state, z)))
 
 

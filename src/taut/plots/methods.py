@@ -31,6 +31,7 @@ LABELS = {
     "decision": "decision",
     "regret": "regret",
     "policy regret": "policy regret",
+    "weights": "weight in the mixture",
 }
 
 
@@ -55,7 +56,7 @@ def plot_run(
         for axes, name in zip(panels, RUN, strict=True):
             _draw(run, name, axes, None, line, None)
         return np.array(panels, dtype=object)
-    arguments.one_of("quantity", quantity, (*RUN, "decision", "regret"))
+    arguments.one_of("quantity", quantity, (*RUN, "decision", "regret", "weights"))
     (axes,) = axes_for(ax)
     _draw(run, quantity, axes, bound, line, regret)
     return axes
@@ -69,8 +70,8 @@ def _draw(
     line: dict[str, Any],
     regret: Array | None,
 ) -> None:
-    if quantity == "decision":
-        _decisions(run, axes, line)
+    if quantity in ("decision", "weights"):
+        _entries(run, quantity, axes, line)
     else:
         kept = np.unique(np.linspace(1, run.horizon, min(POINTS, run.horizon)).astype(int))
         if regret is not None:
@@ -102,14 +103,19 @@ def _drawn(run: Run, quantity: str) -> str:
     return "largest excess" if quantity == "excess" and several else quantity
 
 
-def _decisions(run: Run, axes: Any, line: dict[str, Any]) -> None:
-    if run.decisions is None:
+def _entries(run: Run, quantity: str, axes: Any, line: dict[str, Any]) -> None:
+    record = "decisions" if quantity == "decision" else quantity
+    values: Array | None = getattr(run, record)
+    if values is None:
         raise ValueError(
-            'quantity: got "decision" of a run that did not record decisions; expected '
-            'simulate(..., record=("loss", "excess", "decisions"))'
+            f'quantity: got "{quantity}" of a run that did not record {record}; expected '
+            f'simulate(..., record=("loss", "excess", "{record}"))'
         )
-    flat = run.decisions.reshape(*run.decisions.shape[:2], -1)
-    names = coordinates(run, run.coordinate_names, run.decisions.shape[2:], "x")
+    flat = values.reshape(*values.shape[:2], -1)
+    if quantity == "weights":
+        names = ["learner", *(f"adviser {k}" for k in range(1, flat.shape[-1]))]
+    else:
+        names = coordinates(run, run.coordinate_names, values.shape[2:], "x")
     colours = list(FAMILIES.values())
     for i, name in enumerate(names[:LINES]):
         options = {"color": colours[i % len(colours)], "label": name} | line
@@ -155,9 +161,15 @@ PLAYER = ("loss", "excess", "decision")
 
 @styled
 def plot_player(
-    history: History, quantity: str | None, ax: Any, names: dict[str, list[str]]
+    history: History,
+    quantity: str | None,
+    ax: Any,
+    names: dict[str, list[str]],
+    weights: dict[int, Array] | None = None,
 ) -> Any:
     """Draw what `Player.plot` describes."""
+    if quantity == "weights" and weights is not None:
+        return _player_weights(weights, axes_for(ax)[0])
     wanted = PLAYER if quantity is None else (arguments.one_of("quantity", quantity, PLAYER),)
     panels = axes_for(ax, len(wanted))
     rounds, series = (
@@ -177,6 +189,15 @@ def plot_player(
             axes.axhline(0, color="#222222", linestyle=BOUND, linewidth=1.0)
         axes.set(xlabel="round", ylabel="constraint values g(x)" if name == "excess" else name)
     return panels[0] if quantity is not None else np.array(panels, dtype=object)
+
+
+def _player_weights(weights: dict[int, Array], axes: Any) -> Any:
+    values, colours = np.stack(list(weights.values())), list(FAMILIES.values())
+    for i, label in enumerate(["learner", *(f"adviser {k}" for k in range(1, values.shape[1]))]):
+        axes.plot(list(weights), values[:, i], color=colours[i % len(colours)], label=label)
+    _entries_legend(axes, values.shape[1])
+    axes.set(xlabel="round", ylabel=LABELS["weights"])
+    return axes
 
 
 def _entries_legend(axes: Any, count: int) -> None:

@@ -30,7 +30,7 @@ __all__ = ["FORMAT", "content", "header", "read", "run_fields", "write"]
 FORMAT = 2
 """Files of format 1 have no checksum."""
 MARK = b"\ntaut-sha256:"
-RECORDS = ("loss", "excess", "decisions", "multipliers")
+RECORDS = ("loss", "excess", "decisions", "multipliers", "weights")
 
 
 def header(run: Any) -> dict[str, Any]:
@@ -188,16 +188,18 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
     decision = arrays["final"].shape[len(lead) :]
     kept = (*lead, horizon // every)
     constraints = arrays["total_excess"].shape[-1:]
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         labels.INDEX: (horizon,),
         "final": (*lead, *decision),
         "first": decision,
         "loss": (*lead, horizon),
         "excess": (*lead, horizon),
         "decisions": (*kept, *decision),
-        "multipliers": (*kept, *arrays["multipliers"].shape[-1:])
-        if "multipliers" in arrays
-        else None,
+        **{
+            name: (*kept, *arrays[name].shape[-1:])
+            for name in ("multipliers", "weights")
+            if name in arrays
+        },
         **{f"total_{entry.name}": lead for entry in fields(Totals)},
         **{
             f"total_{name}": (*lead, *constraints)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["coordinates", "run_frame"]
 
-KINDS = ("rounds", "decisions", "multipliers", "totals")
+KINDS = ("rounds", "decisions", "multipliers", "weights", "totals")
 
 
 def run_frame(run: Run, what: str) -> pandas.DataFrame:
@@ -69,6 +69,8 @@ def _kept(run: Run, what: str) -> dict[str, Array]:
     shape = values.shape[lead:]
     if what == "decisions":
         labels = coordinates(run, run.coordinate_names, shape, "x")
+    elif what == "weights":
+        labels = ["weight[learner]", *(f"weight[adviser {k}]" for k in range(1, *shape))]
     else:  # the learner may see other constraints than those that are scored
         labels = coordinates(run, None, shape, "multiplier")
         if run.constraint_names is not None and shape == (len(run.constraint_names),):

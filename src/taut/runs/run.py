@@ -15,6 +15,7 @@ from ..engine import Array
 from ..learners import Learner
 from . import file as run_file
 from . import labels
+from .advised import AdviceFacts
 from .sample import Sample, sample_of_run
 from .totals import Totals
 
@@ -53,6 +54,8 @@ class Run(Displayed):
     excess: Array | None = None
     decisions: Array | None = None
     multipliers: Array | None = None
+    weights: Array | None = None
+    """The weights of learner and advisers, (seed, kept round, expert)."""
     every: int = 1
     version: str = ""
     first: Array | None = None
@@ -69,6 +72,8 @@ class Run(Displayed):
     cuts_hold: Array | None = field(default=None, repr=False, compare=False)
     """For each seed, whether all projections of a half-space learner on its cuts were exact. This
     is not saved; playing the run again tells it."""
+    advised: AdviceFacts | None = field(default=None, repr=False, compare=False)
+    """What a run with advisers observed. This is not saved either."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
     """Values of the problem at a few decisions, in a run that was loaded from a file. A certificate
     compares them with those of the problem that it is given."""
@@ -80,6 +85,12 @@ class Run(Displayed):
     key: jax.Array | None = field(default=None, repr=False, compare=False)
     """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was
     drawn."""
+    advice: Any = field(default=None, repr=False, compare=False)
+    """What advisers said in all rounds, an array as a stream or a function; `None` without
+    advice. It is not saved."""
+    forecast: Any = field(default=None, repr=False, compare=False)
+    """Predicted data of all rounds as a stream, or "last"; `None` without forecasts. They are not
+    saved."""
 
     def __post_init__(self) -> None:
         arguments.flag("reacts", self.reacts)
@@ -100,6 +111,8 @@ class Run(Displayed):
             for name in (*RECORDS, "final", "cuts_hold")
             if getattr(self, name) is not None
         }
+        if self.advised is not None:
+            picked["advised"] = AdviceFacts(*(array[index] for array in self.advised))
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
 
     def bare(self) -> Run:
@@ -109,7 +122,8 @@ class Run(Displayed):
         A bare run is small and can be pickled, whatever the problem's functions are. It has no
         certificate.
         """
-        return replace(self, problem=None, played=None, stream=None, key=None)
+        run = replace(self, problem=None, played=None, stream=None, key=None)
+        return replace(run, advice=None, forecast=None)
 
     def certificate(self, **options: Any) -> Certificate:
         """Measured regret and violations beside the guarantee, and the assumptions checked; see
@@ -131,9 +145,10 @@ class Run(Displayed):
 
         Arguments:
             quantity: "loss", "violation" or "excess" (cumulative), "decision" (if recorded), or
-                "regret", the cumulative loss minus that of the best fixed decision of all rounds;
-                by default the first three. With several constraints, "excess" is the sum of the
-                largest of each round, `taut.metrics.largest_excess`.
+                "regret", the cumulative loss minus that of the best fixed decision of all rounds,
+                or "weights" of learner and advisers (if recorded); by default the first three. With
+                several constraints, "excess" is the sum of the largest of each round,
+                `taut.metrics.largest_excess`.
             ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
                 ones.
             bound: a number to draw as a dashed line, for example a bound of a certificate.
@@ -162,8 +177,9 @@ class Run(Displayed):
 
         Arguments:
             what: "rounds": one row per seed and round with the columns loss, excess and violation,
-                as far as they were recorded; "decisions" or "multipliers": one row per seed and
-                kept round, one column per entry; "totals": one row per seed and constraint.
+                as far as they were recorded; "decisions", "multipliers" or "weights": one row per
+                seed and kept round, one column per entry; "totals": one row per seed and
+                constraint.
 
         With one seed and a stream that had an index, the table has the same index.
         """
@@ -231,6 +247,7 @@ class Run(Displayed):
             ("excess", ("round",), {"round": rounds}),
             ("decisions", ("kept_round", *axes), {"kept_round": kept}),
             ("multipliers", ("kept_round", "played_constraint"), {"kept_round": kept}),
+            ("weights", ("kept_round", "expert"), {"kept_round": kept}),
         ):
             value = getattr(self, name)
             if value is not None:

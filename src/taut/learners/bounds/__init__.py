@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from inspect import isfunction
 
+from .advice import advice_regret
 from .averaged import (
     averaged_block_regret,
     averaged_block_violation,
@@ -145,6 +146,7 @@ __all__ = [
     "StepLengths",
     "adaptive_half_space_regret",
     "adaptive_step_lengths",
+    "advice_regret",
     "all_cuts_violation",
     "anytime_surrogate_regret",
     "anytime_surrogate_violation",

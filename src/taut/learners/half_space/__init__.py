@@ -1,7 +1,8 @@
 """The half-space family.
 
 Read `method` first, then `cuts` (what is kept), `lifetimes` (for how long), `projection` (how a
-decision is moved into them), `joint_projection` and `guarantees`.
+decision is moved into them), `announced` (constraints that are known before a decision is played),
+`joint_projection` and `guarantees`.
 """
 
 from .method import CARDS, HalfSpace

@@ -42,7 +42,6 @@ from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
 from .. import bounds
-from ..announced import enforced
 from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
 from ..card import STRONG, Card, Growth
 from ..protocols import StepsFromDecision
@@ -59,6 +58,7 @@ from ..schedules import (
     check_positive,
 )
 from . import guarantees as half_space_guarantees
+from .announced import enforced
 from .cuts import (
     Cuts,
     Rows,
@@ -372,19 +372,15 @@ class HalfSpace(StepsFromDecision, Learner):
         offset = jnp.sum(normal * start) - distance
         if cuts is not None:
             worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
-            if self.life is None:
-                cuts = remember(cuts, normal, offset, worth, t)
-            else:
-                near = slack(start, jnp.asarray(self.diameter, x.dtype))
-                cuts = remember_for_a_life(cuts, normal, distance, worth, start, t, near, self.life)
-                if self._confirms(x, round):
-                    cuts = confirm(
-                        cuts,
-                        lambda: _as_rows(self._models(x, round, "all"), start),
-                        start,
-                        t,
-                        near,
-                    )
+            cuts = self._remembered(cuts, normal, distance, worth, start, t)
+            if self.life is not None and self._confirms(x, round):
+                cuts = confirm(
+                    cuts,
+                    lambda: _as_rows(self._models(x, round, "all"), start),
+                    start,
+                    t,
+                    slack(start, jnp.asarray(self.diameter, x.dtype)),
+                )
         if self.sweeps is None:
             current = rows or Rows(normal[None], offset[None])
             y, cuts, holds = self._onto_cuts(project, project(y), cuts, current, t, first)
@@ -433,6 +429,72 @@ class HalfSpace(StepsFromDecision, Learner):
         """Move the decision into the half-spaces of the announced constraints, see
         `announced.py`."""
         return state._replace(x=enforced(state.x, round))
+
+    def into_cuts(
+        self,
+        state: HalfSpaceState,
+        x: jax.Array,
+        project: Callable[[jax.Array], jax.Array],
+        rows: Rows | None,
+    ) -> tuple[jax.Array, jax.Array]:
+        """Return another point, moved into the kept cuts, the rows and the domain, and whether all
+        of them hold there. A point that satisfies them does not move."""
+        cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
+        hold = jnp.ones((), bool)
+        if cuts is None and rows is None:
+            return y.reshape(x.shape), hold
+        across, ages = jnp.asarray(self.diameter, y.dtype), None
+        if cuts is not None:
+            ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
+            cuts = cuts.alive(t)
+
+        def flat(point: jax.Array) -> jax.Array:
+            return project(point.reshape(x.shape)).reshape(-1)
+
+        def exactly() -> tuple[jax.Array, jax.Array]:
+            tolerance = self._tolerance(t, y.dtype)
+            point, _, holds = finished(flat, y, cuts, rows, t, tolerance, across, ages)
+            return point, holds
+
+        point, hold = lax.cond(exceeded(y, cuts, rows), exactly, lambda: (y, hold))
+        return point.reshape(x.shape), hold
+
+    def kept(self, state: HalfSpaceState) -> Rows | None:
+        """Return the kept cuts that are alive; other slots have a normal of zeros."""
+        if state.cuts is None:
+            return None
+        normals, offsets, _, _ = state.cuts.alive(state.t)
+        alive = jnp.isfinite(offsets)
+        return Rows(jnp.where(alive[:, None], normals.T, 0), jnp.where(alive, offsets, 0))
+
+    def with_cut_at(self, state: HalfSpaceState, x: jax.Array, round: Round) -> HalfSpaceState:
+        """Return the state with the cut that the round reveals at a point that was played instead
+        of the learner's, if it violates there."""
+        if state.cuts is None:
+            return state
+        models, flat = self._models(x, round, self.rows), x.reshape(-1)
+        weights = _most_violated(models).astype(x.dtype)
+        normal = jnp.sum(weights[:, None] * models.normals, axis=0)
+        distance = jnp.sum(weights * models.distances)
+        worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
+        return state._replace(
+            cuts=self._remembered(state.cuts, normal, distance, worth, flat, state.t)
+        )
+
+    def _remembered(
+        self,
+        cuts: Cuts,
+        normal: jax.Array,
+        distance: jax.Array,
+        worth: jax.Array,
+        x: jax.Array,
+        t: jax.Array,
+    ) -> Cuts:
+        """Return the cuts with that of a point x, which is `distance` outside of it."""
+        if self.life is None:
+            return remember(cuts, normal, jnp.sum(normal * x) - distance, worth, t)
+        near = slack(x, jnp.asarray(self.diameter, x.dtype))
+        return remember_for_a_life(cuts, normal, distance, worth, x, t, near, self.life)
 
     @property
     def clip(self) -> float | None:

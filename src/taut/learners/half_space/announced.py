@@ -19,14 +19,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..problem.domains.arrays import finfo
-from ..problem.round_data import RoundData
-from ..problem.rounds import FullInformation
-from .base import first_round
-from .half_space.cuts import Rows
-from .half_space.projection import exact_projection
+from ...problem.domains.arrays import finfo
+from ...problem.round_data import RoundData
+from ...problem.rounds import FullInformation
+from ..base import first_round
+from .cuts import Rows
+from .projection import exact_projection
 
-__all__ = ["enforced", "relative_violation"]
+__all__ = ["enforced", "moved_back", "relative_violation", "rows_at"]
 
 TIMES = 40
 """How often rows are linearised, at most."""
@@ -84,23 +84,16 @@ def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
         jnp.ones((), jnp.int32),
     )
     last = lax.while_loop(lambda c: (c.excess > 0) & (c.times <= TIMES), further, begun)
-    return (
-        _moved_back(last.x, round, round.data.previous)
-        if isinstance(round.data, RoundData)
-        else last.x
-    )
+    return moved_back(last.x, round)
 
 
 def _rows(x: jax.Array, round: FullInformation, room: jax.Array) -> tuple[Rows, jax.Array]:
     """Return the half-spaces of all rows at x, smaller by a little room, and the largest distance
     by which a row is exceeded at x."""
-    values, pull, _ = round.constraints(x)
-    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
-    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-    normals = slopes * scale[:, None]
-    offsets = jnp.sum(normals * x.reshape(-1)[None], axis=1) - values * scale
-    return Rows(normals, offsets - jnp.where(length > 0, room, 0)), jnp.max(values * scale)
+    rows = rows_at(x, round)
+    distances = jnp.sum(rows.normals * x.reshape(-1)[None], axis=1) - rows.offsets
+    known = jnp.any(rows.normals != 0, axis=1)
+    return rows._replace(offsets=rows.offsets - jnp.where(known, room, 0)), jnp.max(distances)
 
 
 def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
@@ -113,14 +106,26 @@ def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
     return jnp.max(jnp.where(values > 0, values, 0) / jnp.where(size > 0, size, 1))
 
 
-def _moved_back(y: jax.Array, round: FullInformation, previous: jax.Array) -> jax.Array:
+def rows_at(x: jax.Array, round: FullInformation) -> Rows:
+    """Return the half-spaces of the announced constraints, linearised at x."""
+    values, pull, _ = round.constraints(x)
+    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
+    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+    normals = slopes * scale[:, None]
+    return Rows(normals, jnp.sum(normals * x.reshape(-1)[None], axis=1) - values * scale)
+
+
+def moved_back(y: jax.Array, round: FullInformation) -> jax.Array:
     """Return a decision between the previous one and y that satisfies the constraints, if the
-    previous one does.
+    previous one does; y if the problem does not depend on the previous decision.
 
     Rows are convex, so g(previous + s (y - previous)) <= (1 - s) g(previous) + s g(y). The share s
     is made smaller by a few units in the last place, so that rounding does not exceed a row.
     """
-    stated = round.stated
+    if not isinstance(round.data, RoundData):
+        return y
+    stated, previous = round.stated, round.data.previous
     there, here = stated.values(previous, round.data), stated.values(y, round.data)
     exceeded = here > 0
     room = jnp.where(exceeded, here - there, 1)
