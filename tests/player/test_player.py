@@ -678,7 +678,7 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ),
         ({}, {"extremes/about": np.array([0, 3, 0])}, "the extremes are not"),
         ({}, {"extremes/rounds": np.full(5, 99)}, "the extremes are not"),
-        ({}, {"extremes/squares": np.array([np.nan, 1.0])}, "the extremes are not"),
+        ({}, {"extremes/clipping": np.full((5, 1), np.nan)}, "the extremes are not"),
         ({}, {"extremes/decisions": np.full((5, 2), np.inf)}, "the extremes are not"),
         ({}, {"extremes/values": np.full(5, -1.0)}, "the extremes are not"),
         ({}, {"extremes/first": np.zeros(3)}, "the extremes are not"),
