@@ -281,7 +281,7 @@ def pool(rounds=400):
 def test_rows_that_come_back_have_a_bound_that_does_not_grow():
     data, rows = pool()
     game = taut.Problem(lambda x, z: z["c"] @ x, rows, BALL)
-    learner = taut.learner("half-space", game, sweeps=None)
+    learner = taut.learner("half-space", game, sweeps=None, life=None)
     row = {r.quantity: r for r in taut.simulate(learner, game, data).certificate().rows}
     slope = np.linalg.norm(data["a"], axis=1).max()
     assert row["violation"].bound == pytest.approx(5.645 * slope * 2, rel=1e-3)

@@ -133,7 +133,7 @@ def test_a_certificate_says_what_every_learner_satisfies_or_that_it_does_not_kno
     assert violation.limit == pytest.approx(40 * (2**0.5 - 1))
     assert violation.bound > violation.limit
     assert violation.trivial
-    said = f"half-space, H6 memory gives {violation.bound:.3g}, and no method can exceed 16.6."
+    said = f"half-space, F1 lifetimes gives {violation.bound:.3g}, and no method can exceed 16.6."
     assert any(said in sentence for sentence in sentences(certificate))
     assert certificate.to_dict()["rows"][1]["limit"] == violation.limit
     for bound, trivially in [(16.0, False), (16.5, True), (17.0, True)]:
