@@ -274,8 +274,8 @@ class HalfSpace(StepsFromDecision, Learner):
         return cls(Constant(eta), diameter, margin, memory, sweeps, joint, rows)
 
     def with_room(self, slots: int) -> HalfSpace:
-        """Return the learner that keeps `slots` cuts and projects exactly, if this one keeps all
-        cuts."""
+        """Return the learner that keeps `slots` cuts, each for ever, and projects exactly, if this
+        one keeps all cuts."""
         if self.memory is not None:
             return self
         return replace(self, memory=slots, sweeps=None, joint=False)
