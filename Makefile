@@ -41,6 +41,8 @@ drill: .venv/ready
 	$(BIN)/python -m drills.crash --minutes $(MINUTES)
 	$(BIN)/python -m drills.dask_fleet
 	$(BIN)/python -m drills.memory
+	$(BIN)/python -m drills.long_life
+	$(BIN)/python -m drills.service
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.
 fuzz: .venv/ready
@@ -80,8 +82,8 @@ chromium:
 clean:
 	rm -rf .venv .venv-floors .venv-newest .site site reproduction .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .xla_cache .mutants.json
 
-# Write the table of learners between its two marks in README.md.
+# Write the table of learners between its two marks in docs/learners.md.
 readme: .venv/ready
-	$(BIN)/taut learners --markdown > README.table
-	sed -e '/<!-- learners: begin -->/,/<!-- learners: end -->/{//!d;}' -e '/<!-- learners: begin -->/r README.table' README.md > README.new
-	mv README.new README.md && rm README.table
+	$(BIN)/taut learners --markdown > learners.table
+	sed -e '/<!-- learners: begin -->/,/<!-- learners: end -->/{//!d;}' -e '/<!-- learners: begin -->/r learners.table' docs/learners.md > learners.new
+	mv learners.new docs/learners.md && rm learners.table

@@ -21,18 +21,19 @@ import distributed
 import numpy as np
 
 import taut
-from drills.fleets import MEMBERS, reporting, reports
+from drills.fleets import MEMBERS, ROUNDS, reporting, reports
 from drills.game import LEARNER, problem
 
 SETTINGS = {"distributed.admin.log-format": "", "distributed.worker.daemon": True}
 
 
-def kill_one(cluster: Any, rng: random.Random) -> None:
+def kill_one(cluster: Any, rng: random.Random, killed: list[int]) -> None:
     """Kill one of the cluster's workers, if another is there with which the drill goes on."""
     workers = cluster.workers.values()
     pids = [worker.pid for worker in workers if worker.status.name == "running" and worker.pid]
     if len(pids) > 1:
-        os.kill(rng.choice(pids), signal.SIGKILL)
+        killed.append(rng.choice(pids))
+        os.kill(killed[-1], signal.SIGKILL)
 
 
 def main() -> None:
@@ -41,7 +42,9 @@ def main() -> None:
     words.add_argument("--kills", type=int, default=30)
     words.add_argument("--seed", type=int, default=0)
     asked = words.parse_args()
-    failures, t = [], 1
+    failures: list[str] = []
+    killed: list[int] = []
+    t = 1
     cluster = distributed.LocalCluster(
         2, threads_per_worker=1, dashboard_address=None, silence_logs=50
     )
@@ -49,9 +52,9 @@ def main() -> None:
         alone = taut.Fleet(LEARNER, problem(), range(MEMBERS))
         fleet = taut.DaskFleet(client, LEARNER, problem(), range(MEMBERS), folder=folder, parts=4)
         rng, took = random.Random(asked.seed), 1.0
-        while t <= 2 * asked.kills and not failures:
-            who, data = reporting(t), reports(t)
-            killer = threading.Timer(rng.uniform(0, 1.2) * took, kill_one, (cluster, rng))
+        while len(killed) < asked.kills and not failures:
+            who, data = reporting(t), reports(t % ROUNDS)
+            killer = threading.Timer(rng.uniform(0, 1.2) * took, kill_one, (cluster, rng, killed))
             if t % 2:  # the rounds between show how long one takes
                 killer.start()
             began = time.monotonic()
@@ -69,7 +72,7 @@ def main() -> None:
             failures.append(f"round {t}: the decisions are others")
         if not np.array_equal(alone.totals().loss, fleet.totals().loss):
             failures.append(f"round {t}: the totals are others")
-    print(f"fleet on Dask: {asked.kills} kills, {t - 1} rounds, {len(failures)} lost or doubled")
+    print(f"fleet on Dask: {len(killed)} kills, {t - 1} rounds, {len(failures)} lost or doubled")
     for failure in failures:
         print(f"    {failure}")
     sys.exit(1 if failures else 0)

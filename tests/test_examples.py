@@ -18,6 +18,7 @@ SHORTER = {
     "dispatch": {},
     "ramps": {"DAYS": 2},
     "battery": {"DAYS": 3},
+    "the_line": {"ROUNDS": 600},
 }
 
 
@@ -48,6 +49,16 @@ def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(
     enforced, free = capsys.readouterr().out.splitlines()[:2]
     assert "of the ramps 0;" in enforced
     assert "of the ramps 0;" not in free
+
+
+def test_budgets_are_kept_after_a_jump_of_the_traffic(tmp_path, capsys, monkeypatch):
+    example = loaded(ROOT / "examples" / "pacing" / "pacing.py")
+    for name, value in {"CAMPAIGNS": 120, "HOURS": 40, "JUMP": 20}.items():
+        monkeypatch.setattr(example, name, value)
+    hours = example.main(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    assert hours["median"].iloc[20] > 1.5 * hours["median"].iloc[19]
+    assert hours["above"].iloc[-5:].max() < 0.5 * hours["above"].iloc[20]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

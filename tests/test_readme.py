@@ -1,4 +1,5 @@
-"""README: its Python runs as printed, and its table is the registry."""
+"""README: its Python runs as printed, its numbers are printed, and the table of all learners is the
+registry."""
 
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from taut.learners.registry import FAMILIES
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+LEARNERS = (ROOT / "docs" / "learners.md").read_text()
 
 
 def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
@@ -24,17 +26,37 @@ def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
     printed = capsys.readouterr().out
     assert "peak violation" in printed
     assert "EXCEEDED" not in printed
-    (verdict,) = re.findall(r"^> (half-space, .* Holds: .*)$", README, re.M)  # as it is printed
-    assert verdict in " ".join(printed.split())
+    (verdict,) = re.findall(r"```text\n(half-space, .*?)```", README, re.S)  # as it is printed
+    assert " ".join(verdict.split()) in " ".join(printed.split())
     rows = names["run"].certificate().rows
     assert not any(row.trivial for row in rows)
 
 
+def test_the_first_screen_and_the_length():
+    first = README.split("\n## ")[0]
+    for text in ("docs/line.png", "pip install .", "make reproduce", "make test", "```python"):
+        assert text in first
+    assert len(README.splitlines()) <= 130
+
+
 def test_the_table_of_learners_is_the_registry():
-    table = README.split("<!-- learners: begin -->\n")[1].split("\n<!-- learners: end -->")[0]
+    table = LEARNERS.split("<!-- learners: begin -->\n")[1].split("\n<!-- learners: end -->")[0]
     assert table == learners_markdown(card for family in FAMILIES for card in family.CARDS), (
         "run make readme"
     )
     assert (
         "O(T^(-b/3)) if there is one smooth fixed constraint" in table
     )  # growth is shown with its conditions
+
+
+def test_the_rates_of_the_short_table_are_those_of_the_cards():
+    rows = re.findall(r"\| `([\w-]+)`(?: \(default\))? \| (.*?) \| (.*?) \|$", README, re.M)
+    assert len(rows) == 5
+    for name, regret, violation in rows:
+        (line,) = re.findall(rf"^\| `{name}` \| (.*)$", LEARNERS, re.M)
+        cells = [
+            cell.replace("T^max(b,1-b)", "sqrt T").replace("1-b/2", "3/4")
+            for cell in line.split(" | ")
+        ]
+        assert cells[1].startswith(regret), name
+        assert name == "half-space" or f"clipped {violation}" in cells[2], name

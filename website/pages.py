@@ -31,9 +31,18 @@ TUTORIALS = (
     "noisy-constraints",
     "certificate",
 )
-GUIDES = ("choosing", "constants", "memory", "checkpoints", "troubleshooting")
+GUIDES = (
+    "choosing",
+    "constants",
+    "changing",
+    "memory",
+    "checkpoints",
+    "fleets",
+    "production",
+    "troubleshooting",
+)
 GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
-PLACED = ("start.md", "theory.md", "arena.md", "glossary.md")
+PLACED = ("start.md", "theory.md", "arena.md", "glossary.md", "learners.md")
 """Pages with a place of their own. All other pages of the repository are guides."""
 MODULES = {
     "problems": (
@@ -68,6 +77,10 @@ MODULES = {
         "taut.Sweep",
         "taut.Run",
         "taut.Player",
+        "taut.Fleet",
+        "taut.DaskFleet",
+        "taut.Limits",
+        "taut.Event",
         "taut.adversary",
         "taut.FullInformation",
         "taut.Noisy",
@@ -144,7 +157,7 @@ def assemble(target: Path, small: bool) -> list[Any]:
     for picture in DOCS.glob("*.[ps][nv]g"):
         shutil.copy(picture, target / picture.name)
     report = _report(target, small)
-    _write(target / "index.md", _landing(report))
+    _write(target / "index.md", _landing())
     _copied(target, "start.md", execute=True)
     _copied(target, "theory.md")
     _copied(target, "arena.md")
@@ -216,6 +229,7 @@ def _rewritten(text: str) -> str:
     )
     text = re.sub(r"\]\((?:\.\./)?README\.md(?:#[\w-]*)?\)", "](index.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"\]\(learners\.md\)", "](learners/index.md)", text)
     text = re.sub(r"\]\(((?:\.\./)?tutorials/[\w-]+)\.ipynb\)", r"](\1.md)", text)
     return re.sub(
         r"\[([^\]]+)\]\((?:\.\./)?(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)",
@@ -224,9 +238,9 @@ def _rewritten(text: str) -> str:
     )
 
 
-def _landing(report: Path | None) -> str:
-    """Return the landing page: what taut is, the first example, the dispatch figure and the table
-    of speeds."""
+def _landing() -> str:
+    """Return the landing page: what taut is, with its picture, the first example, and the table of
+    speeds."""
     readme = _rewritten((ROOT / "README.md").read_text())
     first = readme.split("\n## ")[0].partition("\n\n")[2].split("```")[0].strip()
     example = re.search(r"```python\n.*?```", readme, re.S)
@@ -239,16 +253,6 @@ def _landing(report: Path | None) -> str:
                 with_formulas(first),
                 "[Start here](start.md){ .md-button .md-button--primary } [Choose a "
                 "learner](guides/choosing.md){ .md-button }",
-                _picture(
-                    report,
-                    "",
-                    "dispatch.png",
-                    "Economic dispatch: earlier methods exceed the emission cap, Clipped-OGD "
-                    "hardly does",
-                ),
-                "*Economic dispatch under an emission cap. Earlier methods exceed the cap; "
-                "Clipped-OGD hardly does. The figure is drawn by `make reproduce` "
-                "([reproduction](reproduction.md)).*",
                 "## A first example",
                 example.group(0),
                 "[The next ten minutes](start.md) explain what it prints.",

@@ -300,7 +300,8 @@ def test_data_of_packages_that_are_not_installed_are_missed_in_one_sentence(monk
     monkeypatch.setattr(importlib.metadata, "distribution", absent)
     monkeypatch.setattr(packages, "distribution", absent)
     wanted = {s.requires for s in STREAMS.values() if s.requires}
-    assert wanted == {"scikit-learn", "skfolio", "obp"}
+    assert wanted == {"scikit-learn", "skfolio", "obp", "universal-portfolios"}
+    assert all(s.requires in s.licence for s in STREAMS.values())
     for stream in STREAMS.values():
         assert ("pip install" in stream.missing()) == bool(stream.requires)
     with pytest.raises(Missing, match="obp is not installed"):
@@ -337,3 +338,48 @@ def test_a_comparator_that_changes_is_at_least_as_good_as_a_fixed_one(name, tmp_
     ends = [-(-rounds * k // parts) for k in range(1, parts)]
     best = taut.hindsight(stream.rows, data, seeds=1, comparator="shifting", breakpoints=ends)
     assert found == pytest.approx(float(np.ravel(best.loss)[0]), rel=1e-6)
+
+
+def test_markets_of_the_field_are_read_from_their_package(monkeypatch):
+    relatives = 1 + 0.02 * np.random.default_rng(0).normal(size=(90, 30))
+    relatives[3, 4] = 9.0  # cut off
+    asked = []
+
+    def csv_of(package, path, skip):
+        asked.append((package, path, skip))
+        return np.cumprod(relatives, axis=0)  # the package has prices
+
+    monkeypatch.setattr(packages, "csv_of", csv_of)
+    monkeypatch.setattr(type(STREAMS["portfolio-djia"]), "missing", lambda self: "")
+    portfolio._classic.cache_clear()
+    portfolio._listed.cache_clear()
+    stream = STREAMS["portfolio-djia"]
+    data = stream.data(1, 70)
+    assert asked == [("universal-portfolios", "universal/data/djia.csv", 1)]
+    assert data["relative"].shape == (1, 70, 30)
+    assert data["relative"].max() == portfolio.HIGHEST
+    inside = np.clip(relatives[:70], portfolio.LOWEST, portfolio.HIGHEST)
+    np.testing.assert_allclose(data["relative"][0], inside, rtol=1e-12)
+    assert stream.rows.domain.centre.shape == (30,)
+    portfolio._classic.cache_clear()
+    portfolio._listed.cache_clear()
+    vars(stream).pop("rows")
+
+
+def test_the_example_of_yu_and_neely_has_its_three_parts():
+    stream = STREAMS["three-rows"]
+    data = stream.data(2, 4096)
+    low, high = data[:, :1400].mean(), data[:, 1510:1990].mean()
+    assert low == pytest.approx(-0.5, abs=0.1)
+    assert high == pytest.approx(0.5, abs=0.15)
+    assert np.abs(data[:, -1]).max() <= 4096**0.1 + 2
+    assert stream.horizons((4096, 8192)) == (4096,)
+
+
+def test_online_regression_has_the_noise_of_its_code():
+    data = STREAMS["online-regression"].data(1, 2000)
+    noise = data["targets"] - data["features"].sum(axis=3)
+    assert np.abs(noise).max() <= 1
+    assert noise.std() == pytest.approx(0.5396, abs=0.02)  # a normal variable between -1 and 1
+    assert data["normals"].min() >= 0
+    assert data["levels"].max() <= 1

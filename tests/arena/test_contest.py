@@ -316,3 +316,43 @@ def test_bounds_for_independent_rounds_are_not_checked_on_other_streams(monkeypa
     assert run._bounds(entry) == {}
     requests = replace(entry, stream=replace(entry.stream, setting="requests"))
     assert set(run._bounds(requests)) == {"violation"}
+
+
+def test_an_interrupted_run_has_the_results_of_finished_streams(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
+    wanted = SMALL | {
+        "streams": ["toy", "switching"],
+        "learners": ["clipped-ogd"],
+        "horizons": (32,),
+    }
+    real = run._stored
+
+    def interrupted(folder, played, *rest):
+        if played[0].stream.name == "switching":
+            raise KeyboardInterrupt
+        return real(folder, played, *rest)
+
+    monkeypatch.setattr(run, "_stored", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        play(tmp_path, **wanted)
+    assert {key[0] for key in results.read_all(tmp_path)} == {"toy"}
+    assert results.read_machine(tmp_path)["taut"]
+    assert CliRunner().invoke(app, ["arena", "report", str(tmp_path)]).exit_code == 0
+    monkeypatch.setattr(run, "_stored", real)
+    resumed = play(tmp_path, **wanted)
+    assert resumed.new == resumed.cells // 2  # those of the second stream
+    assert {key[0] for key in results.read_all(tmp_path)} == {"toy", "switching"}
+
+
+def test_logs_have_lines_and_jobs_exclude_a_cluster(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUT_ARENA_CACHE", str(tmp_path / "cache"))
+    words = ["arena", "run", "-l", "clipped-ogd", "-s", "toy", "-T", "32", "--seeds", "1"]
+    words += ["--no-grid", "-o", str(tmp_path / "x")]
+    done = CliRunner().invoke(app, [*words, "--jobs", "1"], catch_exceptions=False)
+    assert "1/1 cells" in done.stderr
+    again = CliRunner().invoke(app, [*words, "--jobs", "1"], catch_exceptions=False)
+    assert "1/1 cells (1 from an earlier run)" in again.stderr
+    both = CliRunner().invoke(app, [*words, "--jobs", "1", "--scheduler", "tcp://x:1"])
+    assert "--jobs: got a number beside --scheduler" in str(both.exception)
+    none = CliRunner().invoke(app, [*words, "--jobs", "0", "--retry", "-T", "64"])
+    assert "got 0" in str(none.exception)

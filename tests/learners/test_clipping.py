@@ -13,6 +13,7 @@ from taut.learners.clipping import Clipping
 from taut.learners.half_space.method import HalfSpaceState
 from taut.learners.schedules import AdaGradNorm
 from taut.paper.experiments import dispatch
+from taut.play.passes.kernel import check_for_kernel
 
 TOY = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
 ROUNDS = 240
@@ -193,3 +194,17 @@ def test_dispatch_recovers_from_a_demand_of_a_thousand_times():
 def test_a_clip_that_is_none_is_refused(clip):
     with pytest.raises((TypeError, ValueError), match="clip: got"):
         AdaGradNorm(1.0, 1.0, clip)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_round_of_the_default_fits_into_one_kernel(count):
+    """In pieces, a round takes ten times as long. No comparison of computed floats may forbid it."""
+    problem = taut.Problem(
+        lambda x, z: z @ x,
+        lambda x: jnp.sum(x) - jnp.arange(1.0, count + 1),
+        taut.Box(0.0, 1.0, shape=4),
+    )
+    method = taut.learner("half-space", problem)
+    state = taut.init(method, problem)
+    program = jax.make_jaxpr(lambda state, z: taut.step(method, problem, state, z))
+    check_for_kernel(program(state, jnp.ones(4)))

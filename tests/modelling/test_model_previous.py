@@ -142,3 +142,33 @@ def test_conditions_of_atoms_need_no_bounds_of_other_parameters():
     r = cp.Parameter(2, name="r", bounds=[-0.65, 0.65])  # r @ w > -1 on the ball, not on its box
     model = taut.from_cvxpy(c @ w - cp.log(r @ w + 1), [cp.norm(w, 2) <= 1])
     assert model.constants.loss_lipschitz > 0
+
+
+def test_a_player_announces_the_parameters_that_announced_rows_use():
+    x = cp.Variable(2, name="x")
+    price = cp.Parameter(2, name="price", bounds=[-1, 1])
+    ramp, cap = (cp.Parameter(name=name, bounds=[0.01, 1]) for name in ("ramp", "cap"))
+    model = taut.from_cvxpy(
+        price @ x,
+        [x >= 0, x <= 1, cp.sum(x) <= 1 + cap],
+        announced=[cp.abs(x - taut.previous(x)) <= ramp],
+    )
+    player = taut.Player(model, count=1, announced_count=2)
+    before = player.announce({"ramp": 0.1})
+    z = {"price": np.array([-1.0, 0.5]), "ramp": 0.1, "cap": 0.5}
+    player.observe(z)
+    assert np.abs(player.announce({ramp: 0.05, cap: 0.5}) - before).max() <= 0.05
+    with pytest.raises(ValueError, match=r"z\[1\]: got 0.2 in round 2; expected 0.05, as was ann"):
+        player.observe({**z, "ramp": 0.2})
+    player.observe({**z, "ramp": 0.05})
+    for wrong, text in (
+        ({"cap": 0.5}, "got no data for ramp; expected those that announced constraints use: ramp"),
+        ({"ramp": 2.0}, r"data: got 2 for ramp; expected at most 1 \(bounds\)"),
+        ({"slope": 2.0}, "data: got data for 'slope'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            player.announce(wrong)
+    player.announce(0.05)
+    with pytest.raises(ValueError, match=r"data: got 7 for cap; expected at most 1 \(bounds\)"):
+        player.observe({**z, "cap": 7.0})
+    assert player.round == 3

@@ -6,6 +6,7 @@ import re
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import taut
@@ -489,3 +490,43 @@ def test_memory_is_flat_without_a_history():
     np.testing.assert_array_equal(
         usual.extremes.loss_lipschitz.decision, nothing.extremes.loss_lipschitz.decision
     )
+
+
+# Tables.
+
+
+def test_rows_of_tables_are_taken_by_name_if_the_loss_takes_names():
+    def priced(x, z):
+        return z["price"] * x.sum() + (z["load"] - x[0]) ** 2
+
+    times = pd.date_range("2026-01-01", periods=8, freq="5min")
+    table = pd.DataFrame({"load": np.linspace(0, 1, 8), "price": 1.0}, index=times)
+    problem = taut.Problem(priced, {"sum": lambda x: x.sum() - 1}, BOX, coordinate_names=NAMES)
+    rows, dicts = taut.Player(problem), taut.Player(problem)
+    for time, row in table.iterrows():
+        rows.observe(row)
+        dicts.observe({"price": row["price"], "load": row["load"]})
+        assert time in times
+    np.testing.assert_array_equal(rows.decision, dicts.decision)
+    run = taut.simulate(problem, table, record=("loss",))
+    np.testing.assert_allclose(run.loss[0], rows.history.loss)
+    frame = rows.history.to_frame(times)
+    assert list(frame.columns) == ["loss", "sum", "wind", "gas"]
+    assert frame.index.equals(times)
+    assert rows.history.to_frame(lambda t: t / 2).index.tolist() == [t / 2 for t in range(1, 9)]
+    with pytest.raises(ValueError, match="times: got 7 times; expected those of all 8 rounds"):
+        rows.history.to_frame(times[:7])
+    state = rows.state()
+    assert state["decision"] == dict(zip(NAMES, rows.decision.tolist(), strict=True))
+    assert state["constraint_names"] == ["sum"]
+
+
+def test_a_table_can_be_the_data_of_one_round_and_arrays_stay_arrays():
+    units = pd.DataFrame({"price": [1.0, 2.0], "limit": [0.5, 0.5]})
+    named = taut.Problem(lambda x, z: z["price"] @ x - z["limit"].sum(), total, BOX)
+    player = taut.Player(named)
+    player.observe(units)
+    assert player.history.loss[0] == pytest.approx(0.5 * 3 - 1)
+    plain = taut.Player(taut.Problem(lambda x, z: z @ x, total, BOX))
+    plain.observe(pd.Series([1.0, 2.0], index=["price", "limit"]))
+    assert plain.history.loss[0] == pytest.approx(1.5)

@@ -19,6 +19,8 @@ from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..runs import metrics
 from ..runs.run import Run
+from .entrants import ENTRANTS
+from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .stream import Stream
 
@@ -137,6 +139,8 @@ def card_of(name: str) -> Card:
     """
     if name in LEARNERS:
         return LEARNERS[name]
+    if name in ENTRANTS:
+        return ENTRANTS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
         from .. import arguments
@@ -166,9 +170,10 @@ def card_of(name: str) -> Card:
     )
 
 
-def known_card(name: str) -> Card | None:
-    """Return the card of a registered learner; `None` for one that is not registered."""
-    return LEARNERS.get(name)
+def known_card(name: str) -> Card | Outside | None:
+    """Return what is known of a learner of taut, of an entrant or of a baseline; `None` for other
+    names."""
+    return LEARNERS.get(name) or ENTRANTS.get(name) or OUTSIDE.get(name)
 
 
 def reason_against(card: Card, stream: Stream) -> str:

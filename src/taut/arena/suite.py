@@ -57,6 +57,13 @@ STREAM_VERSIONS = {
     "noisy-toy": 1,
     "portfolio": 1,
     "portfolio-sp500": 1,
+    "portfolio-djia": 1,
+    "portfolio-msci": 1,
+    "portfolio-nyse-n": 1,
+    "portfolio-nyse-o": 1,
+    "box-in-ball": 1,
+    "online-regression": 1,
+    "three-rows": 1,
 }
 """The streams of the suite with their versions."""
 

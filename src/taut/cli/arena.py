@@ -4,7 +4,6 @@ elsewhere."""
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,6 +107,10 @@ def run(
         str | None,
         typer.Option("--scheduler", help="The address of a Dask scheduler, as in tcp://host:8786."),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help="The number of threads; by default one per core."),
+    ] = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="Play cells again that failed before.")
     ] = False,
@@ -118,6 +121,11 @@ def run(
     from ..arena.report import tables
     from ..arena.run import HORIZONS, QUICK, SEEDS, play
 
+    if jobs is not None and scheduler is not None:
+        raise ValueError(
+            "--jobs: got a number beside --scheduler; expected one of them, as the workers of a "
+            "cluster have their own number"
+        )
     chosen: dict[str, Any] = {"horizons": HORIZONS, "seeds": SEEDS} | (dict(QUICK) if quick else {})
     for name, value in (
         ("learners", _names(learners)),
@@ -132,9 +140,9 @@ def run(
         out,
         **chosen,
         grid=grid,
-        executor=scheduler,
+        executor=jobs if scheduler is None else scheduler,
         retry=retry,
-        progress=sys.stderr.isatty() and not json_out,
+        progress=not json_out,
     )
     if json_out:
         listed = ("cells", "new", "left_out", "failed", "broken")

@@ -92,7 +92,7 @@ def _root(
 @app.command()
 def learners(
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the table in Markdown, as in README.")
+        bool, typer.Option("--markdown", help="Print Markdown, as in docs/learners.md.")
     ] = False,
     json_out: Json = False,
 ) -> None:

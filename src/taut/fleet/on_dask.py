@@ -162,8 +162,8 @@ class DaskFleet(Displayed):
     lost, its parts go on with other workers, during the next call, from their last saved state, and
     the call that was lost is repeated: each member plays a round once. What was announced but not
     observed must be announced again. While no worker is there, calls wait, for five minutes at
-    most; after an error, `rounds` tells which members have played. If the process with the client is lost, `DaskFleet.load` goes on. One client at a time
-    may use a folder.
+    most; after an error, `rounds` tells which members have played. If the process with the client
+    is lost, `DaskFleet.load` goes on. One client at a time may use a folder.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ __all__ = [
     "revealed_member",
 ]
 
-SIZES = (16, 256, 4096)
+SIZES = (16, 256, 2048)
 """Members of a block. One that is not full is padded to the next size."""
 LARGEST = 2**20
 """Numbers of a block, at most, unless a few members alone have more: blocks should fit into the
@@ -66,17 +66,18 @@ class AcceptedSlopes(NamedTuple):
     def add(self, slope: jax.Array, clip: float | None) -> AcceptedSlopes:
         """Return the numbers after a round with a loss gradient of this length."""
         slope = slope.astype(self.largest.dtype)
-        accepted = slope
+        above, accepted = jnp.asarray(False), slope
         if clip is not None:
-            limit = jnp.where(self.largest > 0, clip * self.largest, slope)
-            accepted = jnp.where(jnp.isposinf(slope), 0, jnp.minimum(slope, limit))
+            limit = clip * self.largest
+            above = jnp.isposinf(slope) | ((self.largest > 0) & (slope > limit))
+            accepted = jnp.where(jnp.isposinf(slope), 0, jnp.where(above, limit, slope))
         square = accepted * accepted
         return AcceptedSlopes(
             jnp.maximum(self.largest, accepted),
             self.squares.add(square),
             jnp.where(self.first_square > 0, self.first_square, square),
             self.excess.add(slope - accepted),
-            self.clipped + (slope > accepted),
+            self.clipped + above,
         )
 
     def numbers(self) -> Array:
@@ -299,14 +300,14 @@ class Blocks:
         faults = np.zeros(len(slots), np.int32)
         for first in range(0, len(slots), self.sizes[-1]):
             part = slice(first, min(first + self.sizes[-1], len(slots)))
-            rows = [each[slots[part]] for each in arrays]
+            here = _consecutive(slots[part])
             data = jax.tree.map(lambda leaf, part=part: leaf[part], z)
-            after, faults[part] = self._block(step, rows, data)
+            after, faults[part] = self._block(step, [each[here] for each in arrays], data)
             well = faults[part] == 0
             if not well.all():
-                after = [each[well] for each in after]
-            for result, rows_after in zip(results, after, strict=True):
-                result[slots[part][well]] = rows_after
+                here, after = slots[part][well], [each[well] for each in after]
+            for result, rows in zip(results, after, strict=True):
+                result[here] = rows
         return faults
 
     def _block(self, step: MemberStep, rows: Arrays, z: Any) -> tuple[Arrays, Array]:
@@ -329,6 +330,13 @@ class Blocks:
             )
         after, bits = executable(*passed)
         return [np.asarray(each)[:count] for each in after], np.asarray(bits)[:count]
+
+
+def _consecutive(slots: Array) -> Any:
+    """Return slots as a slice if they follow each other: their rows are then not copied one by
+    one."""
+    first, count = int(slots[0]), len(slots)
+    return slice(first, first + count) if np.all(np.diff(slots) == 1) else slots
 
 
 def _padded(rows: Array, size: int) -> Array:

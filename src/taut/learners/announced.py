@@ -1,54 +1,116 @@
-"""The step before a decision is played: it is moved into the half-spaces of constraints that are
-announced.
+"""The step before a decision is played: it is moved into the constraints that are announced.
 
 Announced constraints of round t are known before x_t is played, for example ramp limits around
-x_{t-1} or today's capacity. Every row is linearised once, at the decision that the learner has
-prepared. The decision is projected on one half-space after the other and then on the domain,
-several times if necessary. Half-spaces contain the announced set, so none of these steps leads away
-from a decision that satisfies the announced constraints.
+x_{t-1} or today's capacity. Every row is linearised at the decision that the learner has prepared,
+and the decision is projected exactly on the domain and these half-spaces (`half_space.projection`).
+Half-spaces contain the announced set, so the step does not lead away from a decision that satisfies
+the announced constraints. If a curved row is still exceeded there, all rows are linearised again at
+the new decision, and the first decision is projected on the half-spaces of the last few times.
 
-What is still exceeded after that (curved rows, rows that meet the domain at an angle) is removed by
-moving back towards x_{t-1}, if that satisfies the announced constraints of the round: for convex
-rows every violation then is exactly zero.
+What is still exceeded after that is removed by moving back towards x_{t-1}, if that satisfies the
+announced constraints of the round: for convex rows every violation then is exactly zero.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..problem.domains.arrays import finfo
 from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
 from .base import first_round
-from .half_space.cuts import Rows, sweep
+from .half_space.cuts import Rows
+from .half_space.projection import exact_projection
 
-__all__ = ["enforced"]
+__all__ = ["enforced", "relative_violation"]
 
-SWEEPS = 8
-"""Number of sweeps over the announced rows at most."""
+TIMES = 40
+"""How often rows are linearised, at most."""
+KEPT = 3
+"""How many linearisations are kept."""
+ROUNDING = 16
+"""Units of rounding by which half-spaces are made smaller, relative to the diameter, so that no row
+is exceeded. More would make a set empty that has a single point."""
+
+
+class _Carry(NamedTuple):
+    """What is known after some linearisations."""
+
+    x: jax.Array
+    normals: jax.Array
+    """Of the last linearisations, (KEPT, m, d)."""
+    offsets: jax.Array
+    """(KEPT, m)."""
+    excess: jax.Array
+    """The largest distance by which a half-space at x is exceeded."""
+    times: jax.Array
 
 
 def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
     """Return the decision to play instead of `x`, which satisfies the announced constraints of the
     round if that is possible."""
-    values, pull, _ = round.constraints(x)
-    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
-    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-    normals, start = slopes * scale[:, None], x.reshape(-1)
-    rows = Rows(normals, jnp.sum(normals * start[None], axis=1) - values * scale)
+    start, diameter = x.reshape(-1), jnp.asarray(round.domain.diameter, x.dtype)
+    rounding = ROUNDING * finfo(x.dtype).eps
 
     def project(flat: jax.Array) -> jax.Array:
         return round.project(flat.reshape(x.shape)).reshape(-1)
 
-    y, _, _ = sweep(project, start, None, rows, first_round(), jnp.zeros((), x.dtype), SWEEPS)
-    moved = jnp.where(jnp.max(values) > 0, y.reshape(x.shape), x)
-    return (
-        _moved_back(moved, round, round.data.previous)
-        if isinstance(round.data, RoundData)
-        else moved
+    def further(carry: _Carry) -> _Carry:
+        normals, offsets = carry.normals.reshape(-1, start.size), carry.offsets.reshape(-1)
+        t = first_round()
+        ages = jnp.full(offsets.shape, t)
+        found = exact_projection(project, start, normals, offsets, ages, t, diameter)
+        y = found.point.reshape(x.shape)
+        rows, excess = _rows(y, round, rounding * diameter)
+        slot = (jnp.arange(KEPT) == carry.times % KEPT)[:, None]
+        return _Carry(
+            y,
+            jnp.where(slot[..., None], rows.normals[None], carry.normals),
+            jnp.where(slot, rows.offsets[None], carry.offsets),
+            excess,
+            carry.times + 1,
+        )
+
+    rows, excess = _rows(x, round, rounding * diameter)
+    begun = _Carry(
+        x,
+        jnp.broadcast_to(rows.normals[None], (KEPT, *rows.normals.shape)),
+        jnp.broadcast_to(rows.offsets[None], (KEPT, *rows.offsets.shape)),
+        excess,
+        jnp.ones((), jnp.int32),
     )
+    last = lax.while_loop(lambda c: (c.excess > 0) & (c.times <= TIMES), further, begun)
+    return (
+        _moved_back(last.x, round, round.data.previous)
+        if isinstance(round.data, RoundData)
+        else last.x
+    )
+
+
+def _rows(x: jax.Array, round: FullInformation, room: jax.Array) -> tuple[Rows, jax.Array]:
+    """Return the half-spaces of all rows at x, smaller by a little room, and the largest distance
+    by which a row is exceeded at x."""
+    values, pull, _ = round.constraints(x)
+    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
+    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+    normals = slopes * scale[:, None]
+    offsets = jnp.sum(normals * x.reshape(-1)[None], axis=1) - values * scale
+    return Rows(normals, offsets - jnp.where(length > 0, room, 0)), jnp.max(values * scale)
+
+
+def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
+    """Return the largest violation at x, relative to the values that linear rows with these
+    gradients have on the domain."""
+    values, pull, _ = round.constraints(x)
+    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
+    reach = jnp.max(jnp.abs(x)) + jnp.asarray(round.domain.diameter, x.dtype)
+    size = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1)) * reach
+    return jnp.max(jnp.where(values > 0, values, 0) / jnp.where(size > 0, size, 1))
 
 
 def _moved_back(y: jax.Array, round: FullInformation, previous: jax.Array) -> jax.Array:

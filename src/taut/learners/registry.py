@@ -111,7 +111,7 @@ def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
 
 def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
     """Return (learner, *rest) for a call that may have left the learner out, so that its arguments
-    moved up by one place."""
+    moved up by one place; the learner is then `None`."""
     from ..problem.problem import Problem
 
     if not isinstance(learner, Problem):
@@ -123,7 +123,7 @@ def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
             "no learner at all. The order is simulate(learner, problem, stream) and "
             "Player(learner, problem)"
         )
-    return (DEFAULT, *given, *[None] * (len(rest) - len(given)))
+    return (None, *given, *[None] * (len(rest) - len(given)))
 
 
 def register_learner(card: Card | None = None, /, **fields: Any) -> Any:

@@ -40,6 +40,7 @@ from .translation.attributes import shaped
 from .translation.flat_copy import FlatCopy
 from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
 from .translation.parameters import is_previous
+from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
 from .translation.statement import Statement
 from .translation.translate import translate, translate_all, translate_rows
@@ -314,6 +315,17 @@ class Model(Statement, Problem):
         Their shapes and the parameters' attributes, on which convexity rests, are checked.
         """
         return self.keys.stream(data, self.present)
+
+    def arrange_announced(self, data: Any) -> Any:
+        """Data keyed likewise, of the parameters that announced constraints use and perhaps of
+        others."""
+        return self.keys.announced(data, self.announced_parameters)
+
+    @cached_property
+    def announced_parameters(self) -> frozenset[int]:
+        """The ids of the parameters in announced constraints."""
+        used = [p for row in self.announced_rows for p in parameters_of(row.expression)]
+        return frozenset(parameter.id for parameter in used)
 
     def for_data(self, stream: Any) -> Problem:
         """The model in which the parameters that the stream has data for change with the round; it

@@ -101,6 +101,10 @@ class RememberingModel(Problem):
         """Data keyed by parameter, name or position, without the previous decisions."""
         return self.keys.stream(data, self.present)
 
+    def arrange_announced(self, data: Any) -> Any:
+        """Data keyed likewise, of the parameters that announced constraints use."""
+        return self.keys.announced(data, self.model.announced_parameters)
+
     def present(self, decision: Any) -> Any:
         """Decisions in the user's form."""
         return self.model.present(decision)

@@ -34,6 +34,7 @@ __all__ = [
     "Game",
     "GameState",
     "Played",
+    "announced_round",
     "fault",
     "faults_of",
     "first_fault",
@@ -205,10 +206,16 @@ def announce(learner: Learner, game: Game, state: GameState, z: Any) -> GameStat
     round; the same state if there are none."""
     if game.announced is None:
         return state
-    data = z if state.previous is None or not game.previous[0] else RoundData(z, state.previous)
-    round = FullInformation(_unknown_loss, game.announced, game.domain, data)
     assert isinstance(learner, Announced)  # others were refused before
+    round = announced_round(game, state, z)
     return state._replace(learner=learner.heed(state.learner, round))
+
+
+def announced_round(game: Game, state: GameState, z: Any) -> FullInformation:
+    """Return what is known of a round before its decision is played: the announced constraints."""
+    assert game.announced is not None
+    data = z if state.previous is None or not game.previous[0] else RoundData(z, state.previous)
+    return FullInformation(_unknown_loss, game.announced, game.domain, data)
 
 
 def _unknown_loss(x: jax.Array, z: Any) -> Any:

@@ -18,7 +18,7 @@ from .. import arguments
 from ..engine import first_key, random_key, require_jax
 from ..learners import Learner
 from ..learners.protocols import is_random
-from ..learners.registry import DEFAULT, as_learner, with_default
+from ..learners.registry import as_learner, with_default
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
@@ -28,6 +28,7 @@ from ..problem.tables import index_of, warn_of_decreasing_times
 from ..runs.run import RECORDS, Run
 from .checkpoint import Checkpoint
 from .deadline import check_deadline
+from .default import default_learner
 from .simulation import Simulation
 from .with_feedback import check_covered, through
 
@@ -37,7 +38,7 @@ LOG = logging.getLogger(__name__)
 
 
 def simulate(
-    learner: Learner | str | Sequence[Learner] | Problem = DEFAULT,
+    learner: Learner | str | Sequence[Learner] | Problem | None = None,
     problem: Problem | Any = None,
     stream: Any = None,
     *,
@@ -60,7 +61,8 @@ def simulate(
     Arguments:
         learner: one learner, or several of one class with different parameters, which are simulated
             together; or the name of a method, which is tuned to the problem and the number of
-            rounds. Without it, "half-space" plays.
+            rounds. Without it, "half-space" plays; if constraints are observed with errors
+            (`taut.Noisy`), an averaged learner does, which a log record and the run say.
         problem: loss, constraints and domain.
         stream: the data of all rounds: a pytree of arrays (also memory maps) with leading axis
             `round`, or `seed` then `round` if `seeds` is given; a function `chunk(start, length)`
@@ -189,8 +191,11 @@ def _prepared(
         )
     problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-    learners, swept = _learners(learner, problem, source.horizon)
     feedback = as_feedback(feedback)
+    if learner is None:
+        data = None if source.reacts else source
+        learner = default_learner(problem, feedback, data, source.horizon)
+    learners, swept = _learners(learner, problem, source.horizon)
     for one in learners:
         check_covered(one, feedback, unproven)
     kept, every = _record(record), arguments.count("every", every)

@@ -13,12 +13,16 @@ from .. import arguments
 from ..engine import Array
 from ..play.announced import announced_needs_data
 from ..problem.compatibility import cast_data
+from ..problem.evaluation import constraint_evaluation
+from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
-from ..problem.tables import plain
-from .steps import Steps, heeded_step, moved_step
+from .hooks import Refused
+from .steps import Layout, Steps, heeded_step, moved_step
 
 __all__ = ["RoundDecision"]
 
+EXACT = 1e-12
+"""Relative violation of announced constraints that counts as none."""
 Begun = tuple[Any, Array]
 """A state as arrays, and its first array in NumPy: the header, which contains the decision."""
 
@@ -30,11 +34,13 @@ class RoundDecision:
         problem: the problem.
         dtype: the float type of all computations.
         steps: the compiled steps of the player.
+        layout: how its arrays are packed.
     """
 
-    def __init__(self, problem: Problem, dtype: Any, steps: Steps) -> None:
-        self._problem, self._dtype, self._steps = problem, dtype, steps
+    def __init__(self, problem: Problem, dtype: Any, steps: Steps, layout: Layout) -> None:
+        self._problem, self._dtype, self._steps, self._layout = problem, dtype, steps, layout
         self._begun: Begun | None = None  # for the round about to be played
+        self._announced: Any = None  # the data that were announced for it
 
     @property
     def known(self) -> bool:
@@ -48,13 +54,32 @@ class RoundDecision:
                 "announce: the problem has no announced constraints; expected taut.Problem(..., "
                 "announced=...)"
             )
-        data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), plain(z))
+        arranged = self._problem.arrange_announced(z)
+        data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), arranged)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
             raise ValueError(
                 f"z: got a value that is not finite in round {round}; expected finite numbers"
             )
-        self._begun = self._heeded(arrays, data)
+        self._begun = self._heeded(arrays, data, round)
+        self._announced = data
         return self._begun
+
+    def check(self, data: Any, round: int) -> None:
+        """Refuse data of the round that differ from those that were announced."""
+        if self._announced is None:
+            return
+        observed = dict(jax.tree_util.tree_flatten_with_path(data)[0])
+        for path, value in jax.tree_util.tree_flatten_with_path(self._announced)[0]:
+            other = observed.get(path, value)
+            if not np.array_equal(other, value):
+                name = f"z{jax.tree_util.keystr(path)}"
+                raise Refused(
+                    f"{name}: got {_shown(other)} in round {round}; expected {_shown(value)}, as "
+                    "was announced",
+                    entry=name,
+                    came=_shown(other),
+                    announced=_shown(value),
+                )
 
     def enforced(self, arrays: Any, round: int) -> Begun:
         """Return state and header after announced constraints were enforced; if they need data,
@@ -65,12 +90,19 @@ class RoundDecision:
                     f"decision: the announced constraints of round {round} are not known; call "
                     "player.announce(z) before"
                 )
-            self._begun = self._heeded(arrays, None)
+            self._begun = self._heeded(arrays, None, round)
         return self._begun
 
-    def _heeded(self, arrays: Any, data: Any) -> Begun:
+    def _heeded(self, arrays: Any, data: Any, round: int) -> Begun:
+        """Enforce announced constraints, or raise an error if no decision satisfies them."""
         heeded = self._steps.take(heeded_step, arrays, data)
-        return heeded, np.asarray(heeded[0])
+        report = np.asarray(heeded[0])
+        if report[1] <= max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
+            return heeded, report
+        state, previous = self._layout.state.unpack(heeded, self._layout.header)
+        inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
+        moved = self._steps.take(moved_step, arrays, jnp.asarray(inside, self._dtype))
+        return moved, np.asarray(moved[0])
 
     def played(self, decision: Any, arrays: Any) -> Begun:
         """Return state and header with the decision that was really played."""
@@ -93,4 +125,39 @@ class RoundDecision:
 
     def forget(self) -> None:
         """The round is over: what was announced no longer applies."""
-        self._begun = None
+        self._begun = self._announced = None
+
+
+def _shown(value: Any) -> str:
+    return np.array2string(np.asarray(value), threshold=8)
+
+
+def nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:
+    """Return a decision that satisfies the announced constraints, on the way from `x` to one that
+    satisfies them; an error says that there is none and by how much they miss.
+
+    If all that is found satisfies them up to rounding of a solver, `x` is returned.
+    """
+    announced = problem.announced
+    assert announced is not None
+    given = problem.given(data, previous)
+    alone = Problem(lambda u, z: jnp.sum(u), lambda u: announced.values(u, given), problem.domain)
+    found = find_feasible(alone)
+    if found.proven:
+        raise Refused(
+            f"announced: no decision of the domain satisfies the announced constraints of round "
+            f"{round}; every one exceeds some by {found.bound:.6g} at least, and the best that was "
+            f"found by {found.violation:.6g}",
+            least=found.bound,
+            violation=found.violation,
+        )
+    values = constraint_evaluation(alone)
+    inside = np.asarray(found.least_violating, x.dtype)
+    if values.values(inside[None, None]).max() > 0:
+        return x
+    shares = 1 - 2.0 ** -np.arange(1, 53)  # towards x, from the nearest to the farthest
+    points = inside + np.concatenate([shares[::-1], [0.0]]).reshape(-1, *[1] * x.ndim) * (
+        x - inside
+    )
+    holds = values.values(points.astype(x.dtype)[:, None]).max(axis=(1, 2)) <= 0
+    return np.asarray(points[int(np.argmax(holds))], x.dtype)

@@ -33,15 +33,19 @@ def summary(player: Player, decision: Any) -> Summary:
 
 def as_numbers(player: Player) -> dict[str, Any]:
     """Return what `Player.state` describes."""
-    decision = player.decision
+    decision, coordinates = player.decision, player.problem.coordinate_names
     if isinstance(decision, dict):
         shown: Any = {name: np.asarray(value).tolist() for name, value in decision.items()}
+    elif coordinates is not None:
+        shown = dict(zip(coordinates, decision.ravel().tolist(), strict=True))
     else:
         shown = decision.tolist()
     names = player.constraint_names
     return {
         "learner": repr(player.learner),
         "round": player.round,
+        "unknown": player.unknown,
+        "pending": list(player.pending),
         "decision": shown,
         **({} if names is None else {"constraint_names": list(names)}),
         "totals": player.totals.to_dict(),
@@ -58,10 +62,7 @@ def frame(player: Player, what: str) -> pandas.DataFrame:
         kinds = ("excess", "violation", "squared", "peak")
         values = {name: getattr(player.totals, name) for name in kinds}
         return pd.DataFrame(values, index=pd.Index(names["excess"], name="constraint"))
-    parts = {"loss": history.loss[:, None], "excess": history.excess, "decision": history.decision}
-    columns = ["loss", *names["excess"], *names["decision"]]
-    rounds = pd.Index(history.rounds, name="round")
-    return pd.DataFrame(np.hstack(list(parts.values())), index=rounds, columns=columns)
+    return history.to_frame()
 
 
 def drawn(player: Player, quantity: str | None, ax: Any) -> Any:

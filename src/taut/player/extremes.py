@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..engine import Array
 from ..jaxpr.maxima import entry_of_largest
@@ -83,7 +84,8 @@ def round_extremes(
     if values.shape[0] == 1:
         largest = slope = length(weights[0])
     elif values.size * x.size <= ALL_ROWS:
-        lengths = jax.vmap(length)(weights)
+        # Row by row: together they are a product of matrices, which no kernel can contain.
+        lengths = lax.map(length, weights)
         largest, slope = jnp.max(lengths), jnp.sum(entry_of_largest(values) * lengths)
     else:
         largest = slope = length(entry_of_largest(values))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import arguments
 from ..engine import Array
 
 if TYPE_CHECKING:
@@ -155,11 +156,16 @@ class History:
         if callable(times):
             index = pd.Index([times(int(t)) for t in rounds], name="time")
         elif times is not None:
+            if isinstance(times, str | bytes) or not hasattr(times, "__len__"):
+                raise TypeError(
+                    f"times: got {arguments.shown(times)}; expected the times of all rounds, or a "
+                    "function of the round"
+                )
             if len(times) < rounds.max(initial=0):
                 raise ValueError(
                     f"times: got {len(times)} times; expected those of all {rounds.max()} rounds"
                 )
-            index = pd.Index(times, name="time")[rounds - 1]
+            index = pd.Index(list(times), name="time")[rounds - 1]
         size = self._recent.shape[1] - 1 - self._constraints
         constraints = self.constraint_names or [f"g[{i}]" for i in range(self._constraints)]
         coordinates = self.coordinate_names or [f"x[{i}]" for i in range(size)]

@@ -19,8 +19,9 @@ from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
-from ..learners.registry import DEFAULT, as_learner, with_default
+from ..learners.registry import as_learner, with_default
 from ..play.announced import check_announced, count_announced
+from ..play.default import default_learner
 from ..play.packing import Packing, as_arrays
 from ..play.round import Game
 from ..play.with_feedback import check_covered, through
@@ -82,7 +83,8 @@ class Player(Displayed):
 
     Arguments:
         learner: the method with its parameters, or the name of one that needs no horizon. Without
-            it, `Player(problem)`, "half-space" plays.
+            it, `Player(problem)`, "half-space" plays, or an averaged learner for 10,000 rounds if
+            constraints are observed with errors, which a log record says.
         problem: loss, constraints and domain.
         x1: the first decision; by default the centre of the domain. All computations use its float
             type.
@@ -120,7 +122,7 @@ class Player(Displayed):
 
     def __init__(
         self,
-        learner: Learner | str | Problem = DEFAULT,
+        learner: Learner | str | Problem | None = None,
         problem: Problem | None = None,
         *,
         x1: Any = None,
@@ -136,6 +138,8 @@ class Player(Displayed):
         require_jax()
         learner, problem = with_default(learner, problem)
         if isinstance(problem, Problem):
+            if learner is None:
+                learner = default_learner(problem, as_feedback(feedback))
             learner = as_learner(learner, problem, None)
         if not isinstance(learner, Learner):
             raise TypeError(
@@ -171,7 +175,7 @@ class Player(Displayed):
             self._seen.stop,
         )
         self._steps = Steps(problem, ready, self._layout, self._packed())
-        self._round_decision = RoundDecision(problem, self._dtype, self._steps)
+        self._round_decision = RoundDecision(problem, self._dtype, self._steps, self._layout)
         self._running = RunningTotals(self._count)
         rows = None if history is None else arguments.count("history", history, 0)
         self._history = History(self._count, math.prod(self._shape), rows)
@@ -331,8 +335,11 @@ class Player(Displayed):
         return None if hold is None else bool(hold)
 
     def state(self) -> dict[str, Any]:
-        """Return round, decision and totals as numbers and lists, which fit into JSON. Files are
-        written by `save`."""
+        """Return round, decision and totals as numbers, lists and dicts, which fit into JSON.
+
+        The decision is a dict by name if its entries have names; lists in the totals are in the
+        order of `constraint_names`. Files are written by `save`.
+        """
         with self._lock:
             return player_display.as_numbers(self)
 
@@ -387,7 +394,11 @@ class Player(Displayed):
 
         Arguments:
             z: data with which `announced(x, z)` or `announced(x, z, previous)` can be computed;
-                other data of the round may be missing. `observe(z)` gets all of them.
+                other data of the round may be missing. `observe(z)` gets all of them, with the same
+                values.
+
+        Some decision of the domain must satisfy the constraints; an error says by how much they
+        miss otherwise.
 
         It may be called again before the round is observed. A player that is loaded from a file
         needs it again.
@@ -736,6 +747,8 @@ class Player(Displayed):
             data = self._cast(z)
         if self._guard is not None:
             self._guard.refuse(data, self.round)
+        if self.problem.announced is not None:
+            self._round_decision.check(data, self.round)
         arrays = self._steps.take(revealed_step, before, data)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from ..learners import Learner
+from ..learners.announced import relative_violation
 from ..learners.protocols import LateRounds, moved
 from ..play.compile import Executable, compiled, facts_of
 from ..play.packing import Packing
@@ -24,6 +25,7 @@ from ..play.round import (
     GameState,
     Played,
     announce,
+    announced_round,
     fault,
     faults_of,
     floats_of,
@@ -205,10 +207,12 @@ def _packed(
 
 
 def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
-    """(*fixed, *state, z) -> *state: enforce announced constraints."""
+    """(*fixed, *state, z) -> *state: enforce announced constraints. The header has their largest
+    relative violation."""
     *given, z = arrays
     game, learner, state = layout.unpack(tuple(given))
-    return _unplayed(layout, announce(learner, game, state, z))
+    after = announce(learner, game, state, z)
+    return _unplayed(layout, after, relative_violation(after.x, announced_round(game, state, z)))
 
 
 def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
@@ -219,7 +223,7 @@ def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
 
 
 def _unplayed(layout: Layout, state: GameState, tag: Any = 0) -> tuple[jax.Array, ...]:
-    """Return the packed state of a round that was not played yet; `tag` is in the place of the
-    loss."""
+    """Return the packed state of a round that was not played yet; the number `tag` is in the place
+    of the loss."""
     nothing = jnp.zeros(layout.header - 2 - state.x.size - len(COLUMNS), state.x.dtype)
     return layout.pack(state, header(0, tag, nothing, state.x))

@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -22,7 +23,7 @@ from .domains import Domain
 from .round_data import RoundData
 from .rounds import FullInformation
 from .streams import Stream, as_stream, required_arguments
-from .tables import check_order, plain
+from .tables import check_order, labels_of, looks_up_names, plain
 from .tracing import traced
 
 if TYPE_CHECKING:
@@ -248,7 +249,20 @@ class Problem(Displayed):
         Models written in CVXPY key the data by parameter.
         """
         check_order(data, self.coordinate_names)
-        return plain(data)
+        names = labels_of(data)
+        return plain(data, names if names and self._takes_names else ())
+
+    @cached_property
+    def _takes_names(self) -> bool:
+        """Whether loss or constraints look up data by name, as in `z["demand"]`."""
+        x = jax.ShapeDtypeStruct(self.domain.shape, default_float())
+        parts = (self.loss, self.scored_constraints.values)
+        return any(looks_up_names(part, x, self.given) for part in parts)
+
+    def arrange_announced(self, data: Any) -> Any:
+        """Convert the data of one round that are known before it. Models written in CVXPY need only
+        the parameters that announced constraints use."""
+        return self.arrange(data)
 
     def for_data(self, stream: Any) -> Problem:
         """Return the problem that these data belong to. Models written in CVXPY make parameters
@@ -351,7 +365,7 @@ class Problem(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave compiled programs out of copies and pickles."""
-        left_out = ("programs", "_named")
+        left_out = ("programs", "_named", "_takes_names")
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def _summary(self) -> Summary:

@@ -8,14 +8,22 @@ imported already.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..engine import Array
 
-__all__ = ["check_order", "index_of", "plain", "warn_of_decreasing_times"]
+__all__ = [
+    "check_order",
+    "index_of",
+    "labels_of",
+    "looks_up_names",
+    "plain",
+    "warn_of_decreasing_times",
+]
 
 
 def plain(data: Any, names: Collection[str] = ()) -> Any:
@@ -65,6 +73,43 @@ def index_of(data: Any) -> Any:
     if isinstance(data, (tuple, list)):
         return next((index for index in map(index_of, data) if index is not None), None)
     return None
+
+
+def labels_of(data: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a table, or of the entries of a row of one; nothing for
+    other data, and for rows that are labelled by something else than texts."""
+    package, kind = type(data).__module__.split(".")[0], type(data).__name__
+    if package not in ("pandas", "polars") or kind not in ("DataFrame", "Series"):
+        return ()
+    labels = list(data.columns if kind == "DataFrame" else getattr(data, "index", ()))
+    return tuple(labels) if all(isinstance(label, str) for label in labels) else ()
+
+
+class _LookedUp(Exception):
+    """A function asked for data by name."""
+
+
+class _Names:
+    """Data that notice whether they are asked for by name."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            raise _LookedUp
+        raise TypeError("these are no data")
+
+
+def looks_up_names(
+    function: Callable[[Any, Any], Any], x: Any, given: Callable[[Any, Any], Any]
+) -> bool:
+    """Return whether a function of a decision and data asks for data by name, before anything
+    else; `given` makes its second argument from data and a decision."""
+    try:
+        jax.eval_shape(lambda x: function(x, given(_Names(), x)), x)
+    except _LookedUp:
+        return True
+    except Exception:  # whatever a user's function raises when it gets something else
+        return False
+    return False
 
 
 def _frame(data: Any, kind: str, names: Collection[str]) -> Any:

@@ -3,9 +3,8 @@ a cluster."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from .driver import Driver
 from .executors import Workers, as_workers
 from .identity import Identities
 from .index import INDEX, write_index
+from .progress import Counter, counting
 from .result import Failure, Sweep
 from .store import Played, Store
 from .task import Error, Outcome, settings
@@ -35,7 +35,7 @@ def sweep(
     cache: str | Path | None = None,
     retry: bool = False,
     timeout: float | None = None,
-    progress: bool | None = None,
+    progress: bool | Counter | None = None,
 ) -> Sweep:
     """Play many independent simulations in threads, in processes or on a cluster.
 
@@ -53,7 +53,9 @@ def sweep(
         retry: whether to play again the cells that failed in an earlier call with this folder.
         timeout: seconds that a cell may take, checked between chunks of its rounds. It then counts
             as failed.
-        progress: show a progress bar that counts cells; by default if standard error is a terminal.
+        progress: show how many cells are done, in a bar if standard error is a terminal, else in a
+            line per minute; by default only in a terminal. A `Counter` counts the cells of several
+            sweeps.
 
     Returns a `taut.Sweep`. A cell that fails does not stop the others: it is listed in `failed`
     with its error.
@@ -84,7 +86,7 @@ def sweep(
     """
     require_jax()
     arguments.flag("retry", retry)
-    if progress is not None:
+    if progress is not None and not isinstance(progress, Counter):
         arguments.flag("progress", progress)
     named = _named(cells)
     timeout = None if timeout is None else arguments.positive("timeout", timeout)
@@ -98,10 +100,13 @@ def sweep(
         new: list[str] = []
         notes: list[str] = []
         environments: list[dict[str, Any]] = []
+        if not waiting and isinstance(progress, Counter):
+            progress.skip(len(ready))
         if waiting:
             workers = as_workers(executor)
             try:
-                with _bar(progress, len(ready), len(ready) - len(waiting), workers) as advance:
+                with _counter(progress, len(ready), workers) as counter:
+                    counter.skip(len(ready) - len(waiting))
                     names = list(ready)
                     twins = _twins(waiting, identities)
 
@@ -110,7 +115,7 @@ def sweep(
                             identity = identities.get(name)
                             notes.extend(_keep(name, outcome, played, failures, store, identity))
                             new.append(name)
-                            advance()
+                            counter.advance()
 
                     numbers = {names.index(name): ready[name] for name in twins}
                     driver = Driver(
@@ -276,42 +281,9 @@ def _cache(folder: str | Path | None) -> str | None:
     return str(arguments.path("cache", folder).absolute())
 
 
-@contextmanager
-def _bar(
-    show: bool | None, total: int, done: int, workers: Workers
-) -> Iterator[Callable[[], None]]:
-    """Show a progress bar that counts cells, with their rate and the time left."""
-    if not (sys.stderr.isatty() if show is None else show):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        """Cells per second."""
-
-        def render(self, task: Any) -> Text:
-            """Return the rate, once it is known."""
-            return Text(f"{task.speed:.1f} per second" if task.speed else "")
-
-    console = Console(stderr=True)
-    if workers.address:
-        console.print(f"Dask dashboard: {workers.address}")
-    columns = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bars:
-        bar = bars.add_task("cells", total=total, completed=done)
-        yield lambda: bars.advance(bar)
+def _counter(
+    progress: bool | Counter | None, total: int, workers: Workers
+) -> AbstractContextManager[Counter]:
+    if isinstance(progress, Counter):
+        return nullcontext(progress)
+    return counting(progress, total, workers.address)

@@ -12,6 +12,7 @@ from taut import bounds
 
 VALID = {
     "beta": 0.5,
+    "changed": 3,
     "block": 5,
     "bound": float,
     "constraint_count": 2,
@@ -28,8 +29,10 @@ VALID = {
     "gain": 3.0,
     "half_spaces": 3,
     "horizon": 100,
+    "in_force": 3,
     "initial_excess": -1.0,
     "inner_radius": 0.5,
+    "life": 4,
     "limit": 3.0,
     "longest": 0.01,
     "loss_slope": 1.0,

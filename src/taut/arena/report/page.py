@@ -236,6 +236,7 @@ def _stream(one: Board) -> dict[str, Any]:
         "setting": stream.setting,
         "family": stream.family,
         "source": stream.source,
+        "licence": stream.licence,
         "stream_version": stream.version,
         "T": one.horizon,
         "comparator": stream.scored_comparator,

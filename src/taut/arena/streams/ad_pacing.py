@@ -18,7 +18,7 @@ from ...problem.domains import Simplex
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["BUDGETS", "CAMPAIGNS", "RATE", "STREAMS", "offline", "problem"]
+__all__ = ["BUDGETS", "CAMPAIGNS", "RATE", "STREAMS", "offline", "prices", "problem"]
 
 BUDGETS, CAMPAIGNS, RATE = 3, 5, 0.2
 
@@ -64,42 +64,49 @@ def _draw(jump: bool, seed: int, rounds: int) -> Any:
 
 def offline(z: Any, rounds: int, tolerance: float = 1e-9) -> float:
     """Minus the value of the offline linear program: the best allocation with all requests known,
-    within the budgets.
+    within the budgets."""
+    return -prices(z["reward"], z["use"], np.full(BUDGETS, RATE * rounds), tolerance)[0]
 
-    Its dual has one price per budget, minimise rate T sum(mu) + sum_t max(0, max_j reward_tj -
+
+def prices(
+    reward: Array, use: Array, budget: Array, tolerance: float = 1e-9
+) -> tuple[float, Array]:
+    """Return the value of the linear program that allocates requests within budgets, and the prices
+    of the budgets.
+
+    The dual has one price per budget, minimise budget.mu + sum_t max(0, max_j reward_tj -
     mu.use_tj) over mu >= 0, and is solved by cutting planes until the relative gap is below the
     tolerance.
     """
     from scipy.optimize import linprog
 
-    reward, use = z["reward"], z["use"]
-    count, most = (
-        use.shape[1],
-        1 / RATE,
-    )  # a price above the largest reward over the rate is never needed
+    count = use.shape[1]
+    # A price above the largest total reward over its budget is never needed.
+    most = reward.max() * len(reward) / np.maximum(budget, 1e-300)
     cuts: list[Array] = []
     levels: list[float] = []
-    price, best = np.zeros(count), np.inf
+    price, best, chosen = np.zeros(count), np.inf, np.zeros(count)
     for _ in range(500):
         margin = reward - np.einsum("tkj,k->tj", use, price)
         choice = np.argmax(margin, axis=1)
         gain = np.take_along_axis(margin, choice[:, None], axis=1)[:, 0]
         served = gain > 0
-        value = float(RATE * rounds * price.sum() + gain[served].sum())
-        best = min(best, value)
-        slope = RATE * rounds - use[np.flatnonzero(served), :, choice[served]].sum(axis=0)
+        value = float(budget @ price + gain[served].sum())
+        if value < best:
+            best, chosen = value, price
+        slope = budget - use[np.flatnonzero(served), :, choice[served]].sum(axis=0)
         cuts.append(np.append(slope, -1.0))
         levels.append(float(slope @ price - value))
         found = linprog(
             np.append(np.zeros(count), 1.0),
             A_ub=np.stack(cuts),
             b_ub=np.array(levels),
-            bounds=[*[(0, most)] * count, (0, None)],
+            bounds=[*((0, high) for high in most), (0, None)],
             method="highs",
         )
         price = found.x[:count]
         if best - found.fun <= tolerance * max(1.0, best):
-            return -best
+            return best, chosen
     raise RuntimeError(f"the offline program did not converge: the gap is {best - found.fun:.3g}")
 
 

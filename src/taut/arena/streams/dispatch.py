@@ -132,6 +132,7 @@ def _stream(name: str, domain: str, title: str) -> Stream:
         known={"smoothness": "0.76", "strong convexity": "0.12"},
         longest=2880,
         seeds=1,
+        data_licence="Apache-2.0, bundled with its provenance",
         family="dispatch",
     )
 

@@ -110,12 +110,25 @@ def _sp500() -> Array:
 
 
 @cache
-def _listed() -> Market:
-    return Market(np.cov(_sp500(), rowvar=False))
+def _classic(name: str) -> Array:
+    """Daily price relatives of a market on which portfolio methods are compared, (day, stock)."""
+    from ..packages import csv_of
+
+    values = csv_of(CLASSICS, f"universal/data/{name}.csv", skip=1)  # prices; 1 on the day before
+    prices = np.vstack([np.ones((1, values.shape[1])), values])
+    return np.asarray(np.clip(prices[1:] / prices[:-1], LOWEST, HIGHEST))
 
 
-def _history(seed: int, rounds: int) -> Any:
-    return _with_index(_sp500()[:rounds])
+CLASSICS = "universal-portfolios"
+
+
+@cache
+def _listed(relatives: Callable[[], Array]) -> Market:
+    return Market(np.cov(relatives(), rowvar=False))
+
+
+def _history(relatives: Callable[[], Array], seed: int, rounds: int) -> Any:
+    return _with_index(relatives()[:rounds])
 
 
 def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
@@ -171,20 +184,51 @@ def stream(d: int = 20, name: str = "") -> Stream:
     )
 
 
-STREAMS = (
-    stream(name="portfolio"),
-    Stream(
-        "portfolio-sp500",
-        "the same for twenty stocks of the S&P 500, 1990 to 2022",
-        partial(problem, _listed),
-        _history,
-        "daily prices that are packaged with skfolio",
+def recorded(
+    name: str, title: str, relatives: Callable[[], Array], days: int, source: str, requires: str
+) -> Stream:
+    """Return the stream of a market whose price relatives come with a package."""
+    market = partial(_listed, relatives)
+    return Stream(
+        name,
+        title,
+        partial(problem, market),
+        partial(_history, relatives),
+        source,
         "real data",
-        best=partial(_best, _listed),
+        best=partial(_best, market),
         known=_KNOWN,
         seeds=1,
-        longest=8312,
-        requires="skfolio",
+        longest=days,
+        requires=requires,
         family="portfolio",
+    )
+
+
+def _of_the_field(name: str, stocks: int, days: int, years: str) -> Stream:
+    return recorded(
+        f"portfolio-{name.replace('_', '-')}",
+        f"the same for {stocks} assets, {name.upper().replace('_', '-')}, {years}",
+        partial(_classic, name),
+        days,
+        "daily price relatives that are packaged with universal-portfolios, cut off at "
+        f"{LOWEST:g} and {HIGHEST:g}; the usual benchmark of portfolio methods",
+        CLASSICS,
+    )
+
+
+STREAMS = (
+    stream(name="portfolio"),
+    recorded(
+        "portfolio-sp500",
+        "the same for twenty stocks of the S&P 500, 1990 to 2022",
+        _sp500,
+        8312,
+        "daily prices that are packaged with skfolio",
+        "skfolio",
     ),
+    _of_the_field("nyse_o", 36, 5651, "1962 to 1984"),
+    _of_the_field("nyse_n", 23, 6431, "1985 to 2010"),
+    _of_the_field("djia", 30, 507, "2001 to 2003"),
+    _of_the_field("msci", 24, 1043, "2006 to 2010"),
 )

@@ -90,7 +90,10 @@ from .kept_cuts import (
     kept_cuts_sweeps_violation,
     kept_cuts_violation,
     kept_rows_violation,
+    lifetime_limit,
+    lifetimes_violation,
     path_violation,
+    recovery_regret,
 )
 from .moving import path_cost
 from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
@@ -200,6 +203,8 @@ __all__ = [
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
+    "lifetime_limit",
+    "lifetimes_violation",
     "log_sum_exp_gap",
     "log_sum_exp_lipschitz",
     "log_sum_exp_peak_violation",
@@ -217,6 +222,7 @@ __all__ = [
     "peak_from_squared",
     "power_step_lengths",
     "projected_regret",
+    "recovery_regret",
     "smooth_half_space_margin",
     "smooth_half_space_peak",
     "smooth_half_space_violation",

@@ -20,7 +20,10 @@ __all__ = [
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
+    "lifetime_limit",
+    "lifetimes_violation",
     "path_violation",
+    "recovery_regret",
 ]
 
 BASEL = math.pi**2 / 6 - 1
@@ -36,6 +39,60 @@ def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschi
     times, and v_t <= G_g D since the row holds at x.
     """
     return (arguments.count("half_spaces", half_spaces) + BASEL) * constraint_lipschitz * diameter
+
+
+def lifetimes_violation(
+    *, half_spaces: int, horizon: int, life: int, diameter: float, constraint_lipschitz: float
+) -> float:
+    r"""Clipped violation with cuts whose lives double, from `life` on: (M (1 + n) + 0.65 + 1e-9 T)
+    G_g D, n the largest number with life (2^n - 1) + n <= T - 1 (F1).
+
+    Fix a normal with q offsets. While its cut is alive, a violated row has a smaller offset, which
+    becomes that of the cut: at most q violations in a period. A period after the first that holds a
+    violation doubles the life once. The period before it ended with a life of at least life 2^(i-1)
+    rounds without confirmation, and a round begins it: life (2^n - 1) + n <= T - 1 for n doublings.
+    The rest is what a decision may exceed cuts by, D / t^2, and the tolerance of distances.
+    """
+    count, horizon = (
+        arguments.count("half_spaces", half_spaces),
+        arguments.count("horizon", horizon),
+    )
+    life, doublings = arguments.count("life", life), 0
+    while life * (2 ** (doublings + 1) - 1) + doublings + 1 <= horizon - 1:
+        doublings += 1
+    most = count * (1 + doublings) + BASEL + 1e-9 * horizon
+    return most * constraint_lipschitz * diameter
+
+
+def lifetime_limit(*, life: int, in_force: int) -> int:
+    r"""Rounds after which a cut is not projected on any more, counted from the last round that
+    confirmed it: life + in_force (F2).
+
+    The n-th doubling happens in round t_n >= first + life (2^n - 1), so that the life is at most
+    life + t_n - first <= life + last - first.
+
+    Arguments:
+        life: the first life.
+        in_force: rounds from the first in which the normal was stored to the last that confirmed
+            the cut.
+    """
+    return arguments.count("life", life) + arguments.count("in_force", in_force, 0)
+
+
+def recovery_regret(
+    *, changed: int, life: int, diameter: float, loss_lipschitz: float, regret: float
+) -> float:
+    r"""Regret of the rounds after round t_0 = `changed`, against a decision that need be feasible
+    in those rounds only: G_f D (t_0 + life) + `regret` (F3).
+
+    Half-spaces that were revealed up to round t_0 must not come back: after it there are new
+    normals and looser rows only. By F2 all old cuts are gone after t_0 + life further rounds, each
+    of which costs at most G_f D. After them every set that is projected on contains the comparator,
+    and `regret`, the bound of H1 or H2 with distances of D, holds on every interval.
+    """
+    rounds = arguments.count("changed", changed, 0) + arguments.count("life", life)
+    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
+    return slope * arguments.positive("diameter", diameter) * rounds + regret
 
 
 def kept_cuts_exact_violation(

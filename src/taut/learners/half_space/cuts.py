@@ -18,9 +18,22 @@ from jax import lax
 
 from ...jaxpr.maxima import place_of_largest
 from ...problem.domains.arrays import finfo
+from . import lifetimes
+from .lifetimes import Lifetimes
 from .projection import exact_projection
 
-__all__ = ["Cuts", "Rows", "exceeded", "finished", "first_largest", "no_cuts", "remember", "sweep"]
+__all__ = [
+    "Cuts",
+    "Rows",
+    "confirm",
+    "exceeded",
+    "finished",
+    "first_largest",
+    "no_cuts",
+    "remember",
+    "remember_for_a_life",
+    "sweep",
+]
 
 PARALLEL = 2e-12
 """Two unit normals are parallel if |a - b|^2 = 2 (1 - cosine) is below this: cosine > 1 - 1e-12."""
@@ -35,6 +48,16 @@ class Cuts(NamedTuple):
     """(memory,)."""
     active: jax.Array
     """The round in which each cut last moved a decision or was stored; 0 for an empty slot."""
+    lifetimes: Lifetimes | None = None
+    """How long each cut is projected on; `None` if cuts are kept for ever."""
+
+    def alive(self, t: jax.Array) -> Cuts:
+        """Return the cuts with huge offsets, which hold everywhere, for those that are not alive in
+        round t. They are finite, because 0 times infinity is not a number."""
+        if self.lifetimes is None:
+            return self
+        alive, huge = lifetimes.alive(self.lifetimes, t), float(finfo(self.offsets.dtype).max) / 4
+        return self._replace(offsets=jnp.where(alive, self.offsets, huge))
 
 
 class Rows(NamedTuple):
@@ -46,12 +69,13 @@ class Rows(NamedTuple):
     """(m,)."""
 
 
-def no_cuts(memory: int, size: int, dtype: Any) -> Cuts:
-    """Return a memory with empty slots."""
+def no_cuts(memory: int, size: int, dtype: Any, life: int | None = None) -> Cuts:
+    """Return a memory with empty slots, for cuts with lifetimes if `life` is given."""
     return Cuts(
         jnp.zeros((size, memory), dtype),
         jnp.zeros((memory,), dtype),
         jnp.zeros((memory,), jnp.int32),
+        None if life is None else lifetimes.begin(memory),
     )
 
 
@@ -68,7 +92,7 @@ def remember(
     A kept cut with the same normal shares its slot with it, and the tighter of the two stays.
     Otherwise the new cut takes the slot that has been inactive longest.
     """
-    same = jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
+    same = _parallel(cuts, normal)
     slot = first_largest(jnp.where(same, 1, -cuts.active)) & worth
     write = slot & (~same | (offset < cuts.offsets))
     return Cuts(
@@ -76,6 +100,66 @@ def remember(
         jnp.where(write, offset, cuts.offsets),
         jnp.where(slot, t, cuts.active),
     )
+
+
+def remember_for_a_life(
+    cuts: Cuts,
+    normal: jax.Array,
+    distance: jax.Array,
+    worth: jax.Array,
+    x: jax.Array,
+    t: jax.Array,
+    tolerance: jax.Array,
+    life: int,
+) -> Cuts:
+    """Store, tighten or confirm a cut with a lifetime.
+
+    A cut takes the slot with the same normal, whether that is alive or not. Otherwise it takes, if
+    it is `worth` it, a slot that has expired, or else the one that has been inactive longest.
+
+    Arguments:
+        cuts: the kept cuts, with lifetimes.
+        normal: the unit normal of the revealed half-space; zeros if there is none.
+        distance: how far x is outside it.
+        worth: whether it is stored if it is not known.
+        x: the decision of this round, flat.
+        t: the round.
+        tolerance: the difference up to which distances are equal.
+        life: the life of a new cut.
+    """
+    lives = cuts.lifetimes
+    assert lives is not None
+    same = _parallel(cuts, normal) & (jnp.sum(normal * normal) > 0)
+    expired = jnp.where(lifetimes.alive(lives, t), 0, lifetimes.LONGEST)
+    slot = first_largest(jnp.where(same, 2 * lifetimes.LONGEST - 1, expired - cuts.active))
+    kept = jnp.sum(jnp.where(slot[None], cuts.normals, 0), axis=1)
+    position = jnp.sum(kept * x) - jnp.sum(jnp.where(slot, cuts.offsets, 0))
+    seen = lifetimes.Revealed(slot, same, worth, distance, position)
+    lives, write = lifetimes.updated(lives, seen, t, tolerance, life)
+    return Cuts(
+        jnp.where(write[None], normal[:, None], cuts.normals),
+        jnp.where(write, jnp.sum(normal * x) - distance, cuts.offsets),
+        jnp.where(slot & worth, t, cuts.active),
+        lives,
+    )
+
+
+def confirm(
+    cuts: Cuts, rows: Callable[[], Rows], x: jax.Array, t: jax.Array, tolerance: jax.Array
+) -> Cuts:
+    """Confirm cuts by all rows of this round, if a cut needs it; `rows` computes them."""
+    lives = cuts.lifetimes
+    assert lives is not None
+
+    def by_rows() -> Lifetimes:
+        normals, offsets = rows()
+        apart = normals[:, :, None] - cuts.normals[None]
+        same = jnp.sum(jnp.square(apart), axis=1) < PARALLEL
+        distances = jnp.sum(normals * x[None], axis=1) - offsets + tolerance
+        return lifetimes.confirmed(lives, same, distances, _excess(cuts, x), t)
+
+    needed = jnp.any(lifetimes.in_need(lives, t))
+    return cuts._replace(lifetimes=lax.cond(needed, by_rows, lambda: lives))
 
 
 def sweep(
@@ -141,8 +225,8 @@ def finished(
         t: the round.
         tolerance: a cut holds if it is exceeded by no more than this.
         diameter: of the domain.
-        ages: the round in which each kept cut was active before this one; that of a cut of this
-            round is `t`.
+        ages: the round in which each kept cut was active before this one, or was confirmed if cuts
+            have lifetimes; that of a cut of this round is `t`.
         first: a mask of the row that is projected on first, if the order matters.
     """
     parts = [] if cuts is None or ages is None else [(cuts.normals.T, cuts.offsets, ages)]
@@ -158,11 +242,16 @@ def finished(
         return point, None, hold
     count = cuts.offsets.shape[0]
     moved, expired = result.multipliers[:count] > 0, result.expired[:count]
+    holds = hold & ~jnp.any(expired)
+    if cuts.lifetimes is not None:
+        lives = lifetimes.contradicted(cuts.lifetimes, expired)
+        active = jnp.where(moved, t, cuts.active)
+        return point, cuts._replace(active=active, lifetimes=lives), holds
     active = jnp.where(expired, 0, jnp.where(moved, t, cuts.active))
     kept = Cuts(
         jnp.where(expired[None], 0, cuts.normals), jnp.where(expired, 0, cuts.offsets), active
     )
-    return point, kept, hold & ~jnp.any(expired)
+    return point, kept, holds
 
 
 def exceeded(
@@ -176,6 +265,11 @@ def exceeded(
         worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
     largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
     return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+
+
+def _parallel(cuts: Cuts, normal: jax.Array) -> jax.Array:
+    """A mask of the cuts with this normal."""
+    return jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
 
 
 def _excess(cuts: Cuts, y: jax.Array) -> jax.Array:

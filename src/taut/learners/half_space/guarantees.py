@@ -55,7 +55,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
-    found += [*_kept_cuts(learner, setting), *_all_cuts(learner, setting)]
+    found += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
     for one in found:
         yield one
         if one.quantity == "violation":
@@ -428,9 +428,11 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         yield one.become("squared violation")
 
 
-def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
-    """H6, where all constraints are among M half-spaces and every projection is exact."""
-    source, number = "half-space, H6 memory", setting.constants.half_spaces
+def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """H6, where all constraints are among M half-spaces and every projection is exact; F1 if cuts
+    have lifetimes."""
+    number, life = setting.constants.half_spaces, learner.life
+    source = "half-space, H6 memory" if life is None else "half-space, F1 lifetimes"
     if number is None or float(learner.margin) > 0:
         return
     kept = number if learner.memory is None else learner.memory
@@ -439,9 +441,12 @@ def _kept_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
         yield Guarantee.none("violation", source, why)
         return
     slope, needs = _slope(setting)
+    formula: Callable[..., float] = bounds.kept_cuts_violation
+    if life is not None:
+        formula = partial(bounds.lifetimes_violation, horizon=horizon, life=life)
     yield setting.evaluate(
         "violation",
-        lambda *, half_spaces, **known: bounds.kept_cuts_violation(
+        lambda *, half_spaces, **known: formula(
             half_spaces=half_spaces, diameter=setting.diameter, **known, **slope
         ),
         source,

@@ -10,7 +10,8 @@ projection brings the decision closer to all comparators at once: regret is that
 descent, for constraints that change as an adversary likes, from one value and one gradient of the
 constraints. Gradients are divided by their norm, so multiplying constraints by a constant changes
 nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on again: a
-constraint that comes back is not violated twice. Two sweeps over the kept cuts are enough in most
+constraint that comes back is not violated twice. For constraints that change, cuts have lifetimes
+(`lifetimes.py`). Two sweeps over the kept cuts are enough in most
 rounds; where they are not, the exact projection ends the round (`projection.py`). Guarantees are in
 `guarantees.py`, formulas in `bounds`.
 
@@ -29,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,14 +59,35 @@ from ..schedules import (
     check_positive,
 )
 from . import guarantees as half_space_guarantees
-from .cuts import Cuts, Rows, exceeded, finished, first_largest, no_cuts, remember, sweep
+from .cuts import (
+    Cuts,
+    Rows,
+    confirm,
+    exceeded,
+    finished,
+    first_largest,
+    no_cuts,
+    remember,
+    remember_for_a_life,
+    sweep,
+)
 from .joint_projection import project_jointly
+from .lifetimes import LONGEST, slack
+
+if TYPE_CHECKING:
+    from ...problem.problem import Problem
 
 __all__ = ["HalfSpace", "HalfSpaceState"]
 
 ROWS = ("largest", "all")
 MEMORY, SWEEPS, START_UP = 16, 2, 100.0
 """Defaults, chosen by `python -m benchmarks.frontier`."""
+LIFE = 64
+"""The first life of a cut of constraints that take data."""
+BY_PROBLEM = "by problem"
+"""Lives are chosen from the problem: `LIFE` if constraints take data, for ever if they do not."""
+CONFIRMED = 2**20
+"""Cuts are confirmed by all m rows of d entries if m^2 d is at most this, by the largest if not."""
 
 
 class HalfSpaceState(NamedTuple):
@@ -102,7 +124,8 @@ class HalfSpace(StepsFromDecision, Learner):
     is the sum of the squared loss gradients that were observed plus the start-up term, plus D times
     what was cut off gradients that were more than twice as long as any before; the squared
     violation is O(sqrt T) up to logarithms; and if all constraints are among M half-spaces (M <=
-    memory), the clipped violation is at most (M + 1) G_g D, whatever T is. Nothing needs to be
+    memory), the clipped violation is at most (M + 1) G_g D, whatever T is, or M (1 + log2(1 + T /
+    life)) + 1 times G_g D with lifetimes. Nothing needs to be
     known but the domain. See `docs/theory.md`, "Beyond the paper".
 
     Arguments:
@@ -119,6 +142,8 @@ class HalfSpace(StepsFromDecision, Learner):
             constraints need on domains other than a ball.
         rows: "largest" uses the largest constraint only (one Jacobian product per round), "all"
             every one of them (m).
+        life: rounds that a new cut is projected on after the last round in which its constraint was
+            in force; the life doubles when the constraint comes back. `None`: for ever.
 
     >>> import jax.numpy as jnp, taut
     >>> toy = taut.Problem(
@@ -142,6 +167,7 @@ class HalfSpace(StepsFromDecision, Learner):
     sweeps: int | None = field(default=SWEEPS, metadata={"static": True})
     joint: bool = field(default=False, metadata={"static": True})
     rows: str = field(default="largest", metadata={"static": True})
+    life: int | None = field(default=None, metadata={"static": True})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", as_schedule("eta", self.eta))
@@ -153,6 +179,8 @@ class HalfSpace(StepsFromDecision, Learner):
             object.__setattr__(self, "sweeps", arguments.count("sweeps", self.sweeps))
         object.__setattr__(self, "joint", arguments.flag("joint", self.joint))
         arguments.one_of("rows", self.rows, ROWS)
+        if self.life is not None:
+            object.__setattr__(self, "life", arguments.count("life", self.life, 1, LONGEST))
 
     @classmethod
     def adaptive(
@@ -165,6 +193,8 @@ class HalfSpace(StepsFromDecision, Learner):
         joint: bool | None = None,
         rows: str = "largest",
         clip: float | None = CLIP,
+        life: int | str | None = BY_PROBLEM,
+        problem: Problem | None = None,
     ) -> HalfSpace:
         """eta_t = R / sqrt(start_up max |q|^2 + sum |q|^2): no constants, no horizon (the default
         learner).
@@ -181,6 +211,7 @@ class HalfSpace(StepsFromDecision, Learner):
             sweeps,
             _joint(joint, constants),
             rows,
+            _life(life, problem, memory),
         )
 
     @classmethod
@@ -193,12 +224,23 @@ class HalfSpace(StepsFromDecision, Learner):
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
+        life: int | str | None = BY_PROBLEM,
+        problem: Problem | None = None,
     ) -> HalfSpace:
         """eta = R / (G_f sqrt T) for a known horizon: regret <= G_f R sqrt T if the first decision
         is the centre."""
         radius, diameter = sizes(domain, constants)
         eta = radius / (_slope(constants) * math.sqrt(arguments.count("horizon", horizon)))
-        return cls(Constant(eta), diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+        return cls(
+            Constant(eta),
+            diameter,
+            0.0,
+            memory,
+            sweeps,
+            _joint(joint, constants),
+            rows,
+            _life(life, problem, memory),
+        )
 
     @classmethod
     def anytime(
@@ -209,11 +251,14 @@ class HalfSpace(StepsFromDecision, Learner):
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
+        life: int | str | None = BY_PROBLEM,
+        problem: Problem | None = None,
     ) -> HalfSpace:
         """eta_t = R / (G_f sqrt t): the same rates for every horizon."""
         radius, diameter = sizes(domain, constants)
         eta = InverseRoot(radius / _slope(constants))
-        return cls(eta, diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+        joint, life = _joint(joint, constants), _life(life, problem, memory)
+        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
 
     @classmethod
     def strongly_convex(
@@ -224,6 +269,8 @@ class HalfSpace(StepsFromDecision, Learner):
         sweeps: int | None = SWEEPS,
         joint: bool | None = None,
         rows: str = "largest",
+        life: int | str | None = BY_PROBLEM,
+        problem: Problem | None = None,
     ) -> HalfSpace:
         """eta_t = 1 / (H (t + t_0 - 1)), t_0 the least whole number with 1 / (H t_0) <= D / G_f.
 
@@ -234,7 +281,8 @@ class HalfSpace(StepsFromDecision, Learner):
         _, diameter = sizes(domain, constants)
         start = max(1, math.ceil(_slope(constants) / (modulus * diameter) * (1 - 1e-12)))
         eta = Inverse(1 / modulus, float(start - 1))
-        return cls(eta, diameter, 0.0, memory, sweeps, _joint(joint, constants), rows)
+        joint, life = _joint(joint, constants), _life(life, problem, memory)
+        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
 
     @classmethod
     def with_margin(
@@ -295,7 +343,7 @@ class HalfSpace(StepsFromDecision, Learner):
                 "feedback=, enlarges the memory as it plays; expected a number of kept cuts"
             )
         slopes = self.eta.begin(x1.dtype) if isinstance(self.eta, AdaGradNorm) else None
-        cuts = no_cuts(self.memory, x1.size, x1.dtype) if self.memory else None
+        cuts = no_cuts(self.memory, x1.size, x1.dtype, self.life) if self.memory else None
         return HalfSpaceState(x1, first_round(), slopes, cuts, jnp.ones((), bool))
 
     def step(self, state: HalfSpaceState, round: Round) -> HalfSpaceState:
@@ -309,13 +357,13 @@ class HalfSpace(StepsFromDecision, Learner):
             return round.project(flat.reshape(shape)).reshape(-1)
 
         y = (x - eta * gradient).reshape(-1)
-        models = self._models(x, round)
+        models = self._models(x, round, self.rows)
         first = _most_violated(models)
         weights = first.astype(x.dtype)
         normal = jnp.sum(weights[:, None] * models.normals, axis=0)
         distance = jnp.sum(weights * models.distances)
         excess = distance + jnp.sum(normal * (y - start))
-        rows = self._rows(models, start)
+        rows = None if models.distances.shape[0] == 1 else _as_rows(models, start)
         if self.joint and cuts is None and rows is None:
             y = project_jointly(
                 project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
@@ -324,7 +372,19 @@ class HalfSpace(StepsFromDecision, Learner):
         offset = jnp.sum(normal * start) - distance
         if cuts is not None:
             worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
-            cuts = remember(cuts, normal, offset, worth, t)
+            if self.life is None:
+                cuts = remember(cuts, normal, offset, worth, t)
+            else:
+                near = slack(start, jnp.asarray(self.diameter, x.dtype))
+                cuts = remember_for_a_life(cuts, normal, distance, worth, start, t, near, self.life)
+                if self._confirms(x, round):
+                    cuts = confirm(
+                        cuts,
+                        lambda: _as_rows(self._models(x, round, "all"), start),
+                        start,
+                        t,
+                        near,
+                    )
         if self.sweeps is None:
             current = rows or Rows(normal[None], offset[None])
             y, cuts, holds = self._onto_cuts(project, project(y), cuts, current, t, first)
@@ -351,7 +411,10 @@ class HalfSpace(StepsFromDecision, Learner):
         hold = jnp.ones((), bool)
         if cuts is None and rows is None:
             return y, cuts, hold
-        tolerance, ages = self._tolerance(t, y.dtype), None if cuts is None else cuts.active
+        tolerance, ages, kept = self._tolerance(t, y.dtype), None, cuts
+        if cuts is not None:
+            ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
+            cuts = cuts.alive(t + 1)
         if self.sweeps is None:
             left = exceeded(y, cuts, rows)
         else:
@@ -361,7 +424,10 @@ class HalfSpace(StepsFromDecision, Learner):
         def exactly() -> tuple[jax.Array, Cuts | None, jax.Array]:
             return finished(project, y, cuts, rows, t, tolerance, across, ages, first)
 
-        return lax.cond(left, exactly, lambda: (y, cuts, hold))
+        y, cuts, hold = lax.cond(left, exactly, lambda: (y, cuts, hold))
+        if kept is not None and cuts is not None and kept.lifetimes is not None:
+            cuts = cuts._replace(offsets=kept.offsets)
+        return y, cuts, hold
 
     def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
         """Move the decision into the half-spaces of the announced constraints, see
@@ -404,14 +470,14 @@ class HalfSpace(StepsFromDecision, Learner):
             return self.eta(state.t, state.x.dtype), gradient, None
         eta, slopes = self.eta.with_gradient(state.slopes, gradient)
         # A step of 0 times an infinite gradient is no step.
-        return eta, jnp.where(eta == 0, 0, gradient), slopes
+        return eta, jnp.where(eta > 0, gradient, 0), slopes
 
-    def _models(self, x: jax.Array, round: Round) -> _Models:
+    def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
         values, pull, _ = round.constraints(x)
         count = values.shape[0]
         if count == 1:
             weights = jnp.ones((1, 1), x.dtype)
-        elif self.rows == "largest":
+        elif rows == "largest":
             largest = first_largest(values).astype(x.dtype)
             weights, values = largest[None], jnp.sum(largest * values)[None]
         else:
@@ -424,16 +490,19 @@ class HalfSpace(StepsFromDecision, Learner):
             slopes * scale[:, None], (values + jnp.asarray(self.margin, x.dtype)) * scale
         )
 
-    def _rows(self, models: _Models, start: jax.Array) -> Rows | None:
-        """All constraints of this round as cuts, if they are all used."""
-        if models.distances.shape[0] == 1:
-            return None
-        return Rows(
-            models.normals, jnp.sum(models.normals * start[None], axis=1) - models.distances
-        )
+    @staticmethod
+    def _confirms(x: jax.Array, round: Round) -> bool:
+        """Whether there are other constraints than the largest, few enough to look at all."""
+        count = round.constraints(x).values.shape[0]
+        return count > 1 and count**2 * x.size <= CONFIRMED
 
     def _tolerance(self, t: jax.Array, dtype: Any) -> jax.Array:
         return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
+
+
+def _as_rows(models: _Models, start: jax.Array) -> Rows:
+    """The linear models of a round as cuts."""
+    return Rows(models.normals, jnp.sum(models.normals * start[None], axis=1) - models.distances)
 
 
 def _most_violated(models: _Models) -> jax.Array:
@@ -467,6 +536,19 @@ def _joint(wanted: bool | None, constants: Constants | None) -> bool:
         and constants.constraint_smoothness is not None
         and constants.constraint_count == 1
     )
+
+
+def _life(wanted: int | str | None, problem: Problem | None, memory: int | None) -> int | None:
+    """By default `LIFE` where constraints take data, and for ever elsewhere, or where all cuts are
+    to be kept."""
+    if wanted == BY_PROBLEM:
+        changing = problem is not None and problem.constraints.takes_data
+        return LIFE if changing and memory is not None else None
+    if isinstance(wanted, str):
+        raise ValueError(
+            f"life: got {wanted!r}; expected a number of rounds, None or {BY_PROBLEM!r}"
+        )
+    return wanted
 
 
 _OURS = "docs/theory.md, Beyond the paper"

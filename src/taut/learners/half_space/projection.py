@@ -189,7 +189,9 @@ def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
     Normals that are almost opposite have huge multipliers, which can lose all digits.
     """
     (x, multipliers, _, _), back = carry.working, task.y - carry.working.x
-    moved, short = jnp.sum(back * back), carry.offsets - _products(carry.normals, x)
+    # The offset of a cut that is not alive is infinite; its multiplier is zero.
+    moved, offsets = jnp.sum(back * back), jnp.where(multipliers > 0, carry.offsets, 0)
+    short = offsets - _products(carry.normals, x)
     rest = back - _combined(multipliers, carry.normals)
     away = jnp.sqrt(jnp.sum(rest * rest)) * (task.diameter + jnp.sqrt(moved))
     rounding = 64 * task.eps * jnp.square(task.diameter)

@@ -61,6 +61,34 @@ class Keys:
         names = self.labels | {parameter.name() for parameter in self._fixed}
         return self._checked(plain(data, names))
 
+    def announced(self, data: Any, needed: frozenset[int]) -> Any:
+        """The data of one round as far as they are known before it, in the order of the parameters;
+        None in the place of the others.
+
+        Arguments:
+            data: by parameter or name, or for all parameters as `stream` takes them.
+            needed: the ids of the parameters that must be known.
+        """
+        names = self.labels | {parameter.name() for parameter in self._fixed}
+        data = plain(data, names)
+        must = [parameter for parameter in self.parameters if parameter.id in needed]
+        if not isinstance(data, Mapping):
+            if len(must) != 1 or isinstance(data, (tuple, list)):
+                return self._checked(data)
+            data = {must[0].name(): data}
+        _refuse_unused(data, self._fixed, self.labels)
+        given = self._by_place(data)
+        missing = [each.name() for each in must if self._places[each.name()] not in given]
+        if missing:
+            listed = ", ".join(each.name() for each in must)
+            raise ValueError(
+                f"data: got no data for {', '.join(missing)}; expected those that announced "
+                f"constraints use: {listed}"
+            )
+        for place, part in given.items():
+            self._rules[place].check(part)
+        return tuple(given.get(i) for i in range(len(self.parameters)))
+
     def _wrapped(
         self, function: Callable[..., Any], present: Callable[[Any], Any]
     ) -> Callable[..., Any]:
@@ -111,7 +139,8 @@ class Keys:
             f"of {self.names}"
         )
 
-    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
+    def _by_place(self, data: Mapping[Any, Any]) -> dict[int, Any]:
+        """The parts by the place of their parameter."""
         parts: dict[int, Any] = {}
         for key, value in data.items():
             place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
@@ -124,6 +153,10 @@ class Keys:
                 shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
                 raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
             parts[place] = _numbers(value)
+        return parts
+
+    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
+        parts = self._by_place(data)
         missing = [
             parameter.name() for i, parameter in enumerate(self.parameters) if i not in parts
         ]
@@ -203,11 +236,8 @@ class _Rule(NamedTuple):
         """Name the first value outside a bound, the round in which it comes, and the bound."""
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         lead = values.ndim - len(self.shape)
-        where = (
-            "",
-            f" in round {place[0] + 1}",
-            f" of seed {place[0]} in round {place[-len(self.shape) - 1] + 1}",
-        )[min(lead, 2)]
+        where = f" in round {place[lead - 1] + 1}" if lead else ""  # one round of a player has none
+        where = f" of seed {place[0]}{where}" if lead > 1 else where
         entry = f"[{', '.join(map(str, place[lead:]))}]" if self.shape else ""
         limit = float(np.broadcast_to(bound, values.shape)[place])
         raise ValueError(
