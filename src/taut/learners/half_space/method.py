@@ -181,6 +181,11 @@ class HalfSpace(StepsFromDecision, Learner):
         arguments.one_of("rows", self.rows, ROWS)
         if self.life is not None:
             object.__setattr__(self, "life", arguments.count("life", self.life, 1, LONGEST))
+            if self.memory is None:
+                raise ValueError(
+                    f"life: got {self.life} with memory=None, which keeps all cuts for ever; "
+                    "expected life=None, or a number of kept cuts"
+                )
 
     @classmethod
     def adaptive(
