@@ -89,3 +89,11 @@ def test_only_a_simulation_makes_room(played, tmp_path):
         taut.simulate(
             learner, game, tangents(), seeds=SEEDS, feedback=taut.Noisy(0.1), unproven=True
         )
+
+
+def test_all_cuts_are_kept_for_ever(played):
+    game, _ = played  # whose constraints take data, so that cuts have lifetimes by default
+    assert taut.learner("half-space", game).life is not None
+    assert taut.learner("half-space", game, memory=None).life is None
+    with pytest.raises(ValueError, match="life: got 8 with memory=None"):
+        taut.HalfSpace(0.2, 2.0, memory=None, life=8)

@@ -181,6 +181,11 @@ class HalfSpace(StepsFromDecision, Learner):
         arguments.one_of("rows", self.rows, ROWS)
         if self.life is not None:
             object.__setattr__(self, "life", arguments.count("life", self.life, 1, LONGEST))
+            if self.memory is None:
+                raise ValueError(
+                    f"life: got {self.life} with memory=None, which keeps all cuts for ever; "
+                    "expected life=None, or a number of kept cuts"
+                )
 
     @classmethod
     def adaptive(
@@ -322,8 +327,8 @@ class HalfSpace(StepsFromDecision, Learner):
         return cls(Constant(eta), diameter, margin, memory, sweeps, joint, rows)
 
     def with_room(self, slots: int) -> HalfSpace:
-        """Return the learner that keeps `slots` cuts and projects exactly, if this one keeps all
-        cuts."""
+        """Return the learner that keeps `slots` cuts, each for ever, and projects exactly, if this
+        one keeps all cuts."""
         if self.memory is not None:
             return self
         return replace(self, memory=slots, sweeps=None, joint=False)
