@@ -405,11 +405,17 @@ def test_random_members_have_keys_of_their_own():
     assert np.any(fleet.decisions(["a"]) != fleet.decisions(["b"]))
 
 
-def test_a_block_of_the_default_fits_into_one_kernel():
+ONE = taut.Problem(value, lambda x, z: within_budget(x, z)[:1], BOX)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "count"), [("half-space", ONE, 1), (CLIPPED, PACING, 2)]
+)
+def test_a_block_fits_into_one_kernel(method, problem, count):
     """In pieces, a member takes ten times as long."""
-    fleet = taut.Fleet("half-space", PACING, ["a"], parameters_of("a"), count=2)
+    fleet = taut.Fleet(method, problem, ["a"], parameters_of("a"), count=count)
     row = [array[0] for array in fleet._state]
-    data = row_of(data_of("a", RNG), 0) | {name: 0.5 for name in NAMES}
+    data = row_of(data_of("a", RNG), 0) | dict.fromkeys(NAMES, 0.5)
     step = partial(_step_of_row, revealed_member, fleet._layout, fleet._blocks._fixed)
     check_for_kernel(jax.make_jaxpr(step)(row, data))
 
