@@ -1,5 +1,6 @@
 """Fleet: each member computes what a player computes, whoever reports with it."""
 
+import copy
 from dataclasses import fields
 from functools import partial
 
@@ -275,6 +276,10 @@ def test_refuses_data_that_do_not_fit_and_changes_nothing(fleet, ids, change, me
             lambda fleet: fleet.join(["d"], {"budget": [[1.0]], "rate": [1.0]}),
             "got rows of shape",
         ),
+        (
+            lambda fleet: fleet.set_parameters(["a"], {"budget": np.array([1 + 2j])}),
+            "expected real numbers",
+        ),
         (lambda fleet: fleet.leave(["a", "z"]), "'z', not in the fleet"),
         (lambda fleet: fleet.set_parameters(["a"], {"cap": [1.0]}), "parameters: got cap"),
         (lambda fleet: fleet.announce(["a"], {}), "no announced constraints"),
@@ -295,7 +300,33 @@ def test_skipped_rounds_are_counted_apart(fleet):
     assert fleet.skipped().tolist() == [0, 1, 0]
     np.testing.assert_array_equal(fleet.totals().loss, before.loss)
     assert fleet.observe(["b"], data_of("b", RNG), rounds=4) == {}
-    assert fleet.extremes("b").rounds == 3
+    assert fleet.extremes("b").rounds == 4
+
+
+def test_a_member_that_skipped_is_a_player_that_skipped():
+    fleet, player = taut.Fleet(CLIPPED, GAME, ["a"]), taut.Player(CLIPPED, GAME)
+    for t, z in enumerate(np.random.default_rng(5).normal(size=(6, 2))):
+        if t in (1, 2):
+            fleet.skip(["a"])
+            player.skip()
+        else:
+            fleet.observe(["a"], (1 + t) * z[None])
+            player.observe((1 + t) * z)
+    assert fleet.rounds()[0] == player.round == fleet.player("a").round
+    check_extremes(fleet.extremes("a"), player.extremes)
+    assert str(fleet.certificate("a")) == str(player.certificate())
+
+
+def test_copies_and_empty_fleets(fleet, tmp_path):
+    again = copy.deepcopy(fleet)
+    assert rows_of(again) == rows_of(fleet)
+    empty = taut.Fleet(CLIPPED, GAME, [])
+    assert empty.observe(None, np.zeros((0, 2))) == {}
+    assert empty.decisions().shape == (0, 2)
+    assert "0 members" in repr(empty)
+    assert empty.to_dataframe("totals").empty
+    empty.save(tmp_path)
+    assert taut.Fleet.load(tmp_path, GAME).ids == []
 
 
 def test_a_skipped_decision_is_the_previous_one():
@@ -304,6 +335,12 @@ def test_a_skipped_decision_is_the_previous_one():
     x = fleet.decisions()
     fleet.skip(["a"])
     np.testing.assert_array_equal(fleet._member("a").game.previous, x[0])
+
+
+def test_whole_numbers_as_parameters_stay_whole():
+    fleet = taut.Fleet(CLIPPED, PACING, ["a"], {"budget": [1], "rate": [1.0]}, count=2)
+    with pytest.raises(TypeError, match="got values of type float64; expected int64"):
+        fleet.set_parameters(["a"], {"budget": [0.5]})
 
 
 def test_parameters_can_change(fleet):
@@ -368,11 +405,17 @@ def test_random_members_have_keys_of_their_own():
     assert np.any(fleet.decisions(["a"]) != fleet.decisions(["b"]))
 
 
-def test_a_block_of_the_default_fits_into_one_kernel():
+ONE = taut.Problem(value, lambda x, z: within_budget(x, z)[:1], BOX)
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "count"), [("half-space", ONE, 1), (CLIPPED, PACING, 2)]
+)
+def test_a_block_fits_into_one_kernel(method, problem, count):
     """In pieces, a member takes ten times as long."""
-    fleet = taut.Fleet("half-space", PACING, ["a"], parameters_of("a"), count=2)
+    fleet = taut.Fleet(method, problem, ["a"], parameters_of("a"), count=count)
     row = [array[0] for array in fleet._state]
-    data = row_of(data_of("a", RNG), 0) | {name: 0.5 for name in NAMES}
+    data = row_of(data_of("a", RNG), 0) | dict.fromkeys(NAMES, 0.5)
     step = partial(_step_of_row, revealed_member, fleet._layout, fleet._blocks._fixed)
     check_for_kernel(jax.make_jaxpr(step)(row, data))
 

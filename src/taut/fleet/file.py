@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ __all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_byt
 FORMAT = 1
 NAMES = "fleet.npz"
 """The file that names the parts."""
+PART_FILE = re.compile(r"members-[0-9a-f]{16}\.npz")
 PART = 2**16
 """Members of one part file, at most."""
 SLACK = 4096
@@ -103,8 +105,8 @@ def _token(folder: Path) -> str | None:
 
 def _remove_other_parts(folder: Path, parts: list[str]) -> None:
     """Remove part files that are not named, and drafts that a crash left."""
-    for path in folder.glob("members-*.npz"):
-        if path.name not in parts:
+    for path in folder.iterdir():
+        if _is_part(path.name) and path.name not in parts:
             path.unlink(missing_ok=True)
     storage.remove_stale_drafts(folder)
 
@@ -184,7 +186,7 @@ def load(kind: type[Fleet], path: str | Path, problem: Problem, learner: Any) ->
 
 
 def _is_part(name: Any) -> bool:
-    return isinstance(name, str) and Path(name).name == name and name.startswith("members-")
+    return isinstance(name, str) and PART_FILE.fullmatch(name) is not None
 
 
 def to_bytes(fleet: Fleet) -> bytes:

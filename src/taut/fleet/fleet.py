@@ -365,7 +365,7 @@ class Fleet(Displayed):
     def skip(self, ids: Any, reason: str = "") -> None:
         """Count a round of which nothing was observed. The decisions stay.
 
-        Totals, extremes and certificates are those of the observed rounds.
+        Totals and extremes are those of the observed rounds; certificates say how many are missing.
 
         Arguments:
             ids: the members; None for all.
@@ -469,6 +469,12 @@ class Fleet(Displayed):
                     f"parameters[{name!r}]: got rows of shape {values.shape[1:]}; expected "
                     f"{expected}, as the others have"
                 )
+            dtype = self._members.arrays[f"parameters/{name}"].dtype
+            if not np.can_cast(values.dtype, dtype, "same_kind"):
+                raise TypeError(
+                    f"parameters[{name!r}]: got values of type {values.dtype}; expected {dtype}, "
+                    "as the others have"
+                )
         return given
 
     def _parameters_of(self, slots: Array) -> dict[str, Array]:
@@ -515,7 +521,7 @@ class Fleet(Displayed):
 
     def extremes(self, member: Id) -> Extremes:
         """Return the largest gradients, constraint values and loss differences that a member has
-        seen, with their rounds, of which skipped ones are not counted."""
+        seen, with their rounds."""
         with self._lock:
             return one_member.extremes(self._member(member), self._shape, clip_of(self.learner))
 
@@ -541,7 +547,7 @@ class Fleet(Displayed):
         Arguments:
             member: its id.
             stream: the data of all rounds that it observed, in their order, if regret is to be
-                measured; without its parameters, which are added.
+                measured. Parameters that it does not contain are added, as they are now.
             options: as for `taut.Player.certificate`.
         """
         own = self.parameters([member])
@@ -610,6 +616,10 @@ class Fleet(Displayed):
         """Return all of the fleet as bytes, for `from_bytes`; with a checksum, without pickle."""
         with self._lock:
             return fleet_file.to_bytes(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy a fleet as its bytes, its problem and its learner."""
+        return Fleet.from_bytes, (self.to_bytes(), self.problem, self.learner)
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem, learner: Learner | None = None) -> Fleet:

@@ -16,6 +16,7 @@ from ..learners.clipping import Clipping
 from ..player import file as player_file
 from ..player.copies import revived
 from ..player.extremes import NAMES, Extreme, Extremes
+from ..player.missing import MissingRounds
 from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.tables import plain
@@ -39,7 +40,7 @@ def extremes(member: Any, shape: tuple[int, ...], clip: float | None) -> Extreme
         largest[name] = Extreme(value, None, *at) if math.isfinite(value) else None
     return Extremes(
         1,
-        int(member.game.t) - 1,
+        int(member.game.t) - 1 + int(member.skipped),
         **largest,
         constraint_slope=max(float(seen.values[len(NAMES)]), 0.0),
         clipping=clipping,
@@ -63,7 +64,7 @@ def player_of(
         data: the description of the data of earlier rounds.
         first: the first decision.
     """
-    rounds, seen = int(member.game.t) - 1, member.seen
+    rounds, skipped, seen = int(member.game.t) - 1, int(member.skipped), member.seen
     totals = Totals.of_chunk(member.game.totals)
     header = {
         "count": counts[0],
@@ -80,7 +81,7 @@ def player_of(
             **{each.name: np.asarray(getattr(totals, each.name), float) for each in fields(Totals)},
         },
         "extremes": {
-            "about": np.array([1, rounds, 0]),
+            "about": np.array([1, rounds + skipped, 0]),
             "values": np.asarray(seen.values, float),
             "rounds": np.append(seen.rounds, 0).astype(int),
             "decisions": np.concatenate([np.asarray(seen.decisions, float), none]),
@@ -88,6 +89,8 @@ def player_of(
             "first": np.asarray(first, float).ravel(),
         },
     }
+    if skipped:
+        parts["missing"] = MissingRounds(unknown=skipped).to_arrays(first.size)
     return revived(learner, problem, header, player_file.as_arrays(parts))
 
 
@@ -99,7 +102,11 @@ def certificate_of(
     if stream is not None and parameters:
         given = plain(by_column(stream))
         length = len(next(iter(jax.tree.leaves(given)), ()))
-        stream = joined(
-            given, {name: np.repeat(row, length, axis=0) for name, row in parameters.items()}
-        )
+        known = given if isinstance(given, dict) else {}
+        own = {
+            name: np.repeat(row, length, axis=0)
+            for name, row in parameters.items()
+            if name not in known
+        }
+        stream = joined(given, own)
     return player.certificate(stream=stream, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ __all__ = ["Members"]
 
 LEAST = 16
 """Slots of the smallest fleet."""
+ALIGNMENT = 64
+"""Bytes of whose multiples the addresses of arrays are."""
 
 
 class Members:
@@ -107,7 +110,16 @@ class Members:
             return
         self.capacity = max(LEAST, 1 << (slots - 1).bit_length())
         for name, array in self.arrays.items():
-            # Zeros take no memory before they are written to.
-            larger = np.zeros((self.capacity, *array.shape[1:]), array.dtype)
+            larger = _aligned_zeros((self.capacity, *array.shape[1:]), array.dtype)
             larger[: self._used] = array[: self._used]
             self.arrays[name] = larger
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return zeros at an address from which XLA reads without a copy. They take no memory before
+    they are written to."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    content = np.zeros(size + ALIGNMENT, np.uint8)
+    first = -content.ctypes.data % ALIGNMENT
+    zeros: Array = content[first : first + size].view(dtype).reshape(shape)
+    return zeros

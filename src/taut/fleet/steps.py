@@ -99,7 +99,7 @@ class Seen(NamedTuple):
     values: jax.Array
     """The largest value of each of `COLUMNS`; minus infinity if none is known."""
     rounds: jax.Array
-    """For each of `NAMES`, the observed round in which it was largest."""
+    """For each of `NAMES`, the round in which it was largest."""
     decisions: jax.Array
     """The flat decisions of these rounds."""
     slopes: AcceptedSlopes
@@ -257,7 +257,7 @@ def revealed_member(
     gradient = played.round.gradient(x)
     centre = jnp.asarray(game.domain.centre, x.dtype)
     found = round_extremes(played.round, x, played.loss, gradient, centre)
-    seen = member.seen.add(found, member.game.t, x, clip_of(learner))
+    seen = member.seen.add(found, member.game.t + member.skipped, x, clip_of(learner))
     bits = after.faults % 2**BITS | fault("loss gradient", gradient)
     return Member(after.x, after, seen, member.skipped), bits
 
