@@ -428,6 +428,12 @@ at("summary").textContent = `Suite "${D.suite}", taut ${D.version}.${played} ` +
   ` The targets are ${D.targets[0]} values of r and of v from ${D.targets[1]} to ${D.targets[2]}. "Best of the grid" multiplies one number that a learner is told by ${D.factors.map(number).join(", ")} and keeps the best result afterwards. Nobody can do that in advance, so these results are ranked separately.`;
 rowsOf("provenance", ["stream", "family", "what is decided", "rounds", "scored against", "source", "licence", "version"], D.streams.map(s => [s.name, s.family, s.title, s.T.toLocaleString("en"), s.comparator, s.source, s.licence, String(s.stream_version)]));
 rowsOf("methods", ["method", "family", "reference", "bounds", "work per round besides the loss gradient"], Object.entries(D.learners).map(([n, l]) => [n, familyOf(n).title, l.reference, l.bounds, l.cost]));
+for (const tr of at("methods").tBodies[0].rows) {
+  const cell = tr.cells[0], name = cell.textContent, address = D.learners[name].page;
+  if (!address) continue;
+  cell.textContent = "";
+  make(cell, "a", { href: address }, name);
+}
 for (const [stream, learner, reason] of D.left_out) make(at("left"), "li", {}, `${stream}${learner ? ", " + learner : ""}: ${reason}`);
 recall();
 draw();
