@@ -151,15 +151,21 @@ addEventListener("load", () => {
   const value = id => document.getElementById(id).value;
   history.replaceState(null, "", "#board=strongly+convex&stream=polytope&rounds=1024&shown=all&learners=mine,nobody&quantity=wrong");
   dispatchEvent(new Event("hashchange"));
-  parent.postMessage(JSON.stringify({ board: value("board"), stream: value("stream"), rounds: value("rounds"), quantity: value("quantity"), chosen: [...state.chosen] }), "*");
+  parent.postMessage(JSON.stringify({ board: value("board"), stream: value("stream"), rounds: value("rounds"), quantity: value("quantity"), chosen: [...state.chosen], links: [...document.querySelectorAll("#methods a")].map(a => a.href).sort() }), "*");
 });
 """
 
 
 @pytest.mark.browser
-def test_the_address_brings_a_view_back_and_ignores_what_it_does_not_know(page, tmp_path):
-    seen, console = chromium.browse_framed(page, RECALL, 1000, tmp_path)
+def test_the_address_brings_a_view_back_and_methods_have_links(folder, tmp_path):
+    linked = write_page(folder, tmp_path / "linked.html", "https://example.org/taut/").read_text()
+    seen, console = chromium.browse_framed(linked, RECALL, 1000, tmp_path)
     assert console == []
+    assert seen.pop("links") == [
+        f"https://example.org/taut/learners/{name}/" for name in ("clipped-ogd", "half-space")
+    ]  # the others are no learners of taut
+    with pytest.raises(ValueError, match="site: got 'javascript:x'"):
+        payload(folder, "javascript:x")
     assert seen == {
         "board": "strongly convex",
         "stream": "polytope",

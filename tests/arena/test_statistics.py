@@ -154,3 +154,14 @@ def test_better_is_paired():
     shared = rng.normal(size=(1000, 1))
     scores = shared + np.array([0.1, 0.0]) + 0.01 * rng.normal(size=(1000, 2))
     np.testing.assert_allclose(better(scores), [[0, 1], [0, 0]])
+
+
+def test_ties_and_few_blocks_give_numbers_and_no_warnings():
+    rng = np.random.default_rng(4)
+    for blocks in (1, 2, 3, 9):
+        for methods in (2, 3, 6):
+            scores = rng.integers(0, 3, size=(methods, blocks)) / 2  # many ties and zeros
+            found = rank_tests(scores)
+            assert 0 <= found.friedman <= 1
+            assert np.all((found.wilcoxon >= 0) & (found.wilcoxon <= 1))
+            assert found.ranks.sum() == pytest.approx(methods * (methods + 1) / 2)

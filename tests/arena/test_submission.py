@@ -111,6 +111,8 @@ def test_what_does_not_fit_is_named_and_nothing_is_stored(folder, tmp_path, chan
         ({"learner": "half-space"}, "learner: got 'half-space'"),
         ({"origin": "taut"}, "origin: got 'taut'"),
         ({"entries": []}, "no entries"),
+        ({"entries": [3]}, "no entries"),
+        ({"entries": [{"constants": [1]}]}, "no entries"),
     ],
 )
 def test_a_file_that_is_no_submission_is_refused(folder, changes, text):
@@ -133,6 +135,11 @@ def test_decisions_outside_of_the_domain_are_refused(folder):
     decisions[1, 3, 0] = np.nan
     np.save(file, decisions)
     assert "not finite" in submission.check(folder).complaints[0]
+    np.save(file, decisions + 1j)
+    assert "without real numbers" in submission.check(folder).complaints[0]
+    with file.open("wb") as archive:
+        np.savez(archive, decisions)
+    assert "without real numbers" in submission.check(folder).complaints[0]
 
 
 def test_the_commands_check_and_add(folder, tmp_path):

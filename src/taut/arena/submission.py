@@ -127,13 +127,23 @@ def _read(folder: Path) -> dict[str, Any]:
             "this version"
         )
     wrong = [name for name in _TEXTS if not isinstance(told.get(name), str)]
-    if wrong or not isinstance(told.get("entries"), list) or not told["entries"]:
+    listed = told.get("entries")
+    if wrong or not isinstance(listed, list) or not listed or not _are_objects(listed):
         raise ValueError(
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
-            f"{', '.join(_TEXTS)}, and a list of entries"
+            f"{', '.join(_TEXTS)}, and a list of objects called entries"
         )
     results.check_names(told["learner"], told["origin"])
     return told
+
+
+def _are_objects(entries: list[Any]) -> bool:
+    """Whether all entries are JSON objects, and so are those inside of them that must be."""
+    return all(
+        isinstance(entry, dict)
+        and all(isinstance(entry.get(name, {}), dict) for name in ("constants", "reported"))
+        for entry in entries
+    )
 
 
 def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) -> Result:
@@ -191,9 +201,14 @@ def _decisions(path: Path, folder: Path) -> Array:
     if folder.resolve() not in path.resolve().parents:
         raise ValueError(f"decisions: got {path}; expected a file inside of the submission")
     try:
-        return np.asarray(np.load(path, allow_pickle=False), float)
+        found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"decisions: got {path}, which is no array in a .npy file") from error
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+        raise ValueError(
+            f"decisions: got {path} without real numbers; expected a .npy file of them"
+        )
+    return np.asarray(found, float)
 
 
 def _check_constants(stream: Stream, told: Mapping[str, float]) -> None:

@@ -202,6 +202,10 @@ def report(
         list[str] | None,
         typer.Option("--learners", "-l", help="The rows of the LaTeX table, separated by commas."),
     ] = None,
+    site: Annotated[
+        str,
+        typer.Option("--site", help="The address of the documentation, to link methods to it."),
+    ] = "",
     docs: Annotated[
         Path | None,
         typer.Option(
@@ -217,7 +221,7 @@ def report(
     if latex:
         typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
         return
-    page = write_page(folder, out)
+    page = write_page(folder, out, site)
     written = [str(page), *map(str, write_tables(folder, page))]
     if docs is not None:
         written += [str(path) for path in tables.write_docs(folder, docs)]

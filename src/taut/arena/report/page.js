@@ -291,8 +291,9 @@ function pareto(stream) {
   svg(picture, "polyline", { class: "walk", points: best.map(p => `${X(p.x)},${Y(p.y)}`).join(" ") });
   for (const p of points.sort((p, q) => state.chosen.has(p.name) - state.chosen.has(q.name))) {
     const chosen = state.chosen.has(p.name), [, low, high] = p.seen.values.regret, [, left, right] = p.seen.values.violation;
-    if (chosen && low !== null) svg(picture, "line", { class: "whisker", x1: X(p.x), y1: Y(low), x2: X(p.x), y2: Y(high) });
-    if (chosen && left !== null) svg(picture, "line", { class: "whisker", x1: X(Math.max(left, FEW)), y1: Y(p.y), x2: X(Math.max(right, FEW)), y2: Y(p.y) });
+    const tall = v => Math.min(Math.max(Y(v), 12), 296), wide = v => Math.min(Math.max(X(Math.max(v, FEW)), 60), 450);
+    if (chosen && low !== null) svg(picture, "line", { class: "whisker", x1: X(p.x), y1: tall(low), x2: X(p.x), y2: tall(high) });
+    if (chosen && left !== null) svg(picture, "line", { class: "whisker", x1: wide(left), y1: Y(p.y), x2: wide(right), y2: Y(p.y) });
     point(picture, X(p.x), Y(p.y), chosen ? 7 : best.includes(p) ? 6 : 4, "point" + (best.includes(p) ? " best" : ""), p.name, describe(p.name, p.cell, p.seen));
   }
   labels(picture, [...points.filter(q => state.chosen.has(q.name)), ...best.filter(q => !state.chosen.has(q.name))].map(p => ({ name: p.name, px: X(p.x), py: Y(p.y) })));
@@ -427,6 +428,12 @@ at("summary").textContent = `Suite "${D.suite}", taut ${D.version}.${played} ` +
   ` The targets are ${D.targets[0]} values of r and of v from ${D.targets[1]} to ${D.targets[2]}. "Best of the grid" multiplies one number that a learner is told by ${D.factors.map(number).join(", ")} and keeps the best result afterwards. Nobody can do that in advance, so these results are ranked separately.`;
 rowsOf("provenance", ["stream", "family", "what is decided", "rounds", "scored against", "source", "licence", "version"], D.streams.map(s => [s.name, s.family, s.title, s.T.toLocaleString("en"), s.comparator, s.source, s.licence, String(s.stream_version)]));
 rowsOf("methods", ["method", "family", "reference", "bounds", "work per round besides the loss gradient"], Object.entries(D.learners).map(([n, l]) => [n, familyOf(n).title, l.reference, l.bounds, l.cost]));
+for (const tr of at("methods").tBodies[0].rows) {
+  const cell = tr.cells[0], name = cell.textContent, address = D.learners[name].page;
+  if (!address) continue;
+  cell.textContent = "";
+  make(cell, "a", { href: address }, name);
+}
 for (const [stream, learner, reason] of D.left_out) make(at("left"), "li", {}, `${stream}${learner ? ", " + learner : ""}: ${reason}`);
 recall();
 draw();

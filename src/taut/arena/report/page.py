@@ -16,6 +16,7 @@ import numpy as np
 from ... import storage
 from ...engine import VERSION
 from ...judge.over_seeds import Interval
+from ...learners import LEARNERS
 from .. import results as stored
 from .. import statistics, suite
 from ..entries import FACTORS, THEORY, known_card
@@ -46,8 +47,17 @@ LONGEST, TUNED = "longest", "tuned"
 Rows = Mapping[Key, Result]
 
 
-def payload(folder: Path) -> dict[str, Any]:
-    """Return everything that the page shows, as plain values."""
+def payload(folder: Path, site: str = "") -> dict[str, Any]:
+    """Return everything that the page shows, as plain values.
+
+    Arguments:
+        folder: the results.
+        site: the address of the documentation, to which methods are linked; empty for no links.
+    """
+    if site and not site.startswith(("https://", "http://", "./", "../")):
+        raise ValueError(
+            f"site: got {site!r}; expected an address such as https://example.org/taut/ or ../"
+        )
     results = stored.read_all(folder)
     boards = boards_of(results)
     names = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
@@ -66,7 +76,7 @@ def payload(folder: Path) -> dict[str, Any]:
             for one in (*FAMILIES, OTHERS)
         ],
         "streams": [_stream(one) for one in boards],
-        "learners": {name: _learner(name) for name in names},
+        "learners": {name: _learner(name) | {"page": _page(site, name)} for name in names},
         "groups": _groups(folder, results, boards),
         "boards": {one.stream.name: _lines(folder, results, one) for one in boards},
         "broken": [
@@ -78,13 +88,19 @@ def payload(folder: Path) -> dict[str, Any]:
     }
 
 
-def write_page(folder: Path, path: Path | None = None) -> Path:
-    """Write the page to `path`, by default report.html in the folder."""
+def _page(site: str, name: str) -> str:
+    """The page of a learner in the documentation; empty if there is none."""
+    return f"{site.rstrip('/')}/learners/{name}/" if site and name in LEARNERS else ""
+
+
+def write_page(folder: Path, path: Path | None = None, site: str = "") -> Path:
+    """Write the page to `path`, by default report.html in the folder, with links to the
+    documentation at `site`."""
     from jinja2 import Environment, FileSystemLoader
 
     path = folder / "report.html" if path is None else path
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    data = json.dumps(payload(folder), separators=(",", ":"), allow_nan=False).replace(
+    data = json.dumps(payload(folder, site), separators=(",", ":"), allow_nan=False).replace(
         "<", "\\u003c"
     )
     here = Path(__file__).parent
