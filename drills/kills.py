@@ -66,8 +66,11 @@ def player(folder: Path, tries: Tries, rng: random.Random) -> list[str]:
             taut.Player.load(path, problem()) if path.exists() else taut.Player(LEARNER, problem())
         )
         for z in data(ROUNDS)[live.round - 1 :]:
-            live.observe(z)
-            live.save(path)
+            live.observe(z, round=live.round)
+            if live.round % 2:
+                live.save(path)
+            else:  # as a service would store it
+                taut.storage.write_atomically(path, live.to_bytes(history=False))
             saved(live.round)
 
     def look() -> tuple[int, list[float]]:

@@ -85,7 +85,7 @@ class Drill:
     def request(self, path: str, body: Any = None) -> tuple[int, Any]:
         """Send a request; status 0 if the service did not answer."""
         host = self.address.removeprefix("http://")
-        connection = http.client.HTTPConnection(host, timeout=10)
+        connection = http.client.HTTPConnection(host, timeout=60)
         content = None if body is None else json.dumps(body)
         try:
             connection.request("GET" if body is None else "POST", path, content)

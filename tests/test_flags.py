@@ -60,6 +60,10 @@ CALLS = {
         PROBLEM.constants.with_values(strong_convexity=1.0), **o
     ),
     "taut.Player": lambda **o: taut.Player(LEARNER, PROBLEM, **o),
+    "taut.Player.from_bytes": lambda **o: taut.Player.from_bytes(b"", PROBLEM, **o),
+    "taut.Player.load": lambda **o: taut.Player.load("unused", PROBLEM, **o),
+    "taut.Player.save": lambda **o: taut.Player(LEARNER, PROBLEM).save("unused", **o),
+    "taut.Player.to_bytes": lambda **o: taut.Player(LEARNER, PROBLEM).to_bytes(**o),
     "taut.Problem": lambda **o: taut.Problem(PROBLEM.loss, lambda x: x, BALL, **o),
     "taut.Run": lambda **o: dataclasses.replace(taut.simulate(LEARNER, PROBLEM, COSTS), **o),
     "taut.SaddlePoint": lambda **o: taut.SaddlePoint(0.1, 0.1, 0.1, **o),

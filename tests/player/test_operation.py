@@ -410,7 +410,7 @@ def pushed():
     return player
 
 
-@pytest.mark.parametrize(("capacity", "kept"), [(1.0, True), (1.2, True), (1.4, False)])
+@pytest.mark.parametrize(("capacity", "kept"), [(1.0, True), (1.15, True), (1.4, False)])
 def test_cuts_that_still_hold_are_taken_over(capacity, kept, caplog):
     player = pushed()
     again = taut.Player.from_bytes(player.to_bytes(), lowered(capacity), migrate=True)
@@ -459,6 +459,17 @@ def test_the_default_learner_gets_the_sizes_of_the_new_domain():
     tuned = played(learner=taut.ClippedOGD(0.3, 5.0))
     other = taut.Player.from_bytes(tuned.to_bytes(), derated, migrate=True)
     assert any("learner of the old domain" in note for note in other.migration)
+
+
+def test_a_problem_that_did_not_change_is_not_migrated():
+    player = played()
+    again = taut.Player.from_bytes(player.to_bytes(), GAME, migrate=True)
+    same(player, again)
+    assert (again.observed, again.migration) == (5, ())
+    for wrong in ({"limits": 3}, {"on_refuted": 3}):
+        (name,) = wrong
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: got 3"):
+            taut.Player.from_bytes(player.to_bytes(), GAME, **wrong)
 
 
 def test_files_of_the_version_before_are_read(tmp_path):

@@ -21,8 +21,10 @@ from .extremes import NAMES
 from .hooks import Event, Refused
 from .tag import filled
 
-__all__ = ["Guard", "Limits", "as_limits", "refuted_event", "thresholds"]
+__all__ = ["Guard", "Limits", "as_limits", "check_reaction", "refuted_event", "thresholds"]
 
+REACTIONS = ("warn", "refuse")
+"""What may become of a round that refutes a constant."""
 SLACK = 1e-6
 """Relative room for rounding before a constant counts as refuted, as in certificates."""
 
@@ -203,6 +205,12 @@ class Guard:
             return
         leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
         self.last = int(arrays["round"]), filled(structure, leaves)
+
+
+def check_reaction(reaction: Any, name: str = "on_refuted") -> None:
+    """Refuse what is neither a reaction nor, for the argument of a player, a function."""
+    if name != "on_refuted" or not callable(reaction):
+        arguments.one_of(name, reaction, REACTIONS)
 
 
 def thresholds(problem: Problem, tolerance: float, dtype: Any) -> Array:

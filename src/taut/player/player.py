@@ -49,7 +49,7 @@ from .copies import revived, unpickled
 from .data_types import DataTypes
 from .decision import RoundDecision
 from .extremes import COLUMNS, NAMES, Extremes, RunningExtremes
-from .guards import as_limits, refuted_event, thresholds
+from .guards import as_limits, check_reaction, refuted_event, thresholds
 from .history import History
 from .hooks import Event, Hooks, Refused
 from .missing import MissingRounds, Pending, check_late
@@ -75,9 +75,6 @@ if TYPE_CHECKING:
 __all__ = ["Player"]
 
 LOG = logging.getLogger("taut.player")
-
-REACTIONS = ("warn", "refuse")
-"""What may become of a round that refutes a constant."""
 
 _unpickled = unpickled  # its name in pickles of earlier versions
 
@@ -212,8 +209,7 @@ class Player(Displayed):
         """Set guards, hooks, and what `undo` and files need."""
         self._guard, self._hooks = as_limits(limits), Hooks()
         self._on_refuted = on_refuted
-        if not callable(on_refuted):
-            arguments.one_of("on_refuted", on_refuted, REACTIONS)
+        check_reaction(on_refuted)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
         self._last: Any = None  # what `undo` needs
         self._fingerprint: tuple[Any, dict[str, Array]] | None = None  # of data of a structure
@@ -750,7 +746,7 @@ class Player(Displayed):
         event = refuted_event(self.problem, report[self._seen], self._stated, round)
         if callable(reaction):
             reaction = reaction(event)
-            arguments.one_of("on_refuted(event)", reaction, REACTIONS)
+            check_reaction(reaction, "on_refuted(event)")
         if reaction == "refuse":
             self._hooks.report(event)
             raise Refused(event.message, **event.numbers)
@@ -1009,13 +1005,16 @@ class Player(Displayed):
         """Return the player of a file or of its bytes."""
         arguments.instance("problem", problem, Problem, "taut.Problem(...)")
         renamed = migration.as_names(migrate)
+        check_reaction(on_refuted)
+        as_limits(limits)  # wrong ones are the caller's, not the file's
         same = learner if renamed is None else None  # a migrated player may get another learner
         saved, arrays, came = player_file.read(source, same)
         given = player_file.saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
         options = {"limits": limits, "on_refuted": on_refuted}
         try:
             changes = migration.changes(problem, saved, arrays)
-            if renamed is None and not changes.any:
+            kept = learner is None or files.same(files.pack(learner), saved["learner"])
+            if not changes.any and not renamed and kept:  # nothing has to be migrated
                 return revived(
                     files.unpack(saved["learner"]), problem, saved, arrays, given, **options
                 )
