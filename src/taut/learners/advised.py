@@ -45,7 +45,7 @@ from .base import (
     learner_dataclass,
 )
 from .clipping import clip_of
-from .half_space.announced import moved_back, rows_at
+from .half_space.announced import enforced, rows_at
 from .protocols import (
     Delayed,
     KeepsCuts,
@@ -248,7 +248,7 @@ class Advised(StepsFromDecision, Learner):
         hold = jnp.ones((), bool)
         if isinstance(self.learner, KeepsCuts):
             y, hold = self.learner.into_cuts(base, y, project, rows)
-        return (y if round is None else moved_back(y, round)), hold
+        return (y if round is None else enforced(y, round)), hold
 
     def step(self, state: AdvisedState, round: Round) -> AdvisedState:
         """Weigh the experts by their losses, and let the learner take its own step."""
@@ -306,6 +306,7 @@ class Advised(StepsFromDecision, Learner):
                 first_squared_slope=known.first_squared_slope,
                 clipped_slopes=known.clipped_slopes,
                 slopes=None,
+                path=None,  # H9 is about the learner's own path
             )
         inner = replace(setting, observed=None if known is None else seen)
         for one in self.learner.guarantees(inner, horizon):
