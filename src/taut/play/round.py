@@ -24,7 +24,7 @@ from ..learners.protocols import Announced, RequestFirst, points_of, seeded
 from ..problem.constraints import Constraints, Linearisation
 from ..problem.domains import Domain
 from ..problem.problem import Problem
-from ..problem.round_data import RoundData
+from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, Round
 from ..runs.totals import ChunkTotals, round_terms
 from .forecast import best_for
@@ -247,7 +247,7 @@ def _best_for_forecast(
     announced: FullInformation | None,
 ) -> jax.Array:
     """Return the decision that is best for a forecast, NaN if the forecast is not finite."""
-    data = forecast
+    data = forecast = data_of(forecast)
     if isinstance(z, RoundData):  # of a run whose previous decisions were recorded
         data = RoundData(forecast, z.previous)
     elif state.previous is not None and game.previous[0]:
