@@ -549,7 +549,8 @@ class HalfSpace(StepsFromDecision, Learner):
             weights, values = largest[None], jnp.sum(largest * values)[None]
         else:
             weights = jnp.eye(count, dtype=x.dtype)
-        slopes = pull(weights[0])[None] if len(weights) == 1 else jax.vmap(pull)(weights)
+        # One after the other: side by side they are a matrix product, which no kernel contains.
+        slopes = pull(weights[0])[None] if len(weights) == 1 else lax.map(pull, weights)
         slopes = slopes.reshape(len(weights), -1)
         length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
         scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
