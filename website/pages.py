@@ -234,7 +234,7 @@ def _rewritten(text: str) -> str:
     text = re.sub(r"\]\(learners\.md\)", "](learners/index.md)", text)
     text = re.sub(r"\]\(((?:\.\./)?tutorials/[\w-]+)\.ipynb\)", r"](\1.md)", text)
     return re.sub(
-        r"\[([^\]]+)\]\((?:\.\./)?(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)",
+        r"\[([^\]]+)\]\((?:\.\./)*(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)",
         r"`\1`",
         text,
     )
