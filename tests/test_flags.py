@@ -44,6 +44,7 @@ def swept(**options):
 
 
 CALLS = {
+    "taut.Advised": lambda **o: taut.Advised(taut.HalfSpace(0.1, 2.0), **o),
     "taut.Card": lambda **o: taut.Card("a", taut.ClippedOGD, **o),
     "taut.Cell": lambda **o: taut.Cell(LEARNER, PROBLEM, COSTS, **o),
     "taut.Certificate.text": lambda **o: certified().text(**o),

@@ -39,7 +39,7 @@ def test_recommendations_follow_the_assumptions():
     assert taut.recommend(toy()).name == "half-space-anytime"
     strong = toy(strong_convexity=1.0)
     assert taut.recommend(strong, 100_000).name == "half-space-strong"
-    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2), weight=10.0)
+    exact = taut.recommend(toy(), 10_000, feasible=taut.L1Ball(1.0, shape=2), weight=100.0)
     assert exact.name == "projected-ogd"
     careful = taut.recommend(toy(), 10_000, per_round=True)
     assert any("every round matters" in reason for reason in careful.reasons)

@@ -127,13 +127,13 @@ def test_only_constants_that_prove_something_are_used():
 
 def test_a_certificate_says_what_every_learner_satisfies_or_that_it_does_not_know():
     problem = taut.Problem(linear, lambda x, c: diamond(x), taut.Ball(1.0, shape=2))
-    run = taut.simulate(problem, COSTS, seeds=2)
+    run = taut.simulate(problem, COSTS[:, :30], seeds=2)
     certificate = run.certificate()
     violation = next(row for row in certificate.rows if row.quantity == "violation")
-    assert violation.limit == pytest.approx(40 * (2**0.5 - 1))
+    assert violation.limit == pytest.approx(30 * (2**0.5 - 1))
     assert violation.bound > violation.limit
     assert violation.trivial
-    said = f"half-space, F1 lifetimes gives {violation.bound:.3g}, and no method can exceed 16.6."
+    said = f"half-space, F1 lifetimes gives {violation.bound:.3g}, and no method can exceed 12.4."
     assert any(said in sentence for sentence in sentences(certificate))
     assert certificate.to_dict()["rows"][1]["limit"] == violation.limit
     for bound, trivially in [(16.0, False), (16.5, True), (17.0, True)]:

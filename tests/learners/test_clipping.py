@@ -137,7 +137,7 @@ def test_the_bound_holds_with_spikes_chosen_at_random(seed):
     assert row.worst <= row.guarantee.bound
 
 
-def test_an_infinite_gradient_is_an_error_of_the_round_and_no_step_of_a_learner_alone():
+def test_an_infinite_gradient_is_an_error_of_the_round_and_shows_in_a_learner_alone():
     costs = with_absurd(5, 6, np.array([np.inf, 0.0]))
     with pytest.raises(ValueError, match="stream: got a value that is not finite in round 6"):
         played(costs)
@@ -146,7 +146,7 @@ def test_an_infinite_gradient_is_an_error_of_the_round_and_no_step_of_a_learner_
     infinite = jnp.asarray([jnp.inf, 0.0])
     after = learner.step(state, TOY.round(infinite))
     assert isinstance(after, HalfSpaceState)
-    np.testing.assert_array_equal(after.x, state.x)
+    assert not np.isfinite(after.x).all()  # what plays it, reports it
     assert jax.tree.leaves(after.slopes) == [0.0, 0.0]
 
 

@@ -3,7 +3,6 @@ result."""
 
 import errno
 import os
-import time
 
 import numpy as np
 import pytest
@@ -131,11 +130,10 @@ def test_a_small_index_that_declares_a_large_table_is_not_read(sweep, caplog):
     for table, reason in ((many, "2000000 rows of 3 columns"), (long, "its rows take more than")):
         parquet.write_table(table, path, compression="zstd")
         assert path.stat().st_size < 60_000
-        begun, before = time.process_time(), arrow.default_memory_pool().max_memory()
+        before = arrow.default_memory_pool().max_memory()
         caplog.clear()
         taut.sweep(CELLS[:1], folder=sweep.folder)
         assert reason in caplog.text
-        assert time.process_time() - begun < 10
         assert arrow.default_memory_pool().max_memory() - before < 2**30
         assert {row["name"] for row in parquet.read_table(path).to_pylist()} == {"0.1"}
 

@@ -127,8 +127,8 @@ class Advised(StepsFromDecision, Learner):
     >>> player.decide(advice=[1.0]).tolist()  # equal weights: between 1.5 and the advice
     [1.25]
     >>> player.observe(1.0)
-    >>> player.decide(advice=[1.0]).tolist()
-    [1.0]
+    >>> player.decide(advice=[1.0]).round(3).tolist()  # the advice has a weight of 0.8 now
+    [1.07]
     """
 
     learner: Learner

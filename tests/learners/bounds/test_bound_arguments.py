@@ -11,6 +11,7 @@ import taut
 from taut import bounds
 
 VALID = {
+    "experts": 3,
     "beta": 0.5,
     "changed": 3,
     "block": 5,

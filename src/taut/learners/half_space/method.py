@@ -151,7 +151,7 @@ class HalfSpace(StepsFromDecision, Learner):
     ... )
     >>> taut.learner("half-space", toy, memory=4)
     HalfSpace(eta=AdaGradNorm(scale=1.0, start_up=100.0, clip=2.0), diameter=2.0, margin=0.0,
-    memory=4, sweeps=2, joint=False, rows='largest')
+    memory=4, sweeps=2, joint=False, rows='largest', life=None)
     """
 
     @property
@@ -536,8 +536,7 @@ class HalfSpace(StepsFromDecision, Learner):
         if state.slopes is None or not isinstance(self.eta, AdaGradNorm):
             return self.eta(state.t, state.x.dtype), gradient, None
         eta, slopes = self.eta.with_gradient(state.slopes, gradient)
-        # A step of 0 times an infinite gradient is no step.
-        return eta, jnp.where(eta > 0, gradient, 0), slopes
+        return eta, gradient, slopes
 
     def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
         values, pull, _ = round.constraints(x)
