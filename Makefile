@@ -12,7 +12,7 @@ arena: .venv/ready
 	$(BIN)/taut arena run --out arena-results
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
-# CASES=all plays every case of the longest lists, of which a sample is played otherwise.
+# CASES=all plays every case of all tests; otherwise a fixed sample of long lists is played.
 CASES ?= sample
 test: lint chromium
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cases $(CASES)

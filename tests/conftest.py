@@ -4,6 +4,7 @@
 import gc
 import os
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import jaxlib
@@ -64,12 +65,19 @@ SLOW = (
 end."""
 
 SAMPLES = {
-    "test_conformance": 2,
-    "test_an_accepted_model_is_what_cvxpy_says": 3,
-    "test_models_times_a_constant": 2,
+    "test_conformance": 4,
+    "test_an_accepted_model_is_what_cvxpy_says": 6,
+    "test_a_page_runs": 2,  # make docs executes all pages
+    "test_an_example_ends_in_a_figure": 2,
+    "test_random_programs_have_the_values_and_derivatives_that_jax_gives_them": 2,
+    "test_members_equal_players": 2,
+    "test_only_the_problem_and_data_of_a_run_are_accepted": 2,
 }
-"""Tests with very many cases, most of which compile programs of their own. One case in so many is
-played; `make test CASES=all` plays all."""
+"""Tests with cases that compile long programs of their own. One case in so many is played; `make
+test CASES=all` plays all."""
+
+MANY = 10
+"""Of other tests with at least so many cases, every second is played."""
 
 ALWAYS = ("test_conformance[half-space-", "test_conformance[clipped-ogd-")
 """Cases that are never left out: the default, and the method of the paper."""
@@ -81,18 +89,20 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Begin with what is slow, and play a sample of the cases of SAMPLES.
+    """Begin with what is slow, and play a sample of long lists of cases.
 
     Which cases are in the sample follows from their names, so that it is the same in every run. The
     check of seeds side by side is left out of conformance: tests/testing has it for optimised code.
     """
+
+    cases = Counter(item.function for item in items)
 
     def left_out(item):
         if item.name.endswith("check_seeds_side_by_side]"):
             return True
         if config.getoption("cases") == "all" or item.name.startswith(ALWAYS):
             return False
-        share = SAMPLES.get(item.name.split("[")[0], 1)
+        share = SAMPLES.get(item.originalname, 2 if cases[item.function] >= MANY else 1)
         return zlib.crc32(item.name.encode()) % share > 0
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])

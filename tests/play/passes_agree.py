@@ -20,7 +20,7 @@ ROUNDS, SEEDS = 25, (1, 3, 10)
 ALL = tuple(each.name for each in PASSES)
 EVERY_PASS = ("half-space", "clipped-ogd", "surrogate", "recoo")
 """Learners that also play with each pass alone."""
-SHARE = 3
+SHARE = 6
 """One learner in so many plays, beside those of EVERY_PASS, unless all are asked for."""
 
 
