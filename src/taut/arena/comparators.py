@@ -88,7 +88,7 @@ def comparator_loss(
 def _best(stream: Stream, best: Callable[[Any, int], float], data: Any, rounds: int) -> float:
     try:
         return best(data, rounds)
-    except Exception as error:
+    except Exception as error:  # whatever a stream raises is raised with its name
         raise RuntimeError(
             f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
         ) from error

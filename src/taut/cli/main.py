@@ -49,7 +49,7 @@ def main() -> None:
             "interrupted; finished experiments are kept, run the same command again to continue"
         )
         sys.exit(130)
-    except Exception as error:
+    except Exception as error:  # it is printed as one sentence; --debug shows all of it
         if debug:
             raise
         _complain(str(error) or _reason(error))

@@ -84,7 +84,7 @@ class Part:
             return True, own(*given)
         except Superseded:
             raise
-        except Exception as error:
+        except Exception as error:  # it is raised again where the fleet is called
             return False, error
 
     def do_about(self) -> tuple[list[Id], Array, list[str]]:

@@ -153,7 +153,8 @@ def _turn_dates(axes: Any, run: Run) -> None:
 
         locator = AutoDateLocator(maxticks=5)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        dates = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_formatter(dates)
 
 
 PLAYER = ("loss", "excess", "decision")

@@ -92,7 +92,7 @@ class DaskWorkers(Workers):
         were called pure."""
         try:
             task = self._client.submit(function, *arguments, pure=False)
-        except Exception as error:
+        except Exception as error:  # Dask raises many kinds for a lost connection
             raise ConnectionError(
                 f"executor: the connection to the Dask scheduler is lost ({error}). {GO_ON}"
             ) from error

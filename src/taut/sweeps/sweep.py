@@ -178,7 +178,7 @@ def _named(cells: Any) -> dict[str, Cell]:
 def _prepared(number: int, name: str, cell: Cell, shared: dict[Any, Any]) -> Ready:
     try:
         return prepare(cell, shared)
-    except Exception as error:
+    except Exception as error:  # it is raised again with the name of its cell
         error.add_note(f"This happened for cell {number}, called {name!r}.")
         raise
 
@@ -188,7 +188,7 @@ def _identities(ready: dict[str, Ready]) -> dict[str, str]:
     for name, cell in ready.items():
         try:
             found[name] = known.of(cell)
-        except Exception as error:
+        except Exception as error:  # it is raised again with the name of its cell
             error.add_note(f"This happened for cell {name!r}, while its file was given a name.")
             raise
     return found

@@ -278,13 +278,13 @@ def _outcome(
     cell."""
     try:
         played = _play(cell, timeout, streams, here=store is None and not pickled)
-    except Exception as error:
+    except Exception as error:  # the sweep lists it with its cell
         return Outcome(number, error=Error.of(error, platform.node(), pickled))
     if store is None or identity is None:
         return Outcome(number, played)
     try:
         store.write(identity, played.header, played.arrays, played.seconds)
-    except Exception as error:
+    except Exception as error:  # the sweep lists it with its cell
         described = Error.of(error, platform.node(), pickled)
         return Outcome(number, error=replace(described, unwritten=isinstance(error, OSError)))
     return Outcome(number, played.brief())

@@ -83,7 +83,8 @@ def _at(problem: Problem, x: Array, stream: Stream | None) -> tuple[Array, Array
         sizes = np.abs(values) + np.linalg.norm(slopes, axis=-1)
         at = np.concatenate([values.argmax(axis=0), sizes.argmax(axis=0)])
         parts.append((values[at], slopes[at]))
-    return tuple(np.concatenate(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+    joined = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return tuple(joined)  # type: ignore[return-value]
 
 
 def _deepest(problem: Problem, stream: Stream | None, centre: Array) -> Array | None:
