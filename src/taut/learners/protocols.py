@@ -129,6 +129,16 @@ class Shortened(Protocol):
 
 
 @runtime_checkable
+class ClipsGradients(Protocol):
+    """A learner that shortens loss gradients as `AdaGradNorm` does. What was cut off them is
+    observed, for its bound on regret."""
+
+    def gradient_clip(self) -> float | None:
+        """Return how many times as long as the longest before it a loss gradient may be; None if
+        none is clipped with these parameters."""
+
+
+@runtime_checkable
 class Random(Protocol):
     """A learner that may draw random numbers."""
 

@@ -327,9 +327,10 @@ class Simulation:
         """Assemble the run."""
         scored = self.score or self.problem
         entries: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
-        hold = getattr(carry.state.learner, "cuts_hold", None)
-        if hold is not None:
-            entries["cuts_hold"] = np.asarray(hold)
+        for name in ("cuts_hold", "correction"):
+            of_state = getattr(carry.state.learner, name, None)
+            if of_state is not None:
+                entries[name] = np.asarray(of_state)
         if isinstance(carry.state.learner, AdvisedState):
             entries["advised"] = advice_facts(carry.state.learner)
         return Run(
