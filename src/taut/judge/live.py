@@ -28,6 +28,7 @@ from .certify import (
     with_announced,
     with_checks,
     with_comparator,
+    with_correction,
     with_facts,
     with_feasibility,
     with_memory,
@@ -73,6 +74,7 @@ def certify_player(
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
     case = with_projections(case, player.cuts_hold)
+    case = with_correction(case, player.correction)
     case = with_advice(case, player._advice_facts())
     if check:
         case = with_facts(case)
@@ -156,7 +158,7 @@ def _played_again(case: Case, best: Any, check: bool) -> Case:
     about a simulation: its decisions are computed again from the data."""
     assert case.source is not None
     again = check_same(case.run, case.played, case.scored, case.source)
-    case = with_projections(case, again.cuts_hold)
+    case = with_correction(with_projections(case, again.cuts_hold), again.correction)
     case = with_announced(with_memory(with_comparator(case, best)))
     if check:
         case = with_checks(with_observations(with_facts(case)))

@@ -162,6 +162,8 @@ def _played(
 ) -> Run:
     """Play all chunks of a simulation; `advance` is told how many rounds were played."""
     horizon = simulation.stream.horizon
+    if checkpoint is not None:  # the last digits must not depend on where a run is continued
+        simulation = simulation.whole()
     with Checkpoint(checkpoint, simulation).open() as saved:
         carry, done = saved.resume()
         if done:

@@ -39,7 +39,7 @@ FAMILIES = (
         "o",
         "half-space",
         ("half_space", "delay_tolerant", "step_experts", "recoo"),
-        ("step-experts-penalty",),
+        ("half-space-all-cuts", "half-space-advised"),
     ),
     Family(
         "clipped-ogd",
@@ -58,7 +58,7 @@ FAMILIES = (
         "D",
         "surrogate",
         ("surrogate",),
-        ("numpy-surrogate",),
+        ("numpy-surrogate", "universal-experts"),
     ),
     Family(
         "queue",
