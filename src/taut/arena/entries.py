@@ -15,12 +15,12 @@ import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
 from ..play.simulation import chunk_of_any_length
+from ..plots.families import family_of
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..runs import metrics
 from ..runs.run import Run
 from .entrants import ENTRANTS
-from .families import family_of
 from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .stream import Stream
