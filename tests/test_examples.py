@@ -19,6 +19,9 @@ SHORTER = {
     "ramps": {"DAYS": 2},
     "battery": {"DAYS": 3},
     "the_line": {"ROUNDS": 600},
+    "break_it": {"ROUNDS": 300},
+    "battery_live": {"STEPS": 96},
+    "coverage": {"DAYS": 80},
 }
 
 

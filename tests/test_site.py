@@ -194,6 +194,8 @@ def test_the_equations_of_all_learners_are_understood(site):
 SHOWN = (
     "/",
     "/start/",
+    "/gallery/",
+    "/learners/",
     "/learners/clipped-ogd/",
     "/guides/choosing/",
     "/reference/playing/",
@@ -219,13 +221,14 @@ const seen = frame => {{
     page: page.documentElement.scrollWidth, wide: wide.length, text: page.body.innerText.length,
     broken: images.filter(one => one.complete && !one.naturalWidth).length,
     found: page.querySelectorAll(".md-search-result__item").length,
+    first: (page.querySelector(".md-search-result__link") || {{}}).href || "",
   }};
 }};
 const search = () => {{
   const page = frames[0].contentDocument, field = page.querySelector(".md-search__input");
   page.querySelector("#__search").checked || page.querySelector("#__search").click();
   field.focus();
-  field.value = "certificate";
+  field.value = "half-space";
   for (const name of ["focus", "input", "keyup"]) field.dispatchEvent(new Event(name, {{bubbles: true}}));
 }};
 const begun = Date.now();
@@ -291,6 +294,7 @@ def test_pages_fit_a_phone_and_a_desk_and_search_works(site, tmp_path):
         assert (one["wide"], one["broken"]) == (0, 0), page
         assert one["text"] > 500, page
     assert seen[0]["found"] > 2
+    assert "/learners/half-space/" in seen[0]["first"]
 
 
 @pytest.mark.browser

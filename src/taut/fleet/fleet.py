@@ -16,6 +16,7 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Summary, brief, number
 from ..engine import Array, first_key, random_key, require_jax
+from ..extras import optional
 from ..learners import Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, is_random, points_of
@@ -568,7 +569,7 @@ class Fleet(Displayed):
             what: "decisions": the entries of the decision by name; "totals": round, skipped rounds,
                 loss and the violations of the constraints; "parameters".
         """
-        import pandas as pd
+        pd = optional("pandas")
 
         arguments.one_of("what", what, ("decisions", "totals", "parameters"))
         with self._lock:

@@ -18,6 +18,7 @@ import numpy as np
 from .. import arguments, storage
 from ..display import Displayed, Summary, brief
 from ..engine import Array
+from ..extras import optional
 from ..learners import Learner
 from ..player.extremes import Extremes
 from ..player.player import Player
@@ -478,7 +479,7 @@ class DaskFleet(Displayed):
 
     def to_dataframe(self, what: str = "decisions") -> pandas.DataFrame:
         """As `Fleet.to_dataframe`."""
-        import pandas as pd
+        pd = optional("pandas")
 
         parts = self._on_parts("to_dataframe", {part: (what,) for part in range(self._count)})
         return pd.concat(list(parts.values())).loc[self.ids]
