@@ -73,6 +73,9 @@ class Run(Displayed):
     cuts_hold: Array | None = field(default=None, repr=False, compare=False)
     """For each seed, whether all projections of a half-space learner on its cuts were exact. This
     is not saved; playing the run again tells it."""
+    correction: Array | None = field(default=None, repr=False, compare=False)
+    """For each seed, what the feasibility moves of a half-space learner take off its bound on
+    regret: the sum of m_t^2 / (2 eta_t). This is not saved either."""
     advised: AdviceFacts | None = field(default=None, repr=False, compare=False)
     """What a run with advisers observed. This is not saved either."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
@@ -109,7 +112,7 @@ class Run(Displayed):
             )
         picked: dict[str, Any] = {
             name: getattr(self, name)[index]
-            for name in (*RECORDS, "final", "cuts_hold")
+            for name in (*RECORDS, "final", "cuts_hold", "correction")
             if getattr(self, name) is not None
         }
         if self.advised is not None:

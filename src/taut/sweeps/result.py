@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary
+from ..display import Displayed, Grid, Summary, counted
 from ..engine import Array
 from ..extras import optional
 from ..problem.streams import as_stream
@@ -153,7 +153,11 @@ class Sweep(Displayed):
         if self.environments:
             hosts = {str(one["host"]) for one in self.environments}
             facts.append(
-                ("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)")
+                (
+                    "workers",
+                    f"{counted(len(self.environments), 'process', 'processes')} on "
+                    f"{counted(len(hosts), 'machine')}",
+                )
             )
         grids = []
         if self.failed:
