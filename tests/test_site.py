@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import pytest
 from website import check, equations, pages
-from website.learners import _paragraphs, _source
+from website.learners import _meanings, _paragraphs, _source, overview
 from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
 
@@ -161,6 +161,15 @@ def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
     assert (tmp_path / "site" / "report.html").read_text() == "<p>report</p>"
     assert '<img src="../figures/theory-clipped.png"' in text
     assert (tmp_path / "site" / "figures" / "theory-clipped-narrow.png").exists()
+
+
+def test_the_pages_of_learners_say_what_options_mean_and_the_table_can_be_filtered():
+    meanings = _meanings(taut.LEARNERS["half-space"])
+    assert "number of kept cuts" in meanings["memory"]
+    text = overview([taut.LEARNERS["half-space"], taut.LEARNERS["two-point"]])
+    assert 'class="filter"' in text
+    assert "values only" in text
+    assert "no horizon" in text
 
 
 def test_the_check_of_links_sees_what_it_looks_for(tmp_path):

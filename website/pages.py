@@ -206,8 +206,11 @@ def assemble(
     (target / "learners").mkdir()
     _write(target / "learners" / "index.md", learners.overview(cards))
     for card in cards:
-        page = learners.page(card, target / "learners", draw=runs(f"learners/{card.name}"))
-        _write(target / "learners" / f"{card.name}.md", page)
+        draw = runs(f"learners/{card.name}")
+        _write(
+            target / "learners" / f"{card.name}.md",
+            learners.page(card, target / "learners", draw=draw),
+        )
     (target / "reference").mkdir()
     modules = {name: MODULES[name] for name in ("playing",)} if small else reference_pages()
     for title, names in modules.items():
