@@ -184,7 +184,7 @@ def assemble(
         shutil.copy(picture, target / picture.name)
     report = _report(target, small or not execute)
     _write(target / "index.md", _landing())
-    for name in ("start.md", "arena.md", "learners.md", *THEORY, *PROJECT):
+    for name in ("start.md", "arena.md", *THEORY, *PROJECT):
         _copied(target, name, execute=name not in NOT_RUN and runs(name))
     _gallery(target)
     for name in ROOT_PAGES:
