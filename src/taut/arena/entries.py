@@ -129,10 +129,7 @@ def stream_of(name: str) -> Stream:
     from .. import arguments
 
     if name not in STREAMS:
-        raise ValueError(
-            f"streams: got {name!r}; expected one of "
-            f"{', '.join(STREAMS)}{arguments.did_you_mean(name, STREAMS)}"
-        )
+        raise ValueError(f"streams: got {name!r}{arguments.expected_one_of(name, STREAMS)}")
     return STREAMS[name]
 
 
