@@ -117,7 +117,10 @@ def plot_rates(rates: Rates, quantities: Sequence[str] | None, log: bool, ax: An
             left_out.append(name)
             continue
         k = names.index(name)
-        style: dict[str, Any] = {"color": ENTRIES[k % len(ENTRIES)], "marker": MARKERS[k % len(MARKERS)]}
+        style: dict[str, Any] = {
+            "color": ENTRIES[k % len(ENTRIES)],
+            "marker": MARKERS[k % len(MARKERS)],
+        }
         curve(axes, horizons, values, f"{name}: T^{rate.exponent:.2f}", **style)
         if rate.theory is not None and np.isfinite(rate.theory):
             allowed = values.mean(axis=0)[0] * (horizons / horizons[0]) ** rate.theory
