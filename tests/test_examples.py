@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from website.gallery import ENTRIES, picture
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -20,6 +21,9 @@ SHORTER = {
     "ramps": {"DAYS": 2},
     "battery": {"DAYS": 3},
     "the_line": {"ROUNDS": 600},
+    "break_it": {"ROUNDS": 300},
+    "battery_live": {"STEPS": 96},
+    "coverage": {"DAYS": 80},
 }
 
 
@@ -39,6 +43,15 @@ def loaded(path):
 
 def test_the_examples_are_there():
     assert [path.stem for path in EXAMPLES] == sorted(SHORTER)
+
+
+def test_every_example_has_a_place_in_the_gallery():
+    shown = sorted(Path(entry.file).stem for entry in ENTRIES)
+    assert shown == sorted([*SHORTER, "pacing"])
+    for entry in ENTRIES:
+        assert entry.teaches.endswith((".", "?")), entry.title
+        if picture(entry).is_file():
+            assert picture(entry).stat().st_size < 300_000
 
 
 def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(
@@ -90,6 +103,10 @@ def test_an_example_ends_in_a_figure(path, tmp_path, capsys, monkeypatch):
     assert "REFUTED" not in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert figure.stat().st_size > 20_000
+    if path.stem == "break_it":
+        assert found["half-space"] < min(found["bound"], 0.5 * found["clipped-ogd"])
+    if path.stem == "coverage":
+        assert found["learned"] > 0.9 > found["fixed"]
     if path.stem == "fairness":
         assert found["averaged rows"] < 1.02 * found["exact constraint"]
         assert found["clipped batches"] > 1.03 * found["exact constraint"]

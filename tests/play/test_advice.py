@@ -115,7 +115,10 @@ def test_the_learner_keeps_its_own_bound_with_advice():
         first_squared_slope=first,
         clipped_slopes=clipped,
     )
-    assert rows["regret"].bound == pytest.approx(own + run.advised.gap[0])
+    assert rows["regret"].bound == pytest.approx(
+        own + run.advised.gap[0] - run.advised.correction[0]
+    )
+    assert run.advised.correction[0] > 0
     assert rows["regret to adviser 1"].theorem == "advice, C1"
     assert rows["regret to adviser 1"].worst == pytest.approx(run.advised.regret[0, 0])
     assert rows["regret to adviser 1"].holds

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..engine import Array
+from ..extras import optional
 from ..learners import Advised
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["frame"]
 
 def frame(fleet: Fleet, what: str) -> pandas.DataFrame:
     """Return the table that `Fleet.to_dataframe` describes."""
-    import pandas as pd
+    pd = optional("pandas")
 
     with_advisers = isinstance(fleet.learner, Advised)
     usual = ("decisions", "totals", "parameters")

@@ -17,6 +17,7 @@ import numpy as np
 from .. import arguments, storage
 from ..display import Displayed, Summary, brief
 from ..engine import Array
+from ..extras import optional
 from ..learners import Learner
 from ..play.advice import check_advised
 from ..player.extremes import Extremes
@@ -326,7 +327,7 @@ class DaskFleet(Displayed):
 
     def to_dataframe(self, what: str = "decisions") -> pandas.DataFrame:
         """As `Fleet.to_dataframe`."""
-        import pandas as pd
+        pd = optional("pandas")
 
         everywhere = {part: (what,) for part in range(self._parts.count)}
         parts = self._parts.call("to_dataframe", everywhere)

@@ -48,6 +48,8 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             tag.tag_of(player.problem, names, structure),
         )
         header["history"] = player._history.asked
+        if player._room is not None:
+            header["room"] = player._room
         if player.migration:
             header["migration"] = list(player.migration)
         last = None if player._guard is None else player._guard.last
@@ -97,6 +99,8 @@ def loaded(
 
 def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
     """Set the state, the totals and the type of the data to those of a file."""
+    if player._room is not None:
+        player._make_room(saved["room"])
     model = player._layout.state.unpack(player._arrays, player._seen.stop)
     player._set_state(files.like(model, parts["state"]))
     decision = player._report[player._played].reshape(player._shape)
