@@ -184,14 +184,14 @@ MISTAKES = [
         "a loss of x alone",
         lambda: play(lambda x: x[0]),
         "loss",
-        "a function with 1 required argument(s)",
+        "a function with 1 required argument",
         "two, loss(x, z)",
     ),
     (
         "a loss of three",
         lambda: play(lambda x, c, t: x[0]),
         "loss",
-        "3 required argument(s)",
+        "3 required arguments",
         "the decision and the round's data",
     ),
     (

@@ -24,12 +24,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TUTORIALS = (
     "first-game",
-    "live-player",
-    "your-own-learner",
     "comparing",
+    "certificate",
+    "live-player",
     "cvxpy-models",
     "noisy-constraints",
-    "certificate",
+    "your-own-learner",
 )
 GUIDES = (
     "choosing",

@@ -152,7 +152,7 @@ def test_outputs(found, tmp_path):
     assert "clipped-ogd" in text
     assert "can win in loss and regret" in " ".join(text.split())
     assert "<table>" in found._repr_html_()
-    assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
+    assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seeds x 100 rounds>"
     assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
         found.interval("clipped-ogd", "regret").mean
     )

@@ -197,28 +197,6 @@ def forecasting():
     return problem, taut.Advised(taut.learner("half-space", problem))
 
 
-def test_a_forecast_is_advice(forecasting):
-    """With the round's own data as forecast the advice is the minimiser under the ramps, which
-    CVXPY finds too."""
-    cvxpy = pytest.importorskip("cvxpy")
-    problem, learner = forecasting
-    player = taut.Player(learner, problem)
-    demand, x, previous = cvxpy.Parameter(), cvxpy.Variable(2), cvxpy.Parameter(2)
-    cost = cvxpy.square(cvxpy.sum(x) - demand) + 0.1 * cvxpy.norm1(x - previous)
-    model = cvxpy.Problem(cvxpy.Minimize(cost), [x >= 0, x <= 1, cvxpy.abs(x - previous) <= 0.2])
-    before = player.decision
-    for z in data()[0, :6]:
-        demand.value, previous.value = z, before
-        model.solve(solver="CLARABEL")
-        before = player.decide(forecast=z)
-        own = player._layout.state.unpack(player._before_round()[0], player._seen.stop)[0]
-        best = own.points[1]
-        loss = (best.sum() - z) ** 2 + 0.1 * np.abs(best - previous.value).sum()
-        if best[0] + 2 * best[1] <= 1.7 - 1e-9:  # no kept cut is active
-            assert loss <= model.value + 1e-5
-        player.observe(z)
-
-
 def test_the_last_data_are_a_forecast(forecasting):
     problem, learner = forecasting
     player, decisions = taut.Player(learner, problem), []

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +21,27 @@ from ..learners.base import Guarantee, Learner, Setting, State, first_round, lea
 from ..learners.card import Card, Growth
 from ..learners.dual_mirror import NEEDS as BUDGET_NEEDS
 from ..learners.dual_mirror import BudgetState, DualMirror
+from ..learners.half_space import HalfSpace
+from ..learners.half_space.announced import rows_at
+from ..learners.half_space.cuts import first_largest
+from ..learners.half_space.projection import exact_projection
 from ..learners.schedules import check_positive
 from ..learners.step_experts import StepExperts
 from ..problem.constants import Constants
 from ..problem.domains import Domain, Simplex
 from ..problem.rounds import Round
 
-__all__ = ["ENTRANTS", "ExponentiatedGradient", "NewtonStep", "RemainingBudget", "experts"]
+if TYPE_CHECKING:
+    from ..problem.problem import Problem
+
+__all__ = [
+    "ENTRANTS",
+    "ExponentiatedGradient",
+    "NewtonStep",
+    "RemainingBudget",
+    "UniversalExperts",
+    "all_cuts",
+]
 
 IGNORES = "the method does not look at the constraints"
 STEPS = 60
@@ -198,13 +213,108 @@ class RemainingBudget(DualMirror):
         yield Guarantee.none("regret", "remaining budget", reason)
 
 
-def experts(constants: Constants, horizon: int, domain: Domain | None = None) -> StepExperts:
-    """Return experts over steps on the exact penalty f_t + mu [g_t]_+, without cuts.
+@learner_dataclass
+class UniversalExperts(StepExperts):
+    r"""Experts over steps on the surrogate losses
 
-    Against comparators u_t that are feasible in their own round and move by P in total, regret plus
-    mu times the violation is O(sqrt(T (1 + P))).
+        f_t(x) + 2 G_f dist(x, X_t) + (G_f / G_g) [g_t(x)]_+,    X_t the feasible set of round t.
+
+    All experts get the gradient of the surrogate at x_t, which is at most 4 G_f long. Guarantee,
+    for every sequence u_t in X_t with the path length P: the regret is at most a number B(P) of
+    order sqrt(T (1 + P)). If u_t is the best decision of X_t for f_t, then f_t(x_t) + G_f
+    dist(x_t, X_t) >= f_t(u_t), so the clipped violation is at most (G_g / G_f) B(P). No decision
+    has to be feasible in all rounds.
+
+    The distance is that to the linear models of all rows at x_t inside of the domain, which is
+    exact for affine rows. For curved rows it is too small, and no bound on the violation is
+    claimed.
+
+    Arguments:
+        eta, rate, penalty, count, cuts: as for `StepExperts`; the penalty is 3 G_f / G_g, so that
+            G_f + penalty G_g is the length of a gradient.
+        slope: G_f.
+        diameter: D.
+
+    Reference: Supantha & Sinha, ALT 2026 (the surrogate); Zhang, Lu & Zhou, NeurIPS 2018 (experts).
     """
-    return StepExperts.tuned(constants, horizon, domain, cuts=False)
+
+    slope: Any = 1.0
+    diameter: Any = 1.0
+
+    @property
+    def side_by_side(self) -> bool:
+        """The projection takes as long as that of the slowest seed."""
+        return False
+
+    @classmethod
+    def universal(
+        cls, constants: Constants, horizon: int, domain: Domain | None = None
+    ) -> UniversalExperts:
+        """Return the experts with the steps of the theorem for gradients of length 4 G_f."""
+        loss_slope, slope = constants.need("loss_lipschitz", "constraint_lipschitz")
+        made = StepExperts.tuned(
+            constants, horizon, domain, penalty=3 * loss_slope / slope, cuts=False
+        )
+        across = 2 * constants.need("radius")[0] if domain is None else float(domain.diameter)
+        return cls(made.eta, made.rate, made.penalty, made.count, False, loss_slope, across)
+
+    def push(self, x: jax.Array, round: Round) -> jax.Array:
+        """Return the gradient of the surrogate at x."""
+        values, pull, _ = round.constraints(x)
+        rows = rows_at(x, round)  # type: ignore[arg-type]  # it reads the constraints only
+        t = first_round()
+
+        def flat(point: jax.Array) -> jax.Array:
+            return round.project(point.reshape(x.shape)).reshape(-1)
+
+        def outside() -> jax.Array:
+            ages = jnp.full(rows.offsets.shape, t)
+            across = jnp.asarray(self.diameter, x.dtype)
+            found = exact_projection(
+                flat, x.reshape(-1), rows.normals, rows.offsets, ages, t, across
+            )
+            away = x - found.point.reshape(x.shape)
+            length = jnp.sqrt(jnp.sum(away**2))
+            unit = away / jnp.where(length > 0, length, 1)
+            steepest = pull(first_largest(values).astype(x.dtype))
+            price = jnp.asarray(self.penalty, x.dtype) / 3
+            return 2 * jnp.asarray(self.slope, x.dtype) * unit + price * steepest
+
+        further = jax.lax.cond(jnp.max(values) > 0, outside, lambda: jnp.zeros_like(x))
+        return round.gradient(x) + further
+
+    def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        """Yield the bound on regret, and that on the violation if the path length is known."""
+        source = "Supantha & Sinha 2026, distance surrogate"
+        for one in super().guarantees(setting, horizon):
+            if one.quantity != "regret":
+                continue
+            yield replace(one, source=source)
+            known = setting.constants
+            if known.constraint_smoothness != 0:
+                why = "the rows are not known to be affine, so the distance is not exact"
+            elif setting.path_length is None:
+                why = "the path length of the best decision of each round is not known"
+            elif one.bound is None:
+                why = one.reason
+            else:
+                ratio = 3 / float(self.penalty)  # G_g / G_f
+                yield one.become("violation", ratio * one.bound, source)
+                continue
+            yield Guarantee.none("violation", source, why)
+
+
+def all_cuts(
+    domain: Domain | None = None,
+    constants: Constants | None = None,
+    problem: Problem | None = None,
+) -> HalfSpace:
+    """Return the adaptive half-space learner that keeps every cut and projects exactly.
+
+    The violation is O(sqrt(T log T)) with a constant of the dimension, because projections on
+    nested sets have a bounded path (Sarkar & Sinha 2026).
+    """
+    return HalfSpace.adaptive(domain, constants, memory=None, problem=problem)
 
 
 _SLOPES = ("radius", "loss_lipschitz", "constraint_lipschitz")
@@ -247,14 +357,39 @@ CARDS = (
         growth={"excess": Growth("0", 0.0)},
     ),
     Card(
-        "step-experts-penalty",
-        experts,
-        "Experts over steps, exact penalty",
-        "Zhang, Lu & Zhou, NeurIPS 2018, on the exact penalty; after Supantha & Sinha, ALT 2026",
-        cost="log2(T) / 2 + 1 projections, m constraint values, 1 vector-Jacobian product",
+        "universal-experts",
+        UniversalExperts.universal,
+        "Experts on the distance surrogate",
+        "Supantha & Sinha, ALT 2026, with the experts of Zhang, Lu & Zhou, NeurIPS 2018",
+        assumptions=(
+            "convex losses and constraints",
+            "the feasible set of a round can be projected on; here, affine rows",
+        ),
+        cost="log2(T) / 2 + 1 projections, m constraint values, m + 1 vector-Jacobian products, 1 "
+        "projection onto the feasible set of the round",
         needs=_SLOPES,
         needs_horizon=True,
-        growth={"regret": Growth("sqrt T", 0.5)},
+        separate=True,
+        growth={
+            "regret": Growth("sqrt T", 0.5),
+            "violation": Growth(
+                "sqrt(T (1 + P))",
+                0.5,
+                "rows are affine; P is the path length of the best decision of each round",
+            ),
+        },
+    ),
+    Card(
+        "half-space-all-cuts",
+        all_cuts,
+        "Half-space, all cuts kept",
+        "docs/theory.md, Beyond the paper, after Sarkar & Sinha, arXiv 2605.21107",
+        cost="1 exact projection onto all cuts and the domain, m constraint values, 1 "
+        "vector-Jacobian product",
+        growth={
+            "regret": Growth("sqrt T", 0.5),
+            "violation": Growth("sqrt(T log T)", 0.5, "the dimension is fixed"),
+        },
     ),
 )
 ENTRANTS = {card.name: card for card in CARDS}

@@ -36,6 +36,10 @@ GRID_ROUNDS = 2**13
 MANY = 32
 """Constraints beyond which methods that solve a quadratic program in every round take a hundred
 times as long as others."""
+REPLACED = {"step-experts": "universal-experts"}
+"""Methods without a bound on the violation, and the method with one that plays in their place."""
+ALL_CUTS = 2**11
+"""The longest horizon of a method that keeps a cut of nearly every round."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option
 `start_up`."""
@@ -185,6 +189,8 @@ def reason_against(card: Card, stream: Stream) -> str:
             if card.request_first
             else "requests are revealed before the decision"
         )
+    if stream.feedback is not None and card.name == "half-space-all-cuts":
+        return "all cuts are kept with full information only"
     if stream.feedback is None and "full" not in card.feedback:
         return f"it is for other feedback: {', '.join(card.feedback)}"
     if isinstance(stream.feedback, Bandit) and "bandit" not in card.feedback:
@@ -207,14 +213,22 @@ def reason_against(card: Card, stream: Stream) -> str:
     return f"the constant {missing[0]} is not known" if missing else ""
 
 
-def _too_slow(card: Card, stream: Stream) -> str:
-    """Why a method takes too long on a stream; empty if it does not."""
+def _not_worth(card: Card, stream: Stream) -> str:
+    """Why a method that applies is not worth its time on a stream; empty if it is."""
+    if card.name in REPLACED:
+        return f"{REPLACED[card.name]} plays in its place; it plays if --learners names it"
     count = stream.rows.constants.constraint_count or 1
     if not card.solves_program or count <= MANY:
         return ""
     return (
         f"its quadratic program with {count} rows takes too long; it plays if --learners names it"
     )
+
+
+def _gathers(card: Card, stream: Stream) -> bool:
+    """Whether a method keeps a cut of nearly every round, which takes time with the square of the
+    number of rounds."""
+    return card.name == "half-space-all-cuts" and not stream.finite_rows
 
 
 def _played(card: Card, stream: Stream) -> Problem:
@@ -285,10 +299,11 @@ def entries(
             continue
         tuned = max((T for T in lengths if T <= GRID_ROUNDS), default=min(lengths))
         for card in cards:
-            reason = reason_against(card, stream) or ("" if patient else _too_slow(card, stream))
+            reason = reason_against(card, stream) or ("" if patient else _not_worth(card, stream))
             made: list[Entry] = []
+            longest = ALL_CUTS if _gathers(card, stream) else max(lengths)
             try:
-                for T in () if reason else lengths:
+                for T in () if reason else [T for T in lengths if longest >= T]:
                     for variant, learner in variants(card, stream, T, grid and tuned == T):
                         made.append(
                             Entry(stream, card, variant, T, stream.seeds_of(seeds), learner)

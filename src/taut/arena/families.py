@@ -36,7 +36,7 @@ FAMILIES = (
         "#D55E00",
         "half-space",
         ("half_space", "delay_tolerant", "step_experts", "recoo"),
-        ("step-experts-penalty",),
+        ("half-space-all-cuts", "half-space-advised"),
     ),
     Family(
         "clipped-ogd",
@@ -53,7 +53,7 @@ FAMILIES = (
         "#009E73",
         "surrogate",
         ("surrogate",),
-        ("numpy-surrogate",),
+        ("numpy-surrogate", "universal-experts"),
     ),
     Family(
         "queue",

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
-from .stream import Stream
+from .stream import Stream, one_seed
+from .streams import dispatch, microgrid
 from .streams.ad_pacing import RATE, prices
 from .streams.linear import half_spaces
 
@@ -40,6 +41,9 @@ class Outside:
     play: Callable[[Stream, Any, int], Array]
     """(stream, data (seed, round, ...), rounds) -> decisions (seed, round, ...)"""
     longest: int | None = None
+    anytime: bool = False
+    """Whether decisions do not depend on the number of rounds, so that those of the longest horizon
+    are played once."""
     regret: str = "no bound"
     violation: str = "no bound"
 
@@ -105,6 +109,41 @@ def _last_round(stream: Stream, data: Any, rounds: int) -> Array:
     return np.concatenate([first, decisions[:, :-1]], axis=1)
 
 
+def _dispatched(stream: Stream, z: Any) -> Array:
+    """The best decision for the data of each round of an energy stream, (round, 3)."""
+    if stream.name == "microgrid":
+        return microgrid.best(z)[0]
+    return dispatch.best_dispatch(z["demand"] if isinstance(z, dict) else z)[0]
+
+
+def _persistence(stream: Stream, data: Any, rounds: int) -> Array:
+    """A controller that dispatches for the data of the round before; the centre of the domain
+    first."""
+    first = np.asarray(stream.rows.domain.centre)[None]
+    seeds = len(data if isinstance(data, np.ndarray) else next(iter(data.values())))
+    return np.stack(
+        [np.concatenate([first, _dispatched(stream, one_seed(data, k))[:-1]]) for k in range(seeds)]
+    )
+
+
+def _forecast(stream: Stream, data: Any, rounds: int) -> Array:
+    """A controller that dispatches for the recorded forecast of the round."""
+    return np.stack([dispatch.best_dispatch(one)[0] for one in data["forecast"]])
+
+
+def _advised(stream: Stream, data: Any, rounds: int) -> Array:
+    """The half-space learner with the controller as its adviser (`taut.Advised`)."""
+    from ..learners import LEARNERS
+    from ..learners.advised import Advised
+    from ..play.simulate import simulate
+
+    controller = _forecast if stream.name == "dispatch-chronics" else _persistence
+    advice = controller(stream, data, rounds)
+    learner = Advised(LEARNERS["half-space"].build(stream.rows))
+    run = simulate(learner, stream.rows, data, seeds=len(advice), advice=advice, record="decisions")
+    return np.asarray(run.decisions)
+
+
 def _resolved(stream: Stream, data: Any, rounds: int) -> Array:
     """Prices of the linear program over all requests so far, with the remaining budget over the
     remaining rounds, solved again 16 times; budgets are never exceeded."""
@@ -132,6 +171,14 @@ def _resolved_once(reward: Array, use: Array, rounds: int) -> Array:
     return played
 
 
+_ENERGY = (
+    "dispatch",
+    "dispatch-box",
+    "dispatch-britain",
+    "dispatch-victoria",
+    "dispatch-chronics",
+    "microgrid",
+)
 _POLYTOPES = ("polytope", "polytope-thin", "polytope-flat")
 OUTSIDE = {
     one.name: one
@@ -160,6 +207,39 @@ OUTSIDE = {
             (*_POLYTOPES, "toy", "switching", "nested-boxes"),
             _last_round,
             longest=ROUNDS,
+            anytime=True,
+        ),
+        Outside(
+            "persistence",
+            "Controller: last data as forecast",
+            "the certainty-equivalent controller: the best dispatch for the data of the round "
+            "before",
+            "1 convex program",
+            _ENERGY,
+            _persistence,
+            anytime=True,
+        ),
+        Outside(
+            "forecast-program",
+            "Controller: recorded forecast",
+            "the best dispatch for the forecast that RTE recorded",
+            "1 convex program",
+            ("dispatch-chronics",),
+            _forecast,
+            anytime=True,
+        ),
+        Outside(
+            "half-space-advised",
+            "Half-space, advised by the controller",
+            "docs/theory.md, C1 to C3: the half-space learner with the controller as adviser, by "
+            "AdaHedge",
+            "2 projections, 3 loss values, m constraint values, 2 vector-Jacobian products, 1 "
+            "convex program of the controller",
+            _ENERGY,
+            _advised,
+            anytime=True,
+            regret="O(sqrt T) (C2)",
+            violation="no bound besides cuts that are kept (C3)",
         ),
         Outside(
             "budget-program",

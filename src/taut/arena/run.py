@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..judge.compare import Interval
 from ..judge.guarantees import setting_of, standing, translated, under_feedback
 from ..learners import LEARNERS, Card, Guarantee
 from ..learners.base import Assumes
-from . import results
+from . import oracles, results
 from .comparators import comparator_loss
 from .entrants import ENTRANTS
 from .entries import THEORY, Entry, card_of, described, entries, stream_data, stream_of
@@ -97,8 +98,8 @@ def play(
         executor, retry, progress: as in `taut.sweep`. Results are written stream by stream, so that
             those of finished streams can be reported after an interruption.
     """
+    from ..progress import counting
     from ..sweeps import sweep
-    from ..sweeps.progress import counting
 
     folder = arguments.path("folder", folder)
     arguments.flag("grid", grid)
@@ -123,7 +124,7 @@ def play(
         for baseline in baselines
         for stream in chosen
         if not stream.missing()
-        for T in stream.horizons(grid_of)
+        for T in reversed(stream.horizons(grid_of))  # the longest first; shorter ones may be part
         if baseline.plays(stream, T)
     ]
     count = len(wanted) + len(outside)
@@ -146,13 +147,15 @@ def play(
             )
             failed += [str(one) for one in done.failed]
             new += _stored(folder, here, done, best, broken)
+        decided: dict[tuple[str, str], tuple[Array, float]] = {}
         for baseline, stream, T in outside:
             try:
-                new += _play_outside(folder, baseline, stream, T, seeds)
+                new += _play_outside(folder, baseline, stream, T, seeds, decided)
             except Exception as error:  # it is listed, as a cell that fails, and the others go on
                 where = f"{stream.name} / {baseline.name} / {T}"
                 failed.append(f"{where}: {type(error).__name__}: {error}")
             counter.advance()
+    failed += _count_oracles(folder, wanted)
     if len(failed) < count:
         results.index(folder, results.read_all(folder).values())
     return Played(folder, count, new, tuple(left_out), tuple(failed), tuple(broken))
@@ -184,9 +187,18 @@ def _stored(
 
 
 def _play_outside(
-    folder: Path, baseline: Outside, stream: Stream, rounds: int, stream_seeds: int
+    folder: Path,
+    baseline: Outside,
+    stream: Stream,
+    rounds: int,
+    stream_seeds: int,
+    decided: dict[tuple[str, str], tuple[Array, float]],
 ) -> bool:
-    """Play a baseline and store its result; return whether it is new."""
+    """Play a baseline and store its result; return whether it is new.
+
+    Decisions that do not depend on the number of rounds are taken from `decided`, which has those
+    of longer horizons with the seconds per round and seed.
+    """
     seeds = stream.seeds_of(stream_seeds)
     result = Result(
         stream=stream.name,
@@ -200,10 +212,32 @@ def _play_outside(
     )
     if (folder / "results" / result.file).exists():  # the name does not depend on the values
         return False
-    data = stream.data(seeds, rounds)
-    measured = measure(stream, data, baseline.play(stream, data, rounds))
+    data, at = stream.data(seeds, rounds), (baseline.name, stream.name)
+    if at not in decided or not (baseline.anytime and stream.cumulative):
+        begin = perf_counter()
+        decisions = baseline.play(stream, data, rounds)
+        decided[at] = decisions, (perf_counter() - begin) / rounds / seeds
+    decisions, seconds = decided[at]
+    measured = measure(stream, data, decisions[:, :rounds])
     values = {name: tuple(map(float, column)) for name, column in measured.items()}
-    return results.write(folder, replace(result, values=values))
+    return results.write(folder, replace(result, values=values), seconds)
+
+
+def _count_oracles(folder: Path, wanted: Sequence[Entry]) -> list[str]:
+    """Count the calls of every learner on the first stream that it plays; return what failed."""
+    known = oracles.read_calls(folder)
+    first = {entry.card.name: entry for entry in reversed(wanted) if entry.variant == THEORY}
+    failed, counted = [], {}
+    for name, entry in first.items():
+        if name in known:
+            continue
+        try:
+            data = entry.stream.data(1, entry.horizon)
+            counted[name] = oracles.count_calls(entry.learner, entry.problem, data)
+        except Exception as error:  # it is listed, as a cell that fails, and the others go on
+            failed.append(f"oracle calls of {name}: {type(error).__name__}: {error}")
+    oracles.write_calls(folder, counted)
+    return failed
 
 
 def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:

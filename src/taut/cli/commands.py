@@ -131,7 +131,7 @@ def run(
         horizon=rounds,
         seeds=seeds,
         record=record if advised is None else (*record, "weights"),
-        progress=sys.stderr.isatty(),
+        progress=not json_out,
         advice=advised,
     )
     found.save(out)
@@ -171,9 +171,7 @@ def compare(
 
     game, stream = load_problem(problem), read_data(data)
     game = _with_constants(game, stream, horizon, seeds)
-    found = contest(
-        learner, game, stream, horizon=horizon, seeds=seeds, progress=sys.stderr.isatty()
-    )
+    found = contest(learner, game, stream, horizon=horizon, seeds=seeds, progress=not json_out)
     if csv is not None:
         found.to_csv(csv)
     if figure is not None:
@@ -197,6 +195,7 @@ def certify(
 
     It has measured values, bounds and the checks of all assumptions.
     """
+    from ..progress import counting
     from ..runs.run import Run
 
     saved = Run.load(run)
@@ -205,7 +204,8 @@ def certify(
     seeds = noted.seeds if seeds is None else seeds
     where = noted.problem_file(run, problem, yes)
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
-    found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
+    with counting(not json_out, None, "certifying"):
+        found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
 
 

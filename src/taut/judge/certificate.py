@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
+from ..display import counted
 from ..learners import Guarantee
 from . import tables
 from .assumptions import Assumption
@@ -178,7 +179,7 @@ class Certificate:
         return tables.as_text(self)
 
     def __repr__(self) -> str:
-        size = f"{self.seeds} seed(s), {self.horizon:,} rounds"
+        size = f"{counted(self.seeds, 'seed')}, {counted(self.horizon, 'round')}"
         return f"<Certificate: {self.outcome}; {self.learner.split('(')[0]}, {size}>"
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import latex, spreadsheet, terminal_width
+from ..display import counted, latex, spreadsheet, terminal_width
 from ..engine import Array
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
@@ -194,8 +194,8 @@ class Comparison:
         from rich.table import Table
 
         title = (
-            f"{len(self.runs)} learners on {self.seeds} seed(s) x {self.horizon} rounds (mean, 95 "
-            "% interval)"
+            f"{counted(len(self.runs), 'learner')} on {counted(self.seeds, 'seed')} x "
+            f"{counted(self.horizon, 'round')} (mean, 95 % interval)"
         )
         table = Table(title=title, title_justify="left")
         table.add_column("learner", overflow="fold")
@@ -281,7 +281,7 @@ class Comparison:
         closest = min(others, key=lambda name: self.difference(label, name, column).low)
         won, count = wins(self.values[label][column], self.values[closest][column])
         apart = self.difference(label, closest, column)
-        return f"is smaller than {closest} in {won} of {count} seeds, by {apart}"
+        return f"is smaller than {closest} in {won} of {counted(count, 'seed')}, by {apart}"
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -293,7 +293,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         return (
-            f"<Comparison of {', '.join(self.runs)}: {self.seeds} seed(s) x {self.horizon} rounds>"
+            f"<Comparison of {', '.join(self.runs)}: {counted(self.seeds, 'seed')} x "
+            f"{counted(self.horizon, 'round')}>"
         )
 
     def _repr_html_(self) -> str:

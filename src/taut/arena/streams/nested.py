@@ -135,6 +135,7 @@ def stream(kind: str, d: int = 10, name: str = "") -> Stream:
             "sets": "nested",
         },
         family="nested",
+        normals=2 * d if box else None,
     )
 
 

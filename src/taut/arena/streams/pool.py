@@ -79,6 +79,7 @@ def stream(d: int, adaptive: bool, name: str = "") -> Stream:
         best=partial(_best, d),
         known={"Slater gap": f"{SLACK:g}", "half-spaces": str(ROWS)},
         family="pool",
+        normals=ROWS,
     )
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
@@ -62,12 +62,15 @@ from . import guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import (
     Cuts,
+    Ended,
     Rows,
+    after,
     confirm,
+    exactly,
     exceeded,
-    finished,
     first_largest,
     no_cuts,
+    nothing_moved,
     remember,
     remember_for_a_life,
     sweep,
@@ -434,9 +437,8 @@ class HalfSpace(StepsFromDecision, Learner):
     ) -> tuple[jax.Array, Cuts | None, jax.Array]:
         """Sweep over the cuts, and project exactly where one is still exceeded; return whether all
         of them hold, too."""
-        hold = jnp.ones((), bool)
         if cuts is None and rows is None:
-            return y, cuts, hold
+            return y, cuts, jnp.ones((), bool)
         tolerance, ages, kept = self._tolerance(t, y.dtype), None, cuts
         if cuts is not None:
             ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
@@ -446,14 +448,29 @@ class HalfSpace(StepsFromDecision, Learner):
         else:
             y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
         across = jnp.asarray(self.diameter, y.dtype)
+        ended = self._ended(
+            left,
+            lambda: exactly(project, y, cuts, rows, t, tolerance, across, ages, first),
+            lambda: nothing_moved(y, cuts),
+        )
+        if cuts is not None and kept is not None:
+            cuts = after(cuts, ended, t)
+            if kept.lifetimes is not None:
+                cuts = cuts._replace(offsets=kept.offsets)
+        return ended.point, cuts, ended.hold
 
-        def exactly() -> tuple[jax.Array, Cuts | None, jax.Array]:
-            return finished(project, y, cuts, rows, t, tolerance, across, ages, first)
+    def _ended(
+        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
+    ) -> Ended:
+        """End the round: exactly if a cut is still exceeded."""
+        return lax.cond(left, exactly, nothing)
 
-        y, cuts, hold = lax.cond(left, exactly, lambda: (y, cuts, hold))
-        if kept is not None and cuts is not None and kept.lifetimes is not None:
-            cuts = cuts._replace(offsets=kept.offsets)
-        return y, cuts, hold
+    def shortened(self) -> HalfSpace:
+        """Return the learner without exact projections, which most games do not need."""
+        if self.sweeps is None or type(self) is not HalfSpace:  # a subclass may play otherwise
+            return self
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _SweepsOnly(**options)
 
     def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
         """Move the decision into the half-spaces of the announced constraints, see
@@ -470,9 +487,8 @@ class HalfSpace(StepsFromDecision, Learner):
         """Return another point, moved into the kept cuts, the rows and the domain, and whether all
         of them hold there. A point that satisfies them does not move."""
         cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
-        hold = jnp.ones((), bool)
         if cuts is None and rows is None:
-            return y.reshape(x.shape), hold
+            return y.reshape(x.shape), jnp.ones((), bool)
         across, ages = jnp.asarray(self.diameter, y.dtype), None
         if cuts is not None:
             ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
@@ -481,20 +497,20 @@ class HalfSpace(StepsFromDecision, Learner):
         def flat(point: jax.Array) -> jax.Array:
             return project(point.reshape(x.shape)).reshape(-1)
 
-        def exactly() -> tuple[jax.Array, jax.Array]:
-            tolerance = self._tolerance(t, y.dtype)
-            point, _, holds = finished(flat, y, cuts, rows, t, tolerance, across, ages)
-            return point, holds
-
-        point, hold = lax.cond(exceeded(y, cuts, rows), exactly, lambda: (y, hold))
-        return point.reshape(x.shape), hold
+        tolerance = self._tolerance(t, y.dtype)
+        ended = lax.cond(
+            exceeded(y, cuts, rows),
+            lambda: exactly(flat, y, cuts, rows, t, tolerance, across, ages),
+            lambda: nothing_moved(y, cuts),
+        )
+        return ended.point.reshape(x.shape), ended.hold
 
     def kept(self, state: HalfSpaceState) -> Rows | None:
         """Return the kept cuts that are alive; other slots have a normal of zeros."""
         if state.cuts is None:
             return None
-        normals, offsets, _, _ = state.cuts.alive(state.t)
-        alive = jnp.isfinite(offsets)
+        cuts = state.cuts.alive(state.t)
+        normals, offsets, alive = cuts.normals, cuts.offsets, cuts.in_force
         return Rows(jnp.where(alive[:, None], normals.T, 0), jnp.where(alive, offsets, 0))
 
     def with_cut_at(self, state: HalfSpaceState, x: jax.Array, round: Round) -> HalfSpaceState:
@@ -597,6 +613,21 @@ class HalfSpace(StepsFromDecision, Learner):
 
     def _tolerance(self, t: jax.Array, dtype: Any) -> jax.Array:
         return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
+
+
+@learner_dataclass
+class _SweepsOnly(HalfSpace):
+    """A half-space learner whose rounds end after the sweeps. The first round that leaves a cut
+    exceeded is the last: it has to be played again by the learner itself."""
+
+    def _ended(
+        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
+    ) -> Ended:
+        return nothing()._replace(hold=~left)
+
+    def fell_short(self, state: HalfSpaceState) -> jax.Array:
+        """Whether a round was not ended."""
+        return ~state.cuts_hold
 
 
 def _as_rows(models: _Models, start: jax.Array) -> Rows:
