@@ -16,6 +16,7 @@ import numpy as np
 from .. import arguments
 from ..display import counted, latex, spreadsheet, terminal_width
 from ..engine import Array
+from ..extras import optional
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
 from ..play.simulate import simulate
@@ -129,7 +130,7 @@ class Comparison:
     def to_pandas(self) -> pandas.DataFrame:
         """Return a table with one row per learner, and columns (quantity, "mean" | "low" |
         "high")."""
-        import pandas as pd
+        pd = optional("pandas")
 
         rows = {
             label: {

@@ -13,6 +13,7 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import Array
+from ..extras import optional
 from ..learners import Learner
 from . import file as run_file
 from . import labels
@@ -253,7 +254,7 @@ class Run(Displayed):
         return labels.add(self, self._to_xarray())
 
     def _to_xarray(self) -> xarray.Dataset:
-        import xarray as xr
+        xr = optional("xarray")
 
         lead = ("learner", "seed") if self.swept else ("seed",)
         axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))
