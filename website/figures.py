@@ -159,6 +159,7 @@ def _draw_speed(data: dict[str, Any], narrow: bool) -> Any:
     axes.set_xlim(least, most * (2 if narrow else 40))
     axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in range(1, 7)]))
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(-0.5, len(BARS) - (0.2 if narrow else 0.5))
     labels = [] if narrow else [label for _, label, _ in reversed(BARS)]
     axes.set_yticks(range(len(labels)), labels)
     axes.grid(visible=False)
