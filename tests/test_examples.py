@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 from website.gallery import ENTRIES, picture
 
@@ -72,6 +73,21 @@ def test_budgets_are_kept_after_a_jump_of_the_traffic(tmp_path, capsys, monkeypa
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert hours["median"].iloc[20] > 1.5 * hours["median"].iloc[19]
     assert hours["above"].iloc[-5:].max() < 0.5 * hours["above"].iloc[20]
+
+
+def test_a_microgrid_trusts_its_controller_until_it_breaks(tmp_path, capsys, monkeypatch):
+    example = loaded(ROOT / "examples" / "microgrid" / "microgrid.py")
+    for name, value in {"ROUNDS": 48, "BROKEN": 12, "ABSURD": 10}.items():
+        monkeypatch.setattr(example, name, value)
+    steps = example.main(tmp_path / "figure.png")
+    printed = capsys.readouterr().out
+    assert "z['demand']: got 10000 in round 11; expected at most 60" in printed
+    assert "EXCEEDED" not in printed
+    assert (tmp_path / "figure.png").stat().st_size > 20_000
+    assert steps["weight"].iloc[30:36].min() > 0.6
+    assert steps["weight"].iloc[-1] < 0.3
+    moved = np.abs(np.diff(steps[["gas", "diesel", "level"]], axis=0))
+    assert (moved <= example.RAMP + 1e-9).all()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

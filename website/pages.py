@@ -269,7 +269,7 @@ def _rewritten(text: str) -> str:
     )
     text = re.sub(r"\]\((?:\.\./)?README\.md(?:#[\w-]*)?\)", "](index.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
-    text = re.sub(r"(src|srcset)=\"docs/", r'\1="', text)
+    text = re.sub(r'(src(?:set)?=")docs/', r"\1", text)
     text = re.sub(r"\]\(learners\.md\)", "](learners/index.md)", text)
     text = re.sub(r"\]\(gallery\.md\)", "](gallery/index.md)", text)
     text = re.sub(r"\]\(((?:\.\./)?(?:tutorials/)?[\w-]+)\.ipynb\)", r"](\1.md)", text)
@@ -358,8 +358,7 @@ FIGURES = {
         "All learners on the three experiments of the paper: mean loss against violation",
     ),
 }
-"""Pictures of the repository, the figures of the reproduction that show the same, and their
-captions."""
+"""Names of pictures, the figures of the reproduction that they stand for, and their captions."""
 
 
 VERDICTS = ("holds", "not asymptotic yet", "holds in part", "fails")
@@ -383,10 +382,10 @@ def _report(target: Path, small: bool) -> Path | None:
 
 
 def _picture(report: Path | None, up: str, name: str, text: str) -> str:
-    """Return a figure of the reproduction, for wide and for narrow screens; without results, the
-    picture of the repository."""
+    """Return a figure of the reproduction, for wide and for narrow screens; without results, what
+    it would show."""
     if report is None:
-        return f"![{text}]({name}){{ .wide }}"
+        return f"*{text}.*"
     figure = f"{up}figures/{FIGURES[name][0]}"
     return adaptive(f"{figure}.png", f"{figure}-narrow.png", text)
 

@@ -261,13 +261,13 @@ class UniversalExperts(StepExperts):
     def push(self, x: jax.Array, round: Round) -> jax.Array:
         """Return the gradient of the surrogate at x."""
         values, pull, _ = round.constraints(x)
-        rows = rows_at(x, round)  # type: ignore[arg-type]  # it reads the constraints only
         t = first_round()
 
         def flat(point: jax.Array) -> jax.Array:
             return round.project(point.reshape(x.shape)).reshape(-1)
 
         def outside() -> jax.Array:
+            rows = rows_at(x, round)  # type: ignore[arg-type]  # it reads the constraints only
             ages = jnp.full(rows.offsets.shape, t)
             across = jnp.asarray(self.diameter, x.dtype)
             found = exact_projection(

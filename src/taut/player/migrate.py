@@ -217,9 +217,11 @@ def _resized(learner: Learner, before: Domain, problem: Problem, notes: list[str
     if files.same(before.to_dict(), after.to_dict()):
         return learner
     if isinstance(learner, HalfSpace):
-        fresh = HalfSpace.adaptive(before, memory=learner.memory, sweeps=learner.sweeps)
+        names = ("memory", "sweeps", "joint", "rows", "life")
+        cuts = {name: getattr(learner, name) for name in names}
+        fresh = HalfSpace.adaptive(before, **cuts)
         if files.same(files.pack(fresh), files.pack(learner)):
-            return HalfSpace.adaptive(after, memory=learner.memory, sweeps=learner.sweeps)
+            return HalfSpace.adaptive(after, **cuts)
     notes.append(
         f"{learner!r} is the learner of the old domain; pass learner= for one that is tuned for "
         "the new one"

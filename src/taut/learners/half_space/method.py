@@ -27,10 +27,11 @@ constraints that must never be violated.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HalfSpace", "HalfSpaceState"]
 
+Make = TypeVar("Make", bound=Callable[..., Any])
 ROWS = ("largest", "all")
 MEMORY, SWEEPS, START_UP = 16, 2, 100.0
 """Defaults, chosen by `python -m benchmarks.frontier`."""
@@ -120,6 +122,45 @@ class _Models(NamedTuple):
     distances: jax.Array
     """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
     half-space."""
+
+
+def _cut_options(
+    constants: Constants | None,
+    problem: Problem | None,
+    *,
+    memory: int | None = MEMORY,
+    sweeps: int | None = SWEEPS,
+    joint: bool | None = None,
+    rows: str = "largest",
+    life: int | str | None = BY_PROBLEM,
+) -> dict[str, Any]:
+    """Return the fields of a half-space learner that do not depend on its step: the options that
+    all constructors share, with their defaults."""
+    if joint is None:  # where there is one constraint that is known to be smooth
+        joint = (
+            constants is not None
+            and constants.constraint_smoothness is not None
+            and constants.constraint_count == 1
+        )
+    return {
+        "memory": memory,
+        "sweeps": sweeps,
+        "joint": arguments.flag("joint", joint),
+        "rows": rows,
+        "life": _life(life, problem, memory),
+    }
+
+
+def _with_cut_options(make: Make) -> Make:
+    """Give a constructor the signature of what it takes: its own arguments, and those of
+    `_cut_options` in the place of `**cuts`."""
+    own = list(inspect.signature(make).parameters.values())[:-1]
+    shared = inspect.signature(_cut_options).parameters.values()
+    options = [one for one in shared if one.kind is one.KEYWORD_ONLY]
+    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*own, *options], return_annotation="HalfSpace"
+    )
+    return make
 
 
 @learner_dataclass
@@ -194,18 +235,15 @@ class HalfSpace(StepsFromDecision, Learner):
                 )
 
     @classmethod
+    @_with_cut_options
     def adaptive(
         cls,
         domain: Domain | None = None,
         constants: Constants | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        start_up: float = START_UP,
-        joint: bool | None = None,
-        rows: str = "largest",
-        clip: float | None = CLIP,
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        start_up: float = START_UP,
+        clip: float | None = CLIP,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = R / sqrt(start_up max |q|^2 + sum |q|^2): no constants, no horizon (the default
         learner).
@@ -214,74 +252,47 @@ class HalfSpace(StepsFromDecision, Learner):
         absurd reading does not end all movement.
         """
         radius, diameter = sizes(domain, constants)
-        return cls(
-            AdaGradNorm(radius, start_up, clip),
-            diameter,
-            0.0,
-            memory,
-            sweeps,
-            _joint(joint, constants),
-            rows,
-            _life(life, problem, memory),
-        )
+        step = AdaGradNorm(radius, start_up, clip)
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def tuned(
         cls,
         constants: Constants,
         horizon: int,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta = R / (G_f sqrt T) for a known horizon: regret <= G_f R sqrt T if the first decision
         is the centre."""
         radius, diameter = sizes(domain, constants)
         eta = radius / (_slope(constants) * math.sqrt(arguments.count("horizon", horizon)))
-        return cls(
-            Constant(eta),
-            diameter,
-            0.0,
-            memory,
-            sweeps,
-            _joint(joint, constants),
-            rows,
-            _life(life, problem, memory),
-        )
+        return cls(Constant(eta), diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def anytime(
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = R / (G_f sqrt t): the same rates for every horizon."""
         radius, diameter = sizes(domain, constants)
-        eta = InverseRoot(radius / _slope(constants))
-        joint, life = _joint(joint, constants), _life(life, problem, memory)
-        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
+        step = InverseRoot(radius / _slope(constants))
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def strongly_convex(
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = 1 / (H (t + t_0 - 1)), t_0 the least whole number with 1 / (H t_0) <= D / G_f.
 
@@ -291,9 +302,8 @@ class HalfSpace(StepsFromDecision, Learner):
         (modulus,) = constants.need("strong_convexity")
         _, diameter = sizes(domain, constants)
         start = max(1, math.ceil(_slope(constants) / (modulus * diameter) * (1 - 1e-12)))
-        eta = Inverse(1 / modulus, float(start - 1))
-        joint, life = _joint(joint, constants), _life(life, problem, memory)
-        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
+        step = Inverse(1 / modulus, float(start - 1))
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
     def with_margin(
@@ -320,7 +330,8 @@ class HalfSpace(StepsFromDecision, Learner):
             "loss_lipschitz": _slope(constants),
             "slater": slater,
         }
-        if joint := _joint(None, constants):
+        joint: bool = _cut_options(constants, None)["joint"]
+        if joint:
             known |= {
                 "radius": radius,
                 "constraint_smoothness": constants.constraint_smoothness,
@@ -648,17 +659,6 @@ def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, fl
 
 def _slope(constants: Constants) -> float:
     return arguments.positive("loss_lipschitz", constants.need("loss_lipschitz")[0])
-
-
-def _joint(wanted: bool | None, constants: Constants | None) -> bool:
-    """By default where there is one constraint that is known to be smooth."""
-    if wanted is not None:
-        return arguments.flag("joint", wanted)
-    return (
-        constants is not None
-        and constants.constraint_smoothness is not None
-        and constants.constraint_count == 1
-    )
 
 
 def _life(wanted: int | str | None, problem: Problem | None, memory: int | None) -> int | None:
