@@ -81,7 +81,7 @@ def measured(label: str, rounds: int) -> tuple[float, float]:
     if label == "bounded-game, max":
         run = taut.simulate("bounded-game", MAX, data, seeds=SEEDS, score=TRUE, record=())
     else:
-        options = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
+        options: dict[str, Any] = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
         learner = taut.learner(label, TRUE, horizon=rounds, **options)
         feedback = taut.Noisy(values=ERROR, distribution="uniform")
         run = taut.simulate(

@@ -57,7 +57,7 @@ def plot_certificate(
     for place, row in enumerate(reversed(rows)):
         if row.bound is None or row.ratio is None:
             said = "no bound" if row.worst is None else f"{row.worst:.4g}, no bound"
-            place_of = {"transform": axes.get_yaxis_transform(), "va": "center"}
+            place_of: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center"}
             axes.text(0.02, place, said, color="#666666", **place_of)
             continue
         share = 0.0 if log and row.ratio < LEAST else max(float(row.ratio), 0.0)
@@ -117,7 +117,10 @@ def plot_rates(rates: Rates, quantities: Sequence[str] | None, log: bool, ax: An
             left_out.append(name)
             continue
         k = names.index(name)
-        style = {"color": ENTRIES[k % len(ENTRIES)], "marker": MARKERS[k % len(MARKERS)]}
+        style: dict[str, Any] = {
+            "color": ENTRIES[k % len(ENTRIES)],
+            "marker": MARKERS[k % len(MARKERS)],
+        }
         curve(axes, horizons, values, f"{name}: T^{rate.exponent:.2f}", **style)
         if rate.theory is not None and np.isfinite(rate.theory):
             allowed = values.mean(axis=0)[0] * (horizons / horizons[0]) ** rate.theory

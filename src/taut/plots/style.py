@@ -241,15 +241,16 @@ def shade(colour: str, share: float) -> str:
     from matplotlib.colors import to_hex, to_rgb
 
     end = 1.0 if share > 0 else 0.0
-    return str(to_hex([part + (end - part) * abs(share) for part in to_rgb(colour)]))
+    red, green, blue = (part + (end - part) * abs(share) for part in to_rgb(colour))
+    return str(to_hex((red, green, blue)))
 
 
 def empty(axes: Axes, reason: str) -> None:
     """Write into an empty panel why it is empty."""
     import textwrap
 
-    place = {"transform": axes.transAxes, "ha": "center", "va": "center", "color": "#666666"}
-    axes.text(0.5, 0.5, "\n".join(textwrap.wrap(reason, 32)), **place)
+    text, centre = "\n".join(textwrap.wrap(reason, 32)), axes.transAxes
+    axes.text(0.5, 0.5, text, transform=centre, ha="center", va="center", color="#666666")
 
 
 def legend_inside(axes: Axes) -> None:
