@@ -477,8 +477,8 @@ MISTAKES = [
         "a misspelt learner",
         lambda: taut.learner("cliped-ogd", TUNED, horizon=10),
         "learner",
-        "'cliped-ogd'",
-        "Did you mean 'clipped-ogd'?",
+        "'cliped-ogd'. Did you mean 'clipped-ogd'? Expected one of",
+        "half-space",
     ),
     (
         "no horizon",
@@ -499,7 +499,7 @@ MISTAKES = [
         lambda: taut.learner("clipped-ogd", PROBLEM, horizon=10),
         "constants",
         "loss_lipschitz (G_f)",
-        "problem.estimate_constants(stream, key)",
+        "problem.estimate_constants(stream, key) sample it, or use the learner half-space",
     ),
     (
         "a misspelt record",

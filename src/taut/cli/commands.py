@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..extras import optional
 from . import origin
 
 if TYPE_CHECKING:
@@ -310,10 +311,10 @@ def read_data(path: Path) -> Any:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     if path.suffix == ".nc":
-        import xarray as xr
+        xr = optional("xarray")
 
         return xr.load_dataset(path, engine="h5netcdf")
-    import pandas as pd
+    pd = optional("pandas")
 
     if path.suffix == ".parquet":
         try:
@@ -374,7 +375,7 @@ def _refuse_data_as_names(path: Path, names: list[str]) -> None:
 def _is_datum(name: str) -> bool:
     """Return whether a name of a column is a number or a time. Pandas numbers equal names: 1,
     1.1."""
-    import pandas as pd
+    pd = optional("pandas")
 
     try:
         float(name)

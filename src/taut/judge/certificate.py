@@ -4,6 +4,7 @@ run."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -157,12 +158,19 @@ class Certificate:
         """
         return tables.as_text(self, arguments.flag("details", details))
 
-    def plot(self, *, ax: Any = None) -> Axes:
-        """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on
-        new Matplotlib axes."""
+    def plot(
+        self, quantities: Sequence[str] | None = None, *, log: bool = True, ax: Any = None
+    ) -> Axes:
+        """Draw the largest measured value of each quantity as a share of its bound.
+
+        Arguments:
+            quantities: the quantities to draw, as the rows call them; by default all.
+            log: whether the axis is logarithmic; it has a marked zero.
+            ax: the Matplotlib axes to draw on; by default new ones.
+        """
         from ..plots.of_judgement import plot_certificate
 
-        return plot_certificate(self, ax)
+        return plot_certificate(self, quantities, arguments.flag("log", log), ax)
 
     def to_latex(self) -> str:
         """The table for an article, with the verdict as its caption."""

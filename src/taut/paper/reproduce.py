@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments, files
 from ..arena import demand as _demand
+from ..extras import optional
 from ..progress import counting
 from .claims import judge
 from .experiments import dispatch, doubly_stochastic, theory, toy
@@ -187,7 +188,7 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
 
 def load(folder: str | Path, name: str, options: Options | None = None) -> list[xarray.Dataset]:
     """Return the stored datasets of an experiment, the main choice first."""
-    import xarray as xr
+    xr = optional("xarray")
 
     paths = [_path(Path(folder), name, k) for k in range(len(_choices(name, options or Options())))]
     return [xr.load_dataset(path, engine="h5netcdf") for path in paths if path.exists()]
@@ -222,7 +223,7 @@ def _finished(path: Path, options: Options) -> bool:
     """Return True if the file exists and was computed with these options and this version."""
     if not path.exists():
         return False
-    import xarray as xr
+    xr = optional("xarray")
 
     try:
         with xr.open_dataset(path, engine="h5netcdf") as data:

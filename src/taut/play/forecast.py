@@ -65,7 +65,7 @@ class _Carry(NamedTuple):
     slopes: jax.Array
     """(M, d), zeros where there is no model."""
     constants: jax.Array
-    """f(x_j) - df(x_j).x_j, (M,); minus the offset for a half-space of an announced constraint."""
+    """f(x_j) - df(x_j).x_j, (M,); for an announced constraint, minus its offset."""
     limits: jax.Array
     """Which models are half-spaces of announced constraints, (M,)."""
     used: jax.Array

@@ -14,6 +14,7 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Grid, Summary, counted
 from ..engine import Array
+from ..extras import optional
 from ..problem.streams import as_stream
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
@@ -128,7 +129,7 @@ class Sweep(Displayed):
 
         Measures that are neither a number nor one number per seed are left out; see `measures`.
         """
-        import pandas as pd
+        pd = optional("pandas")
 
         return pd.DataFrame(self.rows())
 

@@ -292,13 +292,13 @@ def exceeded(
     y: jax.Array, cuts: Cuts | None, rows: Rows | None, tolerance: jax.Array | float = 0.0
 ) -> jax.Array:
     """Whether a cut or a row is exceeded by more than the tolerance and rounding."""
-    worst = []
+    most = tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+    over = jnp.zeros((), bool)
     if cuts is not None:
-        worst.append(jnp.max(_excess(cuts, y)))
+        over |= jnp.any(_excess(cuts, y) > most)
     if rows is not None:
-        worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
-    largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
-    return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+        over |= jnp.any(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets > most)
+    return over
 
 
 def _written(normals: jax.Array, normal: jax.Array, write: jax.Array) -> jax.Array:
